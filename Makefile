@@ -1,0 +1,51 @@
+# DTE edge gateway. Bare `make` prints this menu. Needs Go and make, nothing else.
+SHELL       := /bin/bash
+export CGO_ENABLED := 0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+COMMANDS    := dted dtectl dtesim
+DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
+
+.PHONY: help run build test check bench soak race vuln cross clean
+
+help: ## this menu
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## run a branch appliance with the simulated authority, in the foreground
+	@exec bin/dtectl demo --dir $(DEMO)
+
+build: ## build dted, dtectl and dtesim into bin/
+	@mkdir -p bin
+	@go build -trimpath -ldflags='-s -w' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
+
+test: ## the whole suite
+	@go test -timeout 20m ./...
+
+check: ## format, vet, lint, go.mod, both architectures, race tests of the concurrent packages, clean tree
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@go vet ./...
+	@go run $(STATICCHECK) ./...
+	@go mod tidy -diff
+	@$(MAKE) --no-print-directory cross
+	@$(MAKE) --no-print-directory race
+	@git diff --exit-code --stat HEAD -- . || { echo 'the checks changed files'; exit 1; }
+
+cross: ## build for both architectures
+	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a go build -o /dev/null ./... && echo "linux/$$a builds"; done
+
+race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)
+	@if CGO_ENABLED=1 go test -race -short -run '^$$' ./storage >/dev/null 2>&1; then \
+	  CGO_ENABLED=1 go test -race -short -timeout 20m ./storage ./rules ./engine/... ./gateway; \
+	else echo 'no C compiler: race tests skipped'; fi
+
+bench: ## the budgets, measured beside their limits
+	@go test -timeout 30m -run '^TestBudgets$$' -v ./cmd/dted -args -budgets
+
+soak: ## the long versions of the property, oracle and crash tests
+	@DTE_SOAK=1 go test -timeout 90m ./...
+
+vuln: ## known vulnerabilities (needs the vulnerability database's host)
+	@go run $(GOVULNCHECK) ./...
+
+clean: ## remove what was built and the demo
+	@rm -rf bin var

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+type initCommand struct {
+	Certificate         string `required:"" type:"existingfile" help:"MH's certificate file (.crt) or a PKCS#8 PEM."`
+	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
+}
+
+// Run prepares the folders that the configuration names. It refuses to touch a store or a key that is there: a
+// second store would start the numbering again at 1.
+func (c *initCommand) Run(top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	key, nit, err := readKey(c.Certificate, c.CertificatePassword)
+	if err != nil {
+		return err
+	}
+	if nit != "" && nit != cfg.Issuer.NIT {
+		return fmt.Errorf("the certificate is of NIT %s and the configuration names %s", nit, cfg.Issuer.NIT)
+	}
+	if err := prepare(cfg, key); err != nil {
+		return err
+	}
+	fmt.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
+		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
+	return nil
+}
+
+// readKey opens the signing key; nit is whom the certificate names, "" for a PEM.
+func readKey(path, passwordFile string) (key *sign.Key, nit string, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading certificate: %w", err)
+	}
+	if strings.HasPrefix(strings.TrimSpace(string(b)), "-----BEGIN") {
+		key, err = sign.ParsePEM(b)
+		return key, "", err
+	}
+	if passwordFile == "" {
+		return nil, "", errors.New("MH's certificate has a password: give it in a file with --certificate-password")
+	}
+	password, err := os.ReadFile(passwordFile)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading certificate password: %w", err)
+	}
+	key, certificate, err := sign.ParseCertificate(b, strings.TrimRight(string(password), "\r\n"))
+	return key, certificate.NIT, err
+}
+
+// prepare seals the key, makes the token file and creates the store, in this order: the store comes last, so that
+// an attempt that failed half-way can be repeated.
+func prepare(cfg *config.Config, key *sign.Key) error {
+	if _, err := os.Stat(cfg.Data); err == nil {
+		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
+	}
+	passphrase, err := os.ReadFile(cfg.Key.PassphraseFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		passphrase = []byte(secret())
+		err = config.WriteFile(cfg.Key.PassphraseFile, passphrase)
+	}
+	if err != nil {
+		return fmt.Errorf("preparing passphrase: %w", err)
+	}
+	sealed, err := sign.Seal(key, []byte(strings.TrimSpace(string(passphrase))))
+	if err != nil {
+		return fmt.Errorf("sealing key: %w", err)
+	}
+	if err := config.WriteFile(cfg.Key.File, sealed); err != nil {
+		return err
+	}
+	if _, err := os.Stat(cfg.Tokens); errors.Is(err, fs.ErrNotExist) {
+		if err := (&config.TokenFile{Secret: secret()}).Save(cfg.Tokens); err != nil {
+			return err
+		}
+	}
+	if err := storage.Create(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}); err != nil {
+		return fmt.Errorf("creating store: %w", err)
+	}
+	return nil
+}
+
+// secret is 32 random bytes in hex.
+func secret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // crypto/rand never fails since Go 1.24
+	return hex.EncodeToString(b)
+}

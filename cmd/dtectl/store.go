@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+type fsckCommand struct{}
+
+// Run walks every key of the store and exits non-zero when anything is wrong.
+func (*fsckCommand) Run(ctx context.Context, top *cli) error {
+	store, err := open(top)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	report, err := store.Fsck(ctx)
+	if err != nil {
+		return fmt.Errorf("checking store: %w", err)
+	}
+	fmt.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
+	for series, last := range report.Last {
+		fmt.Printf("  %s  1…%d\n", series, last)
+	}
+	for _, p := range report.Problems {
+		fmt.Printf("problem   %v\n", p)
+	}
+	if n := len(report.Problems); n > 0 {
+		return fmt.Errorf("%d problems: do not issue from this store", n)
+	}
+	fmt.Println("no problem found")
+	return nil
+}
+
+type showCommand struct {
+	Code string `arg:"" help:"codigoGeneracion of the document."`
+}
+
+// Run prints the record's own data and each of its parts.
+func (c *showCommand) Run(top *cli) error {
+	code, err := dte.ParseCode(c.Code)
+	if err != nil {
+		return err
+	}
+	store, err := open(top)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	entry, err := store.Get(storage.Code(code))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
+	if err := json.NewEncoder(os.Stdout).Encode(json.RawMessage(entry.Head)); err != nil {
+		return fmt.Errorf("printing record: %w", err)
+	}
+	parts, err := store.Parts(entry.Code)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		fmt.Printf("%s %s\n", p.Name, p.Data)
+	}
+	return nil
+}
+
+func open(top *cli) (*storage.Store, error) {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return nil, err
+	}
+	store, err := storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	if err != nil {
+		return nil, fmt.Errorf("opening store (is the appliance stopped?): %w", err)
+	}
+	return store, nil
+}

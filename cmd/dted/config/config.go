@@ -1,0 +1,201 @@
+// Package config reads the appliance's configuration: one TOML file and the token file beside it.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Config is dted.toml. Relative paths are relative to the file's own folder.
+type Config struct {
+	// Ambiente is CAT-001: "00" test, "01" production.
+	Ambiente  string            `toml:"ambiente"`
+	Data      string            `toml:"data"` // folder of the store, made by dtectl init
+	Mark      string            `toml:"mark"` // file of the high-water mark, best on a second medium
+	API       Listener          `toml:"api"`
+	Ops       Listener          `toml:"ops"`
+	Authority Authority         `toml:"authority"`
+	Key       Key               `toml:"key"`
+	Rules     Rules             `toml:"rules"`
+	Issuer    Issuer            `toml:"issuer"`
+	Branch    Branch            `toml:"branch"`
+	Points    []Point           `toml:"point_of_sale"`
+	Tokens    string            `toml:"tokens"` // file of token hashes, see dtectl token
+	Payments  map[string]string `toml:"payment_codes"`
+}
+
+// Listener is an address that the appliance listens on.
+type Listener struct {
+	Listen string `toml:"listen"`
+}
+
+// Authority is how MH is reached. Durations are texts like "8s".
+type Authority struct {
+	URL           string   `toml:"url"`
+	PasswordFile  string   `toml:"password_file"`
+	AnswerTimeout Duration `toml:"answer_timeout"` // default 8 s (MT1 §3.3)
+	Resends       int      `toml:"resends"`        // default 2 (MT1 §3.3)
+}
+
+// Key is the signing key, sealed by dtectl init.
+type Key struct {
+	File           string `toml:"file"`
+	PassphraseFile string `toml:"passphrase_file"`
+}
+
+// Rules is where the rule bundles are, and whose signatures they must bear.
+type Rules struct {
+	Folder    string     `toml:"folder"`
+	Engine    string     `toml:"engine"` // compiler (default) or interpreter
+	Cache     string     `toml:"cache"`  // compilation cache, private to the appliance
+	Threshold int        `toml:"threshold"`
+	Keys      []RulesKey `toml:"key"`
+}
+
+// RulesKey is a public key that may sign rules.
+type RulesKey struct {
+	ID   string `toml:"id"`
+	File string `toml:"file"`
+}
+
+// Issuer is the taxpayer (SPEC 2.8). NIT, NRC and the rest are written without hyphens.
+type Issuer struct {
+	ID                  int64     `toml:"id"`
+	Slug                string    `toml:"slug"`
+	NIT                 string    `toml:"nit"`
+	NRC                 string    `toml:"nrc"`
+	Name                string    `toml:"nombre"`
+	TradeName           string    `toml:"nombre_comercial"`
+	Activity            string    `toml:"codigo_actividad"`
+	ActivityDescription string    `toml:"actividad_economica"`
+	EstablishmentType   string    `toml:"tipo_establecimiento"`
+	Address             Address   `toml:"direccion"`
+	Phone               string    `toml:"telefono"`
+	Mail                string    `toml:"correo"`
+	LogoURL             string    `toml:"logo_url"`
+	PrimaryColour       string    `toml:"color_principal"`
+	SecondaryColour     string    `toml:"color_secundario"`
+	BackgroundColour    string    `toml:"color_fondo"`
+	ClientID            int64     `toml:"client_id"`
+	CreatedAt           time.Time `toml:"created_at"`
+}
+
+// Address holds the codes of CAT-012, CAT-013 and CAT-008, and the rest in words.
+type Address struct {
+	Departamento string `toml:"departamento"`
+	Municipio    string `toml:"municipio"`
+	Distrito     string `toml:"distrito"`
+	Complemento  string `toml:"complemento"`
+}
+
+// Branch is the store that this box stands in.
+type Branch struct {
+	ID int64 `toml:"id"`
+}
+
+// Point is a point of sale; its two codes are the middle of the control numbers.
+type Point struct {
+	ID            int64  `toml:"id"`
+	Establishment string `toml:"establecimiento"` // M001: M, B, S or P and three digits
+	PointOfSale   string `toml:"punto_venta"`     // P001
+}
+
+// Duration is a time.Duration written as text.
+type Duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Load reads and checks a configuration. DTED_API_ADDR and DTED_OPS_ADDR override its addresses.
+func Load(path string) (*Config, error) {
+	c := new(Config)
+	if err := read(path, c); err != nil {
+		return nil, err
+	}
+	folder := filepath.Dir(path)
+	for _, p := range []*string{&c.Data, &c.Mark, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens} {
+		resolve(folder, p)
+	}
+	for i := range c.Rules.Keys {
+		resolve(folder, &c.Rules.Keys[i].File)
+	}
+	if a := os.Getenv("DTED_API_ADDR"); a != "" {
+		c.API.Listen = a
+	}
+	if a := os.Getenv("DTED_OPS_ADDR"); a != "" {
+		c.Ops.Listen = a
+	}
+	if c.Rules.Engine == "" {
+		c.Rules.Engine = "compiler"
+	}
+	if c.Rules.Threshold == 0 {
+		c.Rules.Threshold = 1
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c *Config) check() error {
+	var faults []error
+	if c.Ambiente != "00" && c.Ambiente != "01" {
+		faults = append(faults, fmt.Errorf("ambiente: is %q, must be \"00\" (test) or \"01\" (production)", c.Ambiente))
+	}
+	for name, v := range map[string]string{"data": c.Data, "mark": c.Mark, "api.listen": c.API.Listen, "ops.listen": c.Ops.Listen,
+		"authority.url": c.Authority.URL, "authority.password_file": c.Authority.PasswordFile, "key.file": c.Key.File,
+		"key.passphrase_file": c.Key.PassphraseFile, "rules.folder": c.Rules.Folder, "tokens": c.Tokens,
+		"issuer.nit": c.Issuer.NIT, "issuer.slug": c.Issuer.Slug} {
+		if v == "" {
+			faults = append(faults, fmt.Errorf("%s: is missing", name))
+		}
+	}
+	if len(c.Rules.Keys) < c.Rules.Threshold {
+		faults = append(faults, fmt.Errorf("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold))
+	}
+	if len(c.Points) == 0 {
+		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
+	}
+	seen := make(map[Point]bool)
+	for _, p := range c.Points {
+		id, codes := Point{ID: p.ID}, Point{Establishment: p.Establishment, PointOfSale: p.PointOfSale}
+		if seen[id] || seen[codes] {
+			faults = append(faults, fmt.Errorf("point_of_sale: id %d or %s%s stands twice", p.ID, p.Establishment, p.PointOfSale))
+		}
+		seen[id], seen[codes] = true, true
+	}
+	return errors.Join(faults...)
+}
+
+func resolve(folder string, path *string) {
+	if *path != "" && !filepath.IsAbs(*path) {
+		*path = filepath.Join(folder, *path)
+	}
+}
+
+// read decodes a TOML file strictly: an unknown name is an error that shows the line.
+func read(path string, into any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading configuration: %w", err)
+	}
+	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		var strict *toml.StrictMissingError
+		if errors.As(err, &strict) {
+			return fmt.Errorf("%s: unknown names:\n%s", path, strict.String())
+		}
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/gateway"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// daemon is the whole appliance, wired. This file is the only wiring.
+type daemon struct {
+	log      *slog.Logger
+	store    *storage.Store
+	host     *rules.Host
+	engine   *engine.Engine
+	gateway  *gateway.Gateway
+	api, ops net.Listener
+}
+
+// open builds the appliance from its configuration and starts nothing but the listeners. What it cannot trust (key,
+// rules, issuer's data, store) it refuses here, with the reason.
+func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
+	d = &daemon{log: log}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	key, err := openKey(cfg.Key)
+	if err != nil {
+		return d, err
+	}
+	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, CacheDir: cfg.Rules.Cache, Logger: log})
+	if err != nil {
+		return d, fmt.Errorf("starting rule host: %w", err)
+	}
+	book, err := loadRules(ctx, cfg.Rules, d.host)
+	if err != nil {
+		return d, err
+	}
+	seller := issuer(cfg)
+	for _, p := range cfg.Points {
+		if faults := book.CheckIssuer(seller, point(cfg, p)); len(faults) > 0 {
+			return d, fmt.Errorf("the issuer's data in the configuration breaks the documents' layout: %v", faults)
+		}
+	}
+	password, err := os.ReadFile(cfg.Authority.PasswordFile)
+	if err != nil {
+		return d, fmt.Errorf("reading MH's password: %w", err)
+	}
+	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: log, Now: time.Now})
+	if err != nil {
+		return d, fmt.Errorf("opening store: %w", err)
+	}
+	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
+		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
+	d.engine, err = engine.New(engine.Options{Store: d.store, Signer: sign.New(key, 0), Authority: client, Rules: book,
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Logger: log, Now: time.Now})
+	if err != nil {
+		return d, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector(), d.engine, d.store, d.host, client)
+	table, err := tokens(cfg)
+	if err != nil {
+		return d, err
+	}
+	status := &status{cfg: cfg, book: book, engine: d.engine, host: d.host, started: time.Now()}
+	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Tokens: table, Issuer: information(cfg), Logger: log, Now: time.Now,
+		Ready: status.ready, Status: status.show, Registry: registry, PaymentCodes: cfg.Payments})
+	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
+		return d, fmt.Errorf("listening for tills: %w", err)
+	}
+	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
+		return d, fmt.Errorf("listening for operators: %w", err)
+	}
+	return d, nil
+}
+
+// openKey opens the sealed key and proves it with a test signature.
+func openKey(cfg config.Key) (*sign.Key, error) {
+	sealed, err := os.ReadFile(cfg.File)
+	if err != nil {
+		return nil, fmt.Errorf("reading signing key: %w", err)
+	}
+	passphrase, err := os.ReadFile(cfg.PassphraseFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading passphrase: %w", err)
+	}
+	key, err := sign.Open(sealed, []byte(strings.TrimSpace(string(passphrase))))
+	if err != nil {
+		return nil, fmt.Errorf("opening signing key: %w", err)
+	}
+	if err := key.Check(); err != nil {
+		return nil, fmt.Errorf("testing signing key: %w", err)
+	}
+	return key, nil
+}
+
+// Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
+func (d *daemon) Run(ctx context.Context) error {
+	defer d.close()
+	d.log.Info("issuing", "api", d.api.Addr().String(), "ops", d.ops.Addr().String())
+	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEngine()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
+	g.Go(func() error { return d.engine.Run(engineCtx) })
+	g.Go(func() error {
+		defer stopEngine()
+		return d.gateway.Serve(ctx, d.api)
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (d *daemon) close() {
+	if d.store != nil {
+		if err := d.store.Close(); err != nil {
+			d.log.Error("closing store", "error", err)
+		}
+	}
+	if d.host != nil {
+		if err := d.host.Close(context.Background()); err != nil {
+			d.log.Error("closing rule host", "error", err)
+		}
+	}
+	for _, l := range []net.Listener{d.api, d.ops} {
+		if l != nil {
+			_ = l.Close() // served listeners are closed already
+		}
+	}
+}
+
+// status answers /readyz and /status.
+type status struct {
+	cfg     *config.Config
+	book    *engine.Rulebook
+	engine  *engine.Engine
+	host    *rules.Host
+	started time.Time
+}
+
+// ready is nil when the branch can issue today; MH being down does not make it unready.
+func (s *status) ready() error {
+	if len(s.rules()) == 0 {
+		return errors.New("no rule is valid today")
+	}
+	return nil
+}
+
+func (s *status) rules() map[string]engine.RuleRef {
+	return s.book.Active(s.cfg.Ambiente, dte.Date(time.Now()))
+}
+
+func (s *status) show() any {
+	waiting, err := s.engine.Waiting()
+	out := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
+		"rules": s.rules(), "rules_engine": s.host.Engine(), "waiting": waiting}
+	if err != nil {
+		out["error"] = err.Error()
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the import table: what each package of this module may import of it. An arrow that is not here does not
+// exist; a package that is not here must be added with its arrows.
+var layers = map[string][]string{
+	"rules/abi":    {},
+	"rules/bundle": {},
+	"rules":        {"rules/abi", "rules/bundle"},
+	"storage":      {},
+
+	"engine/dte":                 {},
+	"engine/sign":                {},
+	"engine/authority":           {},
+	"engine/authority/simulator": {},
+	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "rules", "rules/abi", "storage"},
+
+	"gateway": {"engine", "engine/dte", "engine/authority"},
+
+	"plugins/sdk":   {"rules/abi"},
+	"plugins/dte01": {"plugins/sdk", "rules/abi"},
+	"plugins/dte03": {"plugins/sdk", "rules/abi"},
+	"plugins":       {"rules/bundle"},
+
+	"cmd/dted/config": {},
+	"cmd/dted":        {"cmd/dted/config", "gateway", "engine", "engine/dte", "engine/sign", "engine/authority", "rules", "rules/bundle", "storage"},
+	"cmd/dtectl":      {"cmd/dted/config", "engine/dte", "engine/sign", "rules/bundle", "storage", "plugins"},
+	"cmd/dtesim":      {"engine/authority/simulator"},
+}
+
+// libraries is who may import which third-party module: one a package. Prometheus may be imported everywhere.
+var libraries = map[string]string{
+	"github.com/cockroachdb/pebble/v2":         "storage",
+	"github.com/tetratelabs/wazero":            "rules",
+	"github.com/go-jose/go-jose/v4":            "engine/sign rules/bundle",
+	"github.com/go-json-experiment/json":       "engine/dte",
+	"github.com/santhosh-tekuri/jsonschema/v6": "engine/authority/simulator",
+	"github.com/valyala/fasthttp":              "gateway",
+	"github.com/fasthttp/router":               "gateway",
+	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
+	"github.com/alecthomas/kong":               "cmd/dtectl",
+	"golang.org/x/sync":                        "cmd/dted engine/authority",
+}
+
+func TestLayers(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "dtegate/...").Output()
+	if err != nil {
+		t.Fatalf("listing packages: %v", err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, "dtegate/")
+		if strings.HasSuffix(name, "test") || strings.Contains(name, "testdata") {
+			continue // helpers of tests may reach anywhere
+		}
+		may, known := layers[name]
+		if !known {
+			t.Errorf("package %s is not in the import table", name)
+		}
+		for _, imported := range p.Imports {
+			if own, ok := strings.CutPrefix(imported, "dtegate/"); ok {
+				if !slices.Contains(may, own) {
+					t.Errorf("%s imports %s: no such arrow", name, own)
+				}
+				continue
+			}
+			checkLibrary(t, name, imported)
+		}
+	}
+}
+
+func checkLibrary(t *testing.T, name, imported string) {
+	t.Helper()
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") || strings.HasPrefix(imported, "github.com/prometheus/") {
+		return // the standard library, or metrics
+	}
+	for module, owners := range libraries {
+		if (imported == module || strings.HasPrefix(imported, module+"/")) && slices.Contains(strings.Fields(owners), name) {
+			return
+		}
+	}
+	t.Errorf("%s imports %s: not a library of this package", name, imported)
+}

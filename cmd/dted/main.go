@@ -1,0 +1,39 @@
+// Command dted is the branch appliance.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"dtegate/cmd/dted/config"
+)
+
+func main() {
+	path := flag.String("config", "/etc/dted/dted.toml", "the configuration file")
+	flag.Parse()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	slog.SetDefault(log)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *path, log); err != nil {
+		fmt.Fprintln(os.Stderr, "dted:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, path string, log *slog.Logger) error {
+	cfg, err := config.Load(path)
+	if err != nil {
+		return err
+	}
+	d, err := open(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}

@@ -1,0 +1,184 @@
+package dte
+
+import (
+	"errors"
+	"math"
+	"strconv"
+)
+
+// Scale is the number of Amount units in one dollar, or in one of anything counted: eight decimals, the most
+// that MH takes on a line (MF2 p.52).
+const Scale = 100_000_000
+
+// MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for
+// rounding.
+const MaxAmount Amount = 92_000_000_000 * Scale
+
+// Reasons why a number is not an Amount.
+var (
+	ErrNumber    = errors.New("not a JSON number")
+	ErrPrecision = errors.New("more than 8 decimals")
+	ErrRange     = errors.New("beyond 92,000,000,000")
+)
+
+// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike.
+// Its magnitude never exceeds MaxAmount when it comes from ParseAmount.
+type Amount int64
+
+// ParseAmount reads a JSON number literal, exponents included, exactly. Trailing zeros do not count as decimals.
+// It fails with ErrNumber, ErrRange or ErrPrecision; its cost does not depend on the size of the exponent.
+func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
+
+func parseAmount[T string | []byte](s T) (Amount, error) {
+	i, negative := 0, false
+	if i < len(s) && s[i] == '-' {
+		negative = true
+		i++
+	}
+	first := i
+	var digits uint64 // the significant digits, leading zeros dropped
+	count := 0        // how many they are
+	held := 0         // zeros seen after them that may yet prove significant
+	exponent := 0     // of the last digit in digits
+	take := func(c byte) {
+		switch {
+		case c == '0' && count == 0:
+		case c == '0':
+			held++
+		default:
+			count += held + 1
+			if count <= 19 {
+				for ; held > 0; held-- {
+					digits *= 10
+				}
+				digits = digits*10 + uint64(c-'0')
+			}
+			held = 0
+		}
+	}
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		take(s[i])
+	}
+	if i == first || (s[first] == '0' && i > first+1) {
+		return 0, ErrNumber
+	}
+	exponent = held
+	if i < len(s) && s[i] == '.' {
+		i++
+		point := i
+		for ; i < len(s) && isDigit(s[i]); i++ {
+			take(s[i])
+		}
+		if i == point {
+			return 0, ErrNumber
+		}
+		exponent = held - (i - point)
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		shift, ok := parseExponent(s[i+1:])
+		if !ok {
+			return 0, ErrNumber
+		}
+		exponent += shift
+	} else if i < len(s) {
+		return 0, ErrNumber
+	}
+	switch {
+	case count == 0:
+		return 0, nil
+	case count+exponent > 11:
+		return 0, ErrRange
+	case exponent < -8:
+		return 0, ErrPrecision
+	}
+	for ; exponent > -8; exponent-- {
+		digits *= 10 // at most 19 digits in all, by the two cases above
+	}
+	if digits > uint64(MaxAmount) {
+		return 0, ErrRange
+	}
+	if negative {
+		return -Amount(digits), nil
+	}
+	return Amount(digits), nil
+}
+
+// parseExponent reads what follows the e, saturated far beyond anything that can matter.
+func parseExponent[T string | []byte](s T) (int, bool) {
+	i, sign := 0, 1
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		if s[i] == '-' {
+			sign = -1
+		}
+		i++
+	}
+	if i == len(s) {
+		return 0, false
+	}
+	n := 0
+	for ; i < len(s); i++ {
+		if !isDigit(s[i]) {
+			return 0, false
+		}
+		n = min(n*10+int(s[i]-'0'), math.MaxInt32)
+	}
+	return sign * n, true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Append writes the shortest JSON number: 610, 580.5, 25.88495575, -20.
+func (a Amount) Append(dst []byte) []byte {
+	u := uint64(a)
+	if a < 0 {
+		dst = append(dst, '-')
+		u = -u
+	}
+	dst = strconv.AppendUint(dst, u/Scale, 10)
+	fraction := u % Scale
+	if fraction == 0 {
+		return dst
+	}
+	var f [9]byte
+	f[0] = '.'
+	for i := 8; i > 0; i-- {
+		f[i] = byte('0' + fraction%10)
+		fraction /= 10
+	}
+	n := len(f)
+	for f[n-1] == '0' {
+		n--
+	}
+	return append(dst, f[:n]...)
+}
+
+// String is the text of Append.
+func (a Amount) String() string { return string(a.Append(make([]byte, 0, 24))) }
+
+// Round2 rounds to two decimals, half away from zero: a 5 in the third decimal rounds up (MF2 pp.52-54).
+func (a Amount) Round2() Amount {
+	const cent = Scale / 100
+	r := a % cent
+	a -= r
+	switch {
+	case r >= cent/2:
+		a += cent
+	case r <= -cent/2:
+		a -= cent
+	}
+	return a
+}
+
+// Fixed2 is the text with exactly two decimals, rounded as Round2 does: "580.50".
+func (a Amount) Fixed2() string {
+	a = a.Round2()
+	u := uint64(a)
+	dst := make([]byte, 0, 24)
+	if a < 0 {
+		dst = append(dst, '-')
+		u = -u
+	}
+	dst = strconv.AppendUint(dst, u/Scale, 10)
+	cents := u % Scale / (Scale / 100)
+	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
+}

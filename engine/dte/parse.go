@@ -1,0 +1,198 @@
+package dte
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxDepth is how deep a tree may nest. MH's deepest document has five levels.
+const MaxDepth = 32
+
+// SyntaxError says where a text is not the JSON that we take.
+type SyntaxError struct {
+	Path    string // in fact form, "cuerpoDocumento[3]"; the innermost place reached
+	Offset  int64  // in bytes
+	Message string // Spanish
+	Code    string // FaultSyntax or FaultDuplicate
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("JSON at byte %d: %s", e.Offset, e.Message)
+	}
+	return fmt.Sprintf("JSON at byte %d (%s): %s", e.Offset, e.Path, e.Message)
+}
+
+// Fault is the error as one of the faults of a request.
+func (e *SyntaxError) Fault() Fault { return Fault{Path: e.Path, Code: e.Code, Message: e.Message} }
+
+// Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, anything after the value and more than
+// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount tells
+// which of them can be used. The Value keeps no reference to data.
+func Parse(data []byte) (Value, error) {
+	p := parser{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), src: string(data)}
+	v, err := p.value(0)
+	if err != nil {
+		return Value{}, p.explain(err)
+	}
+	if _, err := p.dec.ReadToken(); err != io.EOF {
+		return Value{}, &SyntaxError{Offset: p.dec.InputOffset(), Code: FaultSyntax, Message: "hay datos después del documento"}
+	}
+	return v, nil
+}
+
+var errDepth = errors.New("too deep")
+
+// parser builds the tree. Children wait on two stacks until their container closes, so that each container
+// costs one allocation of the right size; texts are parts of one copy of the input.
+type parser struct {
+	dec     *jsontext.Decoder
+	src     string
+	items   []Value
+	members []Member
+}
+
+func (p *parser) value(depth int) (Value, error) {
+	if depth > MaxDepth {
+		return Value{}, errDepth
+	}
+	switch p.dec.PeekKind() {
+	case '{':
+		return p.object(depth)
+	case '[':
+		return p.array(depth)
+	case '"':
+		s, err := p.text()
+		return Value{kind: KindString, text: s}, err
+	case '0':
+		raw, err := p.dec.ReadValue()
+		if err != nil {
+			return Value{}, err
+		}
+		v := Value{kind: KindNumber, text: p.slice(len(raw))}
+		v.num, err = ParseAmount(v.text)
+		v.exact = err == nil
+		return v, nil
+	}
+	t, err := p.dec.ReadToken()
+	if err != nil {
+		return Value{}, err
+	}
+	switch t.Kind() {
+	case 'n':
+		return Null(), nil
+	default:
+		return Bool(t.Kind() == 't'), nil
+	}
+}
+
+func (p *parser) object(depth int) (Value, error) {
+	if _, err := p.dec.ReadToken(); err != nil {
+		return Value{}, err
+	}
+	base := len(p.members)
+	for p.dec.PeekKind() != '}' {
+		name, err := p.text()
+		if err != nil {
+			return Value{}, err
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return Value{}, err
+		}
+		p.members = append(p.members, Member{name, v})
+	}
+	if _, err := p.dec.ReadToken(); err != nil {
+		return Value{}, err
+	}
+	members := append([]Member(nil), p.members[base:]...)
+	p.members = p.members[:base]
+	return Obj(members...), nil
+}
+
+func (p *parser) array(depth int) (Value, error) {
+	if _, err := p.dec.ReadToken(); err != nil {
+		return Value{}, err
+	}
+	base := len(p.items)
+	for p.dec.PeekKind() != ']' {
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return Value{}, err
+		}
+		p.items = append(p.items, v)
+	}
+	if _, err := p.dec.ReadToken(); err != nil {
+		return Value{}, err
+	}
+	items := append([]Value(nil), p.items[base:]...)
+	p.items = p.items[:base]
+	return Arr(items...), nil
+}
+
+// text reads a string, name or value.
+func (p *parser) text() (string, error) {
+	raw, err := p.dec.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", &jsontext.SyntacticError{ByteOffset: p.dec.InputOffset(), Err: errors.New("name is not a string")}
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		s := p.slice(len(raw))
+		return s[1 : len(s)-1], nil
+	}
+	b, err := jsontext.AppendUnquote(nil, raw)
+	return string(b), err
+}
+
+// slice is the part of src that the decoder has just read.
+func (p *parser) slice(n int) string {
+	end := p.dec.InputOffset()
+	return p.src[end-int64(n) : end]
+}
+
+func (p *parser) explain(err error) error {
+	e := &SyntaxError{Offset: p.dec.InputOffset(), Path: factPath(p.dec.StackPointer()), Code: FaultSyntax}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		e.Offset, e.Path = syntactic.ByteOffset, factPath(syntactic.JSONPointer)
+	}
+	switch {
+	case errors.Is(err, errDepth):
+		e.Message = "hay más de " + strconv.Itoa(MaxDepth) + " niveles"
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		e.Code, e.Message = FaultDuplicate, "el campo está dos veces"
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		e.Message = "el JSON está incompleto"
+	case syntactic != nil && syntactic.Err != nil && strings.Contains(syntactic.Err.Error(), "UTF-8"):
+		e.Message = "el texto no es UTF-8 válido"
+	default:
+		e.Message = "no es JSON válido"
+	}
+	return e
+}
+
+// factPath turns a JSON pointer into fact form. A number as an object's name is taken for an index: this is text
+// for people.
+func factPath(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range pointer.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			b.WriteString("[" + token + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
+	}
+	return b.String()
+}

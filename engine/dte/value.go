@@ -1,0 +1,251 @@
+package dte
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Kind is what a Value holds. The zero Kind is that of a Value that is not there.
+type Kind uint8
+
+// The kinds of Value.
+const (
+	KindAbsent Kind = iota
+	KindNull
+	KindBool
+	KindNumber
+	KindString
+	KindArray
+	KindObject
+)
+
+// Value is an immutable, ordered JSON tree. The zero Value is absent, which is not null: a member that nobody
+// named. Values share their children freely.
+type Value struct {
+	kind  Kind
+	exact bool   // number: num holds it
+	num   Amount // number in 1e-8 when exact; boolean as 0 or 1
+	text  string // string, unescaped; number's literal, "" when made from an Amount
+	node  *node
+}
+
+// node keeps the children aside, so that a leaf stays small.
+type node struct {
+	items   []Value
+	members []Member
+}
+
+// Member is one name of an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// Null is JSON null.
+func Null() Value { return Value{kind: KindNull} }
+
+// Bool is true or false.
+func Bool(b bool) Value {
+	v := Value{kind: KindBool}
+	if b {
+		v.num = 1
+	}
+	return v
+}
+
+// Int is a whole number. Beyond ±92,000,000,000 it keeps its literal but is no Amount.
+func Int(n int64) Value {
+	if limit := int64(MaxAmount / Scale); n > limit || n < -limit {
+		return Value{kind: KindNumber, text: strconv.FormatInt(n, 10)}
+	}
+	return Num(Amount(n) * Scale)
+}
+
+// Num is a number in 1e-8 units.
+func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
+
+// Str is a string. Invalid UTF-8 becomes U+FFFD, so that a tree always writes valid JSON.
+func Str(s string) Value {
+	if !utf8.ValidString(s) {
+		s = string([]rune(s))
+	}
+	return Value{kind: KindString, text: s}
+}
+
+// Arr is an array of the items, which it keeps.
+func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
+
+// Obj is an object of the members in this order, which it keeps. Names must be distinct.
+func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
+
+// Kind tells what v holds.
+func (v Value) Kind() Kind { return v.kind }
+
+// Exists is false for the absent Value only; null exists.
+func (v Value) Exists() bool { return v.kind != KindAbsent }
+
+// IsNull is true for JSON null only.
+func (v Value) IsNull() bool { return v.kind == KindNull }
+
+// Get is the member of that name, or the absent Value when there is none or v is no object.
+func (v Value) Get(name string) Value {
+	if p := v.get(name); p != nil {
+		return *p
+	}
+	return Value{}
+}
+
+func (v *Value) get(name string) *Value {
+	if v.kind != KindObject {
+		return nil
+	}
+	for i := range v.node.members {
+		if v.node.members[i].Name == name {
+			return &v.node.members[i].Value
+		}
+	}
+	return nil
+}
+
+// Len counts the items of an array or the members of an object; 0 for anything else.
+func (v Value) Len() int {
+	switch v.kind {
+	case KindArray:
+		return len(v.node.items)
+	case KindObject:
+		return len(v.node.members)
+	}
+	return 0
+}
+
+// Index is the i-th item of an array, or the absent Value.
+func (v Value) Index(i int) Value {
+	if v.kind != KindArray || i < 0 || i >= len(v.node.items) {
+		return Value{}
+	}
+	return v.node.items[i]
+}
+
+// Members are those of an object, in order; nil for anything else. The caller must not change them.
+func (v Value) Members() []Member {
+	if v.kind != KindObject {
+		return nil
+	}
+	return v.node.members
+}
+
+// Text is a string's contents, a number's literal, "true" or "false"; "" for anything else.
+func (v Value) Text() string {
+	switch v.kind {
+	case KindString:
+		return v.text
+	case KindNumber:
+		if v.text == "" {
+			return v.num.String()
+		}
+		return v.text
+	case KindBool:
+		if v.num != 0 {
+			return "true"
+		}
+		return "false"
+	}
+	return ""
+}
+
+// Amount is a number in 1e-8 units. It fails with ErrNumber (not a number), ErrPrecision or ErrRange.
+func (v Value) Amount() (Amount, error) {
+	if v.kind != KindNumber {
+		return 0, ErrNumber
+	}
+	if v.exact {
+		return v.num, nil
+	}
+	return ParseAmount(v.text)
+}
+
+// Int is a whole number; false when v is none or has decimals.
+func (v Value) Int() (int64, bool) {
+	if v.kind != KindNumber || !v.exact || v.num%Scale != 0 {
+		return 0, false
+	}
+	return int64(v.num / Scale), true
+}
+
+// Bool is true for JSON true only.
+func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
+
+// With is a copy of an object in which one member is set: in its place when the name is there, else at the end.
+// An absent or null v counts as an empty object; any other kind is returned as it is.
+func (v Value) With(name string, x Value) Value {
+	var old []Member
+	switch v.kind {
+	case KindObject:
+		old = v.node.members
+	case KindAbsent, KindNull:
+	default:
+		return v
+	}
+	members := make([]Member, len(old), len(old)+1)
+	copy(members, old)
+	for i := range members {
+		if members[i].Name == name {
+			members[i].Value = x
+			return Obj(members...)
+		}
+	}
+	return Obj(append(members, Member{name, x})...)
+}
+
+// Append writes v as compact JSON: members in order, numbers as short as they go, no escape that is not needed.
+// An absent Value writes null.
+func (v Value) Append(dst []byte) []byte {
+	switch v.kind {
+	case KindBool:
+		return append(dst, v.Text()...)
+	case KindNumber:
+		if v.exact {
+			return v.num.Append(dst)
+		}
+		return append(dst, v.text...)
+	case KindString:
+		return appendQuoted(dst, v.text)
+	case KindArray:
+		dst = append(dst, '[')
+		for i := range v.node.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = v.node.items[i].Append(dst)
+		}
+		return append(dst, ']')
+	case KindObject:
+		dst = append(dst, '{')
+		for i := range v.node.members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendQuoted(dst, v.node.members[i].Name)
+			dst = append(dst, ':')
+			dst = v.node.members[i].Value.Append(dst)
+		}
+		return append(dst, '}')
+	}
+	return append(dst, "null"...)
+}
+
+// appendQuoted writes a JSON string. UTF-8 stays as it is.
+func appendQuoted(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			// The only error is invalid UTF-8, which is replaced; no Value holds any.
+			dst, _ = jsontext.AppendQuote(dst, s)
+			return dst
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
+}

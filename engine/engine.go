@@ -1,0 +1,199 @@
+// Package engine decides what is issued, when it is sent and what is owed: it turns a sale into a numbered, signed,
+// stored document and settles it with the tax authority. ARCHITECTURE.md mirrors the steps of Issue.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+// Issuer is the taxpayer that this box issues for. One box, one taxpayer, one ambiente.
+type Issuer struct {
+	ID       int64
+	Slug     string // first element of the archive's paths
+	Ambiente string // CAT-001: "00" test, "01" production
+	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of
+	// sale gives.
+	Facts dte.Value
+}
+
+// Policy is how long the authority is given (MT1 §3.3: 8 s, then query, at most two resends).
+type Policy struct {
+	// Resends after the first transmission, default 2.
+	Resends int
+	// Queries without an answer after which the outcome is left open, default 1 more than Resends.
+	Queries int
+}
+
+// Options of New. Every field without a default is required.
+type Options struct {
+	Store     *storage.Store
+	Signer    *sign.Signer
+	Authority *authority.Client
+	Rules     *Rulebook
+	Issuer    Issuer
+	Policy    Policy
+	Logger    *slog.Logger     // default slog.Default
+	Now       func() time.Time // the clock
+	Rand      io.Reader        // of generation codes, default crypto/rand
+	// RecoverEvery is how often documents that nobody settles any more are looked for, default 5 s.
+	RecoverEvery time.Duration
+}
+
+// Engine issues documents. Make one with New; it is safe for concurrent use.
+type Engine struct {
+	store   *storage.Store
+	signer  *sign.Signer
+	client  *authority.Client
+	rules   atomic.Pointer[Rulebook]
+	issuer  Issuer
+	policy  Policy
+	log     *slog.Logger
+	now     func() time.Time
+	rand    io.Reader
+	every   time.Duration
+	sends   atomic.Int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
+	keys    keyed        // idempotency keys at work
+	codes   keyed        // documents being settled
+	metrics *metrics
+	bugs    bugs // seeded faults: only tests set them
+}
+
+// bugs are faults that a test sows to see that the suite catches them.
+type bugs struct {
+	resendBlindly bool // resend without asking whether MH has it
+	forgetKey     bool // store no idempotency key
+}
+
+// New returns an engine; it starts nothing.
+func New(o Options) (*Engine, error) {
+	if o.Policy.Resends == 0 {
+		o.Policy.Resends = 2
+	}
+	if o.Policy.Queries == 0 {
+		o.Policy.Queries = o.Policy.Resends + 1
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	if o.RecoverEvery == 0 {
+		o.RecoverEvery = 5 * time.Second
+	}
+	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
+		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
+	}
+	e := &Engine{
+		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, metrics: newMetrics(),
+	}
+	e.sends.Store(o.Now().UnixMilli())
+	e.rules.Store(o.Rules)
+	return e, nil
+}
+
+// Run settles what a crash left open, at once, and later whatever a request gave up on. It returns when ctx ends,
+// with nil.
+func (e *Engine) Run(ctx context.Context) error {
+	tick := time.NewTicker(e.every)
+	defer tick.Stop()
+	before := e.now().Add(settleAfter) // everything: no request is older than this process
+	for {
+		if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
+			e.log.Error("recovering documents", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			before = e.now()
+		}
+	}
+}
+
+// settleAfter is how long a request may hold a document before the recovery takes over: longer than the policy's
+// three transmissions and three queries of 8 s.
+const settleAfter = 2 * time.Minute
+
+// Recover settles, once, every signed document that was due before the given time.
+func (e *Engine) Recover(ctx context.Context, before time.Time) error {
+	for {
+		open, err := e.store.Due(QueueSettle, before, 100)
+		if err != nil {
+			return fmt.Errorf("listing unsettled documents: %w", err)
+		}
+		for _, entry := range open {
+			if _, err := e.settle(ctx, entry.Code); err != nil {
+				return fmt.Errorf("settling document %s: %w", dte.Code(entry.Code), err)
+			}
+		}
+		if len(open) == 0 {
+			return nil
+		}
+	}
+}
+
+// Document returns a stored document of the caller's branch. One that is being settled is waited for.
+func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
+	entry, err := e.store.Get(storage.Code(code))
+	if err == nil && entry.State == Signed {
+		entry, err = e.await(ctx, code)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, notFound(code)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", code, err)
+	}
+	if _, public := estados[entry.State]; !public {
+		return nil, notFound(code)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	if h.BranchID != c.Point.BranchID {
+		return nil, notFound(code)
+	}
+	return e.record(entry)
+}
+
+// await waits until whoever settles the document lets go of it.
+func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error) {
+	release, err := e.codes.acquire(ctx, code.String())
+	if err != nil {
+		return storage.Entry{}, unavailable(err, "El documento aún se está transmitiendo")
+	}
+	defer release()
+	return e.store.Get(storage.Code(code))
+}
+
+func notFound(code dte.Code) *Error {
+	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
+}
+
+// Waiting counts, by queue, what is due to be settled or reported, up to 10,000 a queue.
+func (e *Engine) Waiting() (map[string]int, error) {
+	waiting := make(map[string]int)
+	for _, queue := range []string{QueueSettle, QueueReport} {
+		due, err := e.store.Due(queue, e.now().Add(settleAfter), 10_000)
+		if err != nil {
+			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+		}
+		waiting[queue] = len(due)
+	}
+	return waiting, nil
+}

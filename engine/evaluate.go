@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/abi"
+)
+
+// binding maps a module's inputs to facts by the names that the module declares: the engine knows no rule's inputs.
+type binding struct {
+	description *abi.Description
+	scalars     [][]string // path of each scalar's fact
+}
+
+func bind(d *abi.Description) binding {
+	b := binding{description: d}
+	for _, f := range d.Scalars {
+		b.scalars = append(b.scalars, strings.Split(f.Name, "."))
+	}
+	return b
+}
+
+// evaluation is the memory of one call of a module, reused.
+type evaluation struct {
+	in       abi.Input
+	out      abi.Output
+	taxes    []dte.TaxAmount
+	computed dte.Computed
+}
+
+var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
+
+// evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
+// The evaluation goes back to the pool when the document is filled.
+func (r *rule) evaluate(ctx context.Context, facts dte.Value) (*evaluation, []dte.Fault, error) {
+	ev := evaluations.Get().(*evaluation)
+	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
+		evaluations.Put(ev)
+		return nil, faults, nil
+	}
+	if err := r.module.Evaluate(ctx, &ev.in, &ev.out); err != nil {
+		evaluations.Put(ev)
+		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.ref.Name, r.ref.Version, err)
+	}
+	if len(ev.out.Faults) > 0 {
+		faults := r.bind.faults(ev.out.Faults)
+		evaluations.Put(ev)
+		return nil, faults, nil
+	}
+	ev.taxes = ev.taxes[:0]
+	for _, t := range ev.out.Taxes {
+		ev.taxes = append(ev.taxes, dte.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
+	}
+	ev.computed = dte.Computed{N: ev.in.N, Lines: ev.out.Lines, Summary: ev.out.Summary, Taxes: ev.taxes}
+	return ev, nil, nil
+}
+
+// input lays the facts out as the module wants them.
+func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fault {
+	d := b.description
+	var faults []dte.Fault
+	in.Params = append(in.Params[:0], params...)
+	in.Scalars = in.Scalars[:0]
+	for i := range d.Scalars {
+		v := facts
+		for _, name := range b.scalars[i] {
+			v = v.Get(name)
+		}
+		n, fault := number(&d.Scalars[i], v)
+		if fault != nil {
+			fault.Path = d.Scalars[i].Name
+			faults = append(faults, *fault)
+		}
+		in.Scalars = append(in.Scalars, n)
+	}
+	lines := facts.Get("cuerpoDocumento")
+	in.N = lines.Len()
+	in.Lines = in.Lines[:0]
+	for i := range in.N {
+		line := lines.Index(i)
+		for c := range d.Columns {
+			n, fault := number(&d.Columns[c], line.Get(d.Columns[c].Name))
+			if fault != nil {
+				fault.Path = "cuerpoDocumento[" + strconv.Itoa(i) + "]." + d.Columns[c].Name
+				faults = append(faults, *fault)
+			}
+			in.Lines = append(in.Lines, n)
+		}
+	}
+	return faults
+}
+
+// number is one fact as the ABI carries it.
+func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
+	if !v.Exists() || v.IsNull() {
+		switch {
+		case f.Required:
+			return 0, &dte.Fault{Code: dte.FaultRequired, Message: "Es obligatorio"}
+		case f.Kind == "enum" || f.Kind == "set":
+			return 0, nil
+		}
+		return abi.Absent, nil
+	}
+	switch f.Kind {
+	case "amount":
+		a, err := v.Amount()
+		if err != nil {
+			return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser un número: " + err.Error()}
+		}
+		return int64(a), nil
+	case "integer":
+		if n, ok := v.Int(); ok {
+			return n, nil
+		}
+		return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser un número entero"}
+	case "flag":
+		if v.Kind() != dte.KindBool {
+			return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser true o false"}
+		}
+		if v.Bool() {
+			return 1, nil
+		}
+		return 0, nil
+	case "enum":
+		for i, known := range f.Values {
+			if v.Kind() == dte.KindString && v.Text() == known {
+				return int64(i), nil
+			}
+		}
+	case "set":
+		return set(f, v)
+	}
+	return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Debe ser uno de: " + strings.Join(f.Values, ", ")}
+}
+
+func set(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
+	var bits int64
+next:
+	for i := range v.Len() {
+		for bit, known := range f.Values {
+			if v.Index(i).Text() == known {
+				bits |= 1 << bit
+				continue next
+			}
+		}
+		return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Cada valor debe ser uno de: " + strings.Join(f.Values, ", ")}
+	}
+	return bits, nil
+}
+
+// faults names what the module found wrong by the facts that it was given.
+func (b *binding) faults(found []abi.Fault) []dte.Fault {
+	d := b.description
+	faults := make([]dte.Fault, 0, len(found))
+	for _, f := range found {
+		text := d.Faults[f.Code]
+		fault := dte.Fault{Code: text.Code, Message: text.Message}
+		switch {
+		case f.Line >= 0:
+			fault.Path = "cuerpoDocumento[" + strconv.Itoa(f.Line) + "]"
+			if f.Column >= 0 {
+				fault.Path += "." + d.Columns[f.Column].Name
+			}
+		case f.Column >= 0:
+			fault.Path = d.Scalars[f.Column].Name
+		}
+		faults = append(faults, fault)
+	}
+	return faults
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// head is the part of a stored document that changes with its state. What was signed, and the facts that it was
+// computed from, lie beside it in parts that are never written twice.
+type head struct {
+	Document      string              `json:"document"`
+	Version       int                 `json:"version"` // of the schema: identificacion.version
+	ControlNumber string              `json:"control_number"`
+	Ambiente      string              `json:"ambiente"` // "00" or "01"
+	Date          string              `json:"date"`     // fecEmi
+	Total         string              `json:"total"`
+	Form          string              `json:"form"` // which signed part is the record: formNormal or formContingency
+	Serie         string              `json:"serie"`
+	EmisorID      int64               `json:"emisor_id"`
+	BranchID      int64               `json:"branch_id"`
+	PointID       int64               `json:"point_id"`
+	TokenID       int64               `json:"token_id"`
+	CreatedAt     time.Time           `json:"created_at"`
+	Rule          RuleRef             `json:"rule"`
+	Warnings      []string            `json:"warnings,omitempty"`
+	Response      *authority.Response `json:"response,omitempty"`
+	// Doubtful: the normal form may have reached MH. It must be asked before the contingency form is sent.
+	Doubtful bool   `json:"doubtful,omitempty"`
+	Cause    string `json:"cause,omitempty"` // why it was deferred, for people
+}
+
+// Parts of a stored document. Each form is signed by its own right, once.
+const (
+	partFacts       = "facts"       // the facts, JSON
+	formNormal      = "normal"      // JWS of the document as issued online
+	formContingency = "contingency" // JWS of the same document with the marks of contingency
+)
+
+func (h *head) encode() ([]byte, error) {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("encoding record: %w", err)
+	}
+	return b, nil
+}
+
+func decodeHead(e storage.Entry) (*head, error) {
+	h := new(head)
+	if err := json.Unmarshal(e.Head, h); err != nil {
+		return nil, fmt.Errorf("decoding record %s: %w", dte.Code(e.Code), err)
+	}
+	return h, nil
+}
+
+// payload returns the signed bytes inside a compact JWS: they are kept once, in the signature.
+func payload(jws string) ([]byte, error) {
+	_, rest, _ := strings.Cut(jws, ".")
+	body, _, ok := strings.Cut(rest, ".")
+	if !ok {
+		return nil, fmt.Errorf("decoding signed document: not a compact JWS")
+	}
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		return nil, fmt.Errorf("decoding signed document: %w", err)
+	}
+	return b, nil
+}
+
+// record makes the public record of a stored document that has left Signed.
+func (e *Engine) record(entry storage.Entry) (*Record, error) {
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	jws, err := e.store.Part(entry.Code, h.Form)
+	if err != nil {
+		return nil, fmt.Errorf("reading signed document: %w", err)
+	}
+	return e.view(entry, h, string(jws))
+}
+
+func (e *Engine) view(entry storage.Entry, h *head, jws string) (*Record, error) {
+	document, err := payload(jws)
+	if err != nil {
+		return nil, err
+	}
+	estado, ok := estados[entry.State]
+	if !ok {
+		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
+	}
+	r := &Record{
+		ID:             int64(entry.ID),
+		Tipo:           kinds[h.Document].Tipo,
+		Code:           dte.Code(entry.Code).String(),
+		ControlNumber:  h.ControlNumber,
+		Estado:         estado,
+		Ambiente:       ambienteName(h.Ambiente),
+		Total:          h.Total,
+		JSON:           document,
+		JWS:            jws,
+		Response:       h.Response,
+		SequenceNumber: strconv.FormatUint(entry.Number, 10),
+		SequenceID:     int64(entry.SequenceID),
+		Serie:          h.Serie,
+		EmisorID:       h.EmisorID, BranchID: h.BranchID, PointID: h.PointID, TokenID: h.TokenID,
+		CreatedAt: h.CreatedAt,
+		Rule:      h.Rule,
+		Warnings:  h.Warnings,
+	}
+	if entry.State == Rejected {
+		r.TechnicalError = "Rechazado por Hacienda: " + rejection(h.Response)
+		return r, nil
+	}
+	if h.Response != nil {
+		r.Sello = h.Response.SelloRecibido
+	}
+	r.JSONURL = e.path(h, "json", r.Code)
+	r.PDFURL = e.path(h, "pdf", r.Code)
+	return r, nil
+}
+
+// path is where the archive keeps a document (SPEC 2.2). h.Date is yyyy-mm-dd.
+func (e *Engine) path(h *head, kind, code string) string {
+	return fmt.Sprintf("%s/DTES/%s/%s/DTE%s/%s/%s.%s", e.issuer.Slug, strings.ToLower(ambienteName(h.Ambiente)),
+		strings.ReplaceAll(h.Date, "-", "/"), h.Document, kind, code, kind)
+}
+
+func rejection(r *authority.Response) string {
+	if r == nil {
+		return ""
+	}
+	return r.DescripcionMsg
+}
+
+// ambienteName maps CAT-001 to the API's word.
+func ambienteName(code string) string {
+	if code == "01" {
+		return "PROD"
+	}
+	return "TEST"
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// Issue makes one sale into one document, step by step as ARCHITECTURE.md numbers them. The errors that it returns
+// are *Error; on any of them no number was spent, except after step 4, where the document is safe and an error
+// only says that the caller must ask again.
+func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
+	began := e.now()
+	record, path, err := e.issue(ctx, req)
+	e.metrics.issued(req.Document, path, record, err, e.now().Sub(began))
+	return record, err
+}
+
+func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path string, err error) {
+	// 1. The same key again is the same document, as it stands now. While the first request runs, wait for it.
+	key, digest := idempotency(req)
+	if key != nil {
+		release, err := e.keys.acquire(ctx, string(key.Key[:]))
+		if err != nil {
+			return nil, pathReplay, unavailable(err, "La misma solicitud aún se está procesando")
+		}
+		defer release()
+		record, err := e.replay(ctx, key.Key, digest)
+		if record != nil || err != nil {
+			return record, pathReplay, err
+		}
+	}
+
+	// 2. One reading of the clock gives the date, the hour, the rules and the series' year.
+	now := e.now()
+	day := dte.Date(now)
+	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, day)
+	if errors.Is(err, rules.ErrNoRule) {
+		return nil, pathRefused, unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
+	}
+	if err != nil {
+		return nil, pathRefused, internal(err)
+	}
+	draft, err := e.draft(req, now)
+	if err != nil {
+		return nil, pathRefused, err
+	}
+
+	// 3. The amounts, or everything that is wrong with the sale.
+	computed, faults, err := rule.evaluate(ctx, draft.facts)
+	if err != nil {
+		return nil, pathRefused, internal(err)
+	}
+	if len(faults) > 0 {
+		return nil, pathRefused, refuse(append(faults, e.breaches(rule, draft, faults)...))
+	}
+	defer evaluations.Put(computed)
+
+	// 4. Number, fill, sign once, and one synced batch. After this line a crash is safe, before it nothing happened.
+	var signed prepared
+	entry, err := e.store.Append(ctx, storage.Keys{Series: draft.series, Idempotency: key},
+		func(slot storage.Slot) (storage.Draft, error) {
+			var err error
+			signed, err = e.prepare(ctx, draft, rule, computed, slot)
+			return signed.draft, err
+		})
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+		return nil, pathRefused, refused
+	case err != nil:
+		return nil, pathRefused, unavailable(err, "El documento no pudo guardarse")
+	}
+	if entry.State == Deferred {
+		record, err = e.view(entry, signed.head, signed.jws)
+		return record, pathContingency, err
+	}
+
+	// 5 and 6. Transmit under the policy, settle, answer from durable state.
+	record, err = e.transmitFresh(ctx, entry, signed)
+	return record, pathOnline, err
+}
+
+// idempotency returns the key of a request in its point of sale's own space, nil if it has none.
+func idempotency(req Request) (*storage.Idempotency, [32]byte) {
+	if req.IdempotencyKey == "" {
+		return nil, req.Digest
+	}
+	h := sha256.New()
+	_ = binary.Write(h, binary.BigEndian, req.Caller.Point.ID)
+	h.Write([]byte(req.IdempotencyKey))
+	key := &storage.Idempotency{}
+	h.Sum(key.Key[:0])
+	d := sha256.New() // the same body on another endpoint is another sale
+	d.Write([]byte(req.Document))
+	d.Write(req.Digest[:])
+	d.Sum(key.Digest[:0])
+	return key, key.Digest
+}
+
+// replay returns the document that a key made, nil if it has made none.
+func (e *Engine) replay(ctx context.Context, key, digest [32]byte) (*Record, error) {
+	if e.bugs.forgetKey {
+		return nil, nil
+	}
+	code, first, err := e.store.Lookup(key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, internal(err)
+	}
+	if first != digest {
+		return nil, &Error{Code: CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud (documento " + dte.Code(code).String() + ")"}
+	}
+	entry, err := e.settle(ctx, code)
+	if err != nil {
+		return nil, err
+	}
+	record, err := e.record(entry)
+	if err != nil {
+		return nil, internal(err)
+	}
+	return record, nil
+}
+
+// draft is a sale before it has a number.
+type draft struct {
+	request Request
+	now     time.Time
+	code    dte.Code
+	series  string
+	facts   dte.Value // without the control number
+	form    string
+}
+
+func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
+	if _, known := kinds[req.Document]; !known {
+		return nil, internal(fmt.Errorf("document type %q is not issued here", req.Document))
+	}
+	if req.TestContingency && e.issuer.Ambiente == "01" {
+		return nil, refuse([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
+	}
+	code, err := dte.NewCode(e.rand)
+	if err != nil {
+		return nil, internal(err)
+	}
+	p := req.Caller.Point
+	d := &draft{request: req, now: now, code: code, form: formNormal,
+		series: fmt.Sprintf("%s/%s/%s/%s/%d", e.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
+	marks := normalMarks
+	if req.TestContingency {
+		d.form, marks = formContingency, contingencyMarks(5, "Prueba de contingencia solicitada por el punto de venta")
+	}
+	identification := append([]dte.Member{
+		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
+		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
+		{Name: "fecEmi", Value: dte.Str(dte.Date(now))},
+		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
+		{Name: "tipoMoneda", Value: dte.Str("USD")},
+	}, marks...)
+	d.facts = req.Facts.With("emisor", emisor(e.issuer, p)).With("identificacion", dte.Obj(identification...))
+	return d, nil
+}
+
+// emisor is the issuer as a document issued at p shows it.
+func emisor(i Issuer, p Point) dte.Value {
+	return i.Facts.With("codEstable", dte.Str(p.Establishment)).With("codPuntoVenta", dte.Str(p.PointOfSale))
+}
+
+// numbered returns the facts with the control number of slot n.
+func (d *draft) numbered(n uint64) (dte.Value, string, error) {
+	p := d.request.Caller.Point
+	control, err := dte.ControlNumber(d.request.Document, p.Establishment, p.PointOfSale, n)
+	if err != nil {
+		return dte.Value{}, "", err
+	}
+	return d.facts.With("identificacion", d.facts.Get("identificacion").With("numeroControl", dte.Str(control))), control, nil
+}
+
+// prepared is a document that is signed and not stored yet.
+type prepared struct {
+	draft storage.Draft
+	head  *head
+	jws   string
+}
+
+// prepare stamps the number, fills and signs. A breach of the schema is an *Error, and the number stays unspent.
+func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation, slot storage.Slot) (prepared, error) {
+	facts, control, err := d.numbered(slot.Number)
+	if err != nil {
+		return prepared{}, internal(err)
+	}
+	document, faults := r.filler.Fill(nil, facts, &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
+	if len(faults) > 0 {
+		return prepared{}, refuse(faults)
+	}
+	jws, err := e.signer.Right(d.code, d.form).Sign(ctx, document)
+	if err != nil {
+		return prepared{}, unavailable(err, "El documento no pudo firmarse")
+	}
+	req := d.request
+	h := &head{
+		Document: req.Document, Version: r.filler.Version(), ControlNumber: control,
+		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
+		Form: d.form, Serie: req.Caller.Point.PointOfSale,
+		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref,
+	}
+	p := prepared{head: h, jws: jws}
+	p.draft = storage.Draft{
+		Code:  storage.Code(d.code),
+		State: Signed,
+		Parts: []storage.Part{{Name: partFacts, Data: facts.Append(nil)}, {Name: d.form, Data: []byte(jws)}},
+		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
+	}
+	if d.form == formContingency {
+		h.Cause = "testContingencia"
+		p.draft.State, p.draft.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
+	}
+	p.draft.Head, err = h.encode()
+	return p, err
+}
+
+// Check reports what the schema would refuse of the facts that are there, so that one answer tells all. It spends
+// nothing.
+func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
+	now := e.now()
+	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return nil
+	}
+	d, err := e.draft(req, now)
+	if err != nil {
+		return nil
+	}
+	return e.breaches(rule, d, nil)
+}
+
+// breaches is Check for a draft, less the paths that known faults name already.
+func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
+	facts, _, err := d.numbered(1)
+	if err != nil {
+		return nil
+	}
+	_, found := r.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: d.form == formContingency})
+	named := make(map[string]bool, len(known))
+	for _, f := range known {
+		named[f.Path] = true
+	}
+	faults := found[:0]
+	for _, f := range found {
+		if !named[f.Path] {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+func internal(err error) *Error {
+	return &Error{Code: CodeInternal, Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
+}

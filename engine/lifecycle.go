@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"fmt"
+
+	"dtegate/storage"
+)
+
+// The states of a document inside the gateway. Values are stored: never renumber, never reuse.
+const (
+	// Signed: numbered, signed and durable, its outcome not known yet. Only a running request or the recovery
+	// after a crash holds a document here.
+	Signed storage.State = 1
+	// Accepted: MH gave its seal.
+	Accepted storage.State = 2
+	// Rejected: MH refused it; its number stays spent (SPEC section 3).
+	Rejected storage.State = 3
+	// Deferred: made in contingency form, owed to MH.
+	Deferred storage.State = 4
+)
+
+// transitions is the whole life of a document; move is the only function that changes a state.
+var transitions = map[storage.State][]storage.State{
+	Signed:   {Accepted, Rejected, Deferred},
+	Deferred: {Accepted, Rejected},
+}
+
+// estados are the public names (SPEC section 3). Signed has none: lookups wait for its end.
+var estados = map[storage.State]string{
+	Accepted: EstadoProcessed,
+	Rejected: EstadoRejected,
+	Deferred: EstadoContingency,
+}
+
+func allowed(from, to storage.State) error {
+	for _, next := range transitions[from] {
+		if next == to {
+			return nil
+		}
+	}
+	return fmt.Errorf("no transition from state %d to %d", from, to)
+}
+
+// Queues of storage's due index.
+const (
+	// QueueSettle holds documents in Signed: whoever finds one asks MH what became of it.
+	QueueSettle = "settle"
+	// QueueReport holds documents in Deferred: owed to MH by a contingency event and then by themselves.
+	QueueReport = "report"
+)

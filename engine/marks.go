@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"fmt"
+
+	"dtegate/engine/dte"
+)
+
+// The marks that tell a normal document from one issued in contingency (MF2 p.18; NV2 Anexo IV n.º 9).
+var normalMarks = []dte.Member{
+	{Name: "tipoModelo", Value: dte.Int(1)},
+	{Name: "tipoOperacion", Value: dte.Int(1)},
+	{Name: "tipoContingencia", Value: dte.Null()},
+	{Name: "motivoContin", Value: dte.Null()},
+}
+
+// contingencyMarks: cause is CAT-005; the motive is text when the cause is 5 (other) and null otherwise.
+func contingencyMarks(cause int64, motive string) []dte.Member {
+	m := []dte.Member{
+		{Name: "tipoModelo", Value: dte.Int(2)},
+		{Name: "tipoOperacion", Value: dte.Int(2)},
+		{Name: "tipoContingencia", Value: dte.Int(cause)},
+		{Name: "motivoContin", Value: dte.Null()},
+	}
+	if cause == 5 {
+		m[3].Value = dte.Str(motive)
+	}
+	return m
+}
+
+// remark returns a signed document with the marks replaced and every other byte as it was: the contingency form of
+// a normal document keeps its code, number, date and amounts.
+func remark(document []byte, marks []dte.Member) ([]byte, error) {
+	v, err := dte.Parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading the normal form: %w", err)
+	}
+	id := v.Get("identificacion")
+	for _, m := range marks {
+		id = id.With(m.Name, m.Value)
+	}
+	return v.With("identificacion", id).Append(nil), nil
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Paths of issuing, as the latency metric names them.
+const (
+	pathOnline      = "online"
+	pathContingency = "contingency"
+	pathReplay      = "replay"
+	pathRefused     = "refused"
+)
+
+type metrics struct {
+	documents *prometheus.CounterVec
+	refusals  *prometheus.CounterVec
+	latency   *prometheus.HistogramVec
+	recovered prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		documents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_documents_total",
+			Help: "Documents issued by this process, by type of CAT-002 and public state at the time of the answer."},
+			[]string{"document", "estado"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_refusals_total",
+			Help: "Requests that issued nothing, by document type and error code."}, []string{"document", "code"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_issue_duration_seconds",
+			Help:    "Time to answer a sale: online, in contingency, replayed by its key, or refused.",
+			Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 16, 32, 64}},
+			[]string{"path"}),
+		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
+			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
+	}
+}
+
+func (m *metrics) issued(document, path string, r *Record, err error, took time.Duration) {
+	m.latency.WithLabelValues(path).Observe(took.Seconds())
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+		m.refusals.WithLabelValues(document, refused.Code).Inc()
+	case err != nil:
+		m.refusals.WithLabelValues(document, CodeInternal).Inc()
+	case path != pathReplay:
+		m.documents.WithLabelValues(document, r.Estado).Inc()
+	}
+}
+
+// Describe and Collect make the engine its own collector; what waits is read from the store at each scrape.
+func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
+	m := e.metrics
+	m.documents.Describe(ch)
+	m.refusals.Describe(ch)
+	m.latency.Describe(ch)
+	m.recovered.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (e *Engine) Collect(ch chan<- prometheus.Metric) {
+	m := e.metrics
+	m.documents.Collect(ch)
+	m.refusals.Collect(ch)
+	m.latency.Collect(ch)
+	m.recovered.Collect(ch)
+}

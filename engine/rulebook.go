@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+)
+
+// Rulebook is a generation of rules made ready for issuing: each document rule with the filler of its schema and
+// the binding of its module's inputs to facts.
+type Rulebook struct {
+	generation *rules.Generation
+	compiled   map[*rules.Rule]*rule
+}
+
+// rule is one bundle ready to compute and fill.
+type rule struct {
+	ref    RuleRef
+	module *rules.Module
+	params []int64
+	bind   binding
+	filler *dte.Filler
+	total  int // index of the document's total in the summary
+}
+
+// NewRulebook compiles every document rule of a generation. The catalogues are those of the generation's own
+// catalogue bundle. It fails, naming the bundle, rather than leave a rule out.
+func NewRulebook(g *rules.Generation) (*Rulebook, error) {
+	catalogues, err := catalogues(g)
+	if err != nil {
+		return nil, err
+	}
+	b := &Rulebook{generation: g, compiled: make(map[*rules.Rule]*rule)}
+	for _, r := range g.Rules() {
+		if r.Bundle.Manifest.Kind != "document" {
+			continue
+		}
+		c, err := compile(r, catalogues)
+		if err != nil {
+			return nil, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)
+		}
+		b.compiled[r] = c
+	}
+	return b, nil
+}
+
+func catalogues(g *rules.Generation) (*dte.Catalogues, error) {
+	for _, r := range g.Rules() {
+		if r.Bundle.Manifest.Kind == "catalogue" {
+			c, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
+			if err != nil {
+				return nil, fmt.Errorf("reading catalogues %s: %w", r.Bundle.Manifest.Version, err)
+			}
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("no catalogue bundle among the rules")
+}
+
+func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {
+	m := r.Bundle.Manifest
+	d := r.Module.Description()
+	outputs := dte.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	for _, f := range d.LineOutputs {
+		kind := dte.OutAmount
+		if f.Kind == "set" {
+			kind = dte.OutSet
+		}
+		outputs.Lines = append(outputs.Lines, dte.Output{Name: f.Name, Kind: kind})
+	}
+	filler, err := dte.CompileSchema(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], outputs, catalogues)
+	if err != nil {
+		return nil, fmt.Errorf("compiling schema: %w", err)
+	}
+	c := &rule{
+		ref:    RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest},
+		module: r.Module, params: r.Params, filler: filler, total: -1, bind: bind(d),
+	}
+	for i, name := range d.Summary {
+		if name == filler.Total() {
+			c.total = i
+		}
+	}
+	if c.total < 0 {
+		return nil, fmt.Errorf("overlay names %q as the total, and the module answers no such amount", filler.Total())
+	}
+	return c, nil
+}
+
+// pick returns the rule that is valid for a document type on a day (yyyy-mm-dd, in El Salvador).
+func (b *Rulebook) pick(document, ambiente, day string) (*rule, error) {
+	r, err := b.generation.Pick("document", document, ambiente, day)
+	if err != nil {
+		return nil, err
+	}
+	return b.compiled[r], nil
+}
+
+// CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not
+// at the till.
+func (b *Rulebook) CheckIssuer(i Issuer, p Point) []dte.Fault {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor(i, p)})
+	seen := make(map[dte.Fault]bool)
+	var faults []dte.Fault
+	for _, r := range b.generation.Rules() {
+		c := b.compiled[r]
+		if c == nil {
+			continue
+		}
+		_, found := c.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true, MaxFaults: 500})
+		for _, f := range found {
+			if strings.HasPrefix(f.Path, "emisor") && !seen[f] {
+				seen[f] = true
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
+}
+
+// Active lists the rules that are valid on a day, for status and metrics.
+func (b *Rulebook) Active(ambiente, day string) map[string]RuleRef {
+	active := make(map[string]RuleRef)
+	for document := range kinds {
+		if r, err := b.pick(document, ambiente, day); err == nil {
+			active[document] = r.ref
+		}
+	}
+	return active
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+
+	"dtegate/engine/authority"
+)
+
+// codeRegistered is MH's answer to a code or number that it holds already.
+const codeRegistered = "004"
+
+// transmit sends a document under the policy and says what became of it (MT1 §3.3): no answer, query; not received,
+// send again, at most Resends times. What may have arrived is never sent again before a query denies it.
+// doubtful: the document may have been sent before.
+func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful bool) authority.Outcome {
+	sends, queries := 0, 0
+	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
+	for ctx.Err() == nil {
+		if doubtful && !e.bugs.resendBlindly {
+			if queries > e.policy.Queries {
+				break
+			}
+			queries++
+			switch o := e.client.Query(ctx, s.Document, s.Code); o.Kind {
+			case authority.Accepted:
+				return o
+			case authority.NotFound:
+				doubtful = false
+			default:
+				last.Err = o.Err
+				if unreachable(o) {
+					// The silence has become certain: asking again at once would ask nobody.
+					queries++
+				}
+				continue
+			}
+		}
+		if sends > e.policy.Resends {
+			break
+		}
+		sends++
+		o := e.client.Submit(ctx, s)
+		switch o.Kind {
+		case authority.Accepted:
+			return o
+		case authority.Rejected:
+			if o.Response.CodigoMsg != codeRegistered {
+				return o
+			}
+			return e.adopt(ctx, s, o)
+		}
+		doubtful, last = o.Sent, o
+	}
+	last.Kind, last.Sent = authority.Unknown, doubtful
+	return last
+}
+
+// adopt settles "already registered": what MH holds under our code is the document; a number that it holds under
+// another code is a refusal.
+func (e *Engine) adopt(ctx context.Context, s authority.Submission, refused authority.Outcome) authority.Outcome {
+	for range e.policy.Queries {
+		switch o := e.client.Query(ctx, s.Document, s.Code); o.Kind {
+		case authority.Accepted:
+			return o
+		case authority.NotFound:
+			return refused
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: errors.New("MH holds the code or number and does not answer the query")}
+}
+
+// unreachable tells that nobody was there to receive anything.
+func unreachable(o authority.Outcome) bool { return o.Kind == authority.Unknown && !o.Sent }
+
+// cause is the contingency type (CAT-005) that an outcome shows: 3, no Internet, when not even a name or a route is
+// found; 1, MH's system unavailable, otherwise.
+func cause(o authority.Outcome) int64 {
+	var dns *net.DNSError
+	if errors.As(o.Err, &dns) || errors.Is(o.Err, syscall.ENETUNREACH) || errors.Is(o.Err, syscall.EHOSTUNREACH) {
+		return 3
+	}
+	return 1
+}

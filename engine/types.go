@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+)
+
+// Point is the point of sale that a document is issued from. Its two codes make the middle of the control
+// number (MF2 p.28): Establishment is a letter M, B, S or P and three digits, PointOfSale a P and three digits.
+type Point struct {
+	ID            int64
+	BranchID      int64
+	Establishment string
+	PointOfSale   string
+}
+
+// Caller is who asks: the token and what it is bound to.
+type Caller struct {
+	TokenID     int64
+	Point       Point
+	Permissions []string
+}
+
+// Request is one sale to be turned into a document.
+type Request struct {
+	// Document is the type of CAT-002, "01" or "03".
+	Document string
+	// Facts are what the till said, under the names of the document: receptor, cuerpoDocumento, resumen and the
+	// rule's own inputs (isRetenIva, descuentoGlobal). identificacion and emisor are the engine's to add.
+	Facts dte.Value
+	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
+	// returns the document that the first request made.
+	IdempotencyKey string
+	// Digest is the SHA-256 of the request's body; the same key with another digest is refused.
+	Digest [32]byte
+	Caller Caller
+	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
+	TestContingency bool
+}
+
+// Public states of a document (SPEC section 3).
+const (
+	EstadoProcessed   = "PROCESSED"
+	EstadoRejected    = "REJECTED"
+	EstadoContingency = "CONTINGENCIA"
+)
+
+// RuleRef names the rule module that computed a document.
+type RuleRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+// Record is a document as the API shows it (SPEC 2.2).
+type Record struct {
+	ID            int64
+	Tipo          string // FACTURA_CONSUMIDOR_FINAL, CREDITO_FISCAL
+	Code          string // codigoGeneracion, upper case
+	ControlNumber string
+	Estado        string // one of the public states
+	Ambiente      string // TEST or PROD
+	Total         string // in USD, two decimals
+	JSON          []byte // the bytes that were signed
+	JWS           string
+	Sello         string // "" until MH gives one
+	Response      *authority.Response
+	JSONURL       string // "" where SPEC says null
+	PDFURL        string
+
+	SequenceNumber string
+	SequenceID     int64
+	Serie          string
+
+	EmisorID, BranchID, PointID, TokenID int64
+
+	TechnicalError string // "" where SPEC says null
+	CreatedAt      time.Time
+	Rule           RuleRef
+	Warnings       []string
+}
+
+// Codes of Error. The gateway's problem table makes HTTP of them.
+const (
+	CodeValidation  = "VALIDATION_ERROR"
+	CodeKeyConflict = "IDEMPOTENCY_CONFLICT"
+	CodeNotFound    = "DOCUMENT_NOT_FOUND"
+	CodePermission  = "PERMISSION_DENIED"
+	CodeUnavailable = "UNAVAILABLE"
+	CodeInternal    = "INTERNAL"
+)
+
+// Error is the one typed error that crosses the boundary of this package.
+type Error struct {
+	Code       string
+	Message    string
+	Faults     []dte.Fault
+	RetryAfter time.Duration
+	Err        error // for the log, never for the caller
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
+	for _, f := range e.Faults {
+		fmt.Fprintf(&b, "; %s %s: %s", f.Path, f.Code, f.Message)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func refuse(faults []dte.Fault) *Error {
+	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
+}
+
+func unavailable(err error, message string) *Error {
+	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
+}
