@@ -33,7 +33,7 @@ func ParseCode(s string) (Code, error) {
 		return Code{}, ErrCode
 	}
 	for i, j := 0, 0; i < len(c); i++ {
-		if s[j] == '-' {
+		if j == 8 || j == 13 || j == 18 || j == 23 {
 			j++
 		}
 		high, ok1 := fromHex(s[j])

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -36,7 +37,11 @@ func (e *SyntaxError) Fault() Fault { return Fault{Path: e.Path, Code: e.Code, M
 // MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount tells
 // which of them can be used. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
-	p := parser{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), src: string(data)}
+	p := parsers.Get().(*parser)
+	defer p.release()
+	p.src = string(data)
+	p.in = *bytes.NewBuffer(data)
+	p.dec.Reset(&p.in)
 	v, err := p.value(0)
 	if err != nil {
 		return Value{}, p.explain(err)
@@ -52,10 +57,23 @@ var errDepth = errors.New("too deep")
 // parser builds the tree. Children wait on two stacks until their container closes, so that each container
 // costs one allocation of the right size; texts are parts of one copy of the input.
 type parser struct {
-	dec     *jsontext.Decoder
+	dec     jsontext.Decoder
+	in      bytes.Buffer
 	src     string
 	items   []Value
 	members []Member
+}
+
+var parsers = sync.Pool{New: func() any { return new(parser) }}
+
+// release forgets the input, so that the pool keeps nobody's document alive.
+func (p *parser) release() {
+	clear(p.items[:cap(p.items)])
+	clear(p.members[:cap(p.members)])
+	p.items, p.members, p.src = p.items[:0], p.members[:0], ""
+	p.in = bytes.Buffer{}
+	p.dec.Reset(&p.in)
+	parsers.Put(p)
 }
 
 func (p *parser) value(depth int) (Value, error) {

@@ -1,0 +1,146 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"regexp"
+	"strings"
+	"sync/atomic"
+)
+
+// maxAnswer is the most of an answer that is read.
+const maxAnswer = 1 << 20
+
+// ask posts a body and reads MH's answer about the document code. A refused token is renewed once: MH looks at the
+// token before the document, so nothing was received.
+func (c *Client) ask(ctx context.Context, path string, body any, code string) Outcome {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return Outcome{Err: fmt.Errorf("encoding request: %w", err)}
+	}
+	for try := 0; ; try++ {
+		token, err := c.authorize(ctx)
+		if err != nil {
+			return Outcome{Err: fmt.Errorf("logging in: %w", err)}
+		}
+		status, answer, sent, err := c.post(ctx, path, "application/json", token, payload)
+		if err != nil {
+			return Outcome{Sent: sent, Err: err}
+		}
+		if status == http.StatusUnauthorized {
+			c.forget(token)
+			if try == 0 {
+				continue
+			}
+			return Outcome{Err: errors.New("MH refuses a token that it has just given")}
+		}
+		return c.decide(status, answer, code)
+	}
+}
+
+// post sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
+// byte of the request was written.
+func (c *Client) post(ctx context.Context, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
+	defer cancel()
+	var wrote atomic.Bool
+	trace := &httptrace.ClientTrace{
+		WroteHeaders: func() { wrote.Store(true) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(true) },
+	}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, strings.TrimSuffix(c.options.BaseURL, "/")+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, nil, false, fmt.Errorf("making request: %w", err)
+	}
+	// Without GetBody the transport cannot send the body a second time by itself, on another connection.
+	req.GetBody = nil
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("User-Agent", c.options.UserAgent)
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, wrote.Load(), fmt.Errorf("asking MH: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil || len(answer) > maxAnswer {
+		return 0, nil, true, fmt.Errorf("reading MH's answer: %w", errors.Join(err, ErrAnswer))
+	}
+	return resp.StatusCode, answer, true, nil
+}
+
+// wire is Response with MH's nulls.
+type wire struct {
+	Response
+	SelloRecibido   *string   `json:"selloRecibido"`
+	FhProcesamiento *string   `json:"fhProcesamiento"`
+	ClasificaMsg    *string   `json:"clasificaMsg"`
+	CodigoMsg       *string   `json:"codigoMsg"`
+	DescripcionMsg  *string   `json:"descripcionMsg"`
+	Observaciones   []*string `json:"observaciones"`
+}
+
+// sello is the form of every seal seen: a year, a UUID without hyphens, four characters.
+var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
+
+// decide reads an answer. MH rejects over HTTP 400; anything that is not MH's about this very document decides
+// nothing.
+func (c *Client) decide(status int, answer []byte, code string) Outcome {
+	undecided := func(format string, args ...any) Outcome {
+		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status}, args...)...)}
+	}
+	var w wire
+	if err := json.Unmarshal(answer, &w); err != nil {
+		if status == http.StatusNotFound {
+			return Outcome{Kind: NotFound}
+		}
+		return undecided("%.60q", answer)
+	}
+	r := w.flatten()
+	if r.CodigoGeneracion != code {
+		if status == http.StatusNotFound {
+			return Outcome{Kind: NotFound}
+		}
+		return undecided("it is about %q", r.CodigoGeneracion)
+	}
+	switch {
+	case status == http.StatusOK && r.Estado == "PROCESADO":
+		if !sello.MatchString(r.SelloRecibido) {
+			return undecided("the seal %q has not MH's form", r.SelloRecibido)
+		}
+		if c.options.Ambiente == "01" && strings.HasSuffix(r.SelloRecibido, "SIMU") {
+			return Outcome{Sent: true, Err: ErrSimulated}
+		}
+		return Outcome{Kind: Accepted, Response: r}
+	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO":
+		return Outcome{Kind: Rejected, Response: r}
+	}
+	return undecided("estado %q", r.Estado)
+}
+
+func (w *wire) flatten() *Response {
+	r := w.Response
+	text := func(p *string) string {
+		if p == nil {
+			return ""
+		}
+		return *p
+	}
+	r.SelloRecibido, r.FhProcesamiento, r.ClasificaMsg = text(w.SelloRecibido), text(w.FhProcesamiento), text(w.ClasificaMsg)
+	r.CodigoMsg, r.DescripcionMsg = text(w.CodigoMsg), text(w.DescripcionMsg)
+	r.Observaciones = []string{}
+	for _, o := range w.Observaciones {
+		if t := strings.TrimSpace(text(o)); t != "" { // MH pads the list with empty texts
+			r.Observaciones = append(r.Observaciones, t)
+		}
+	}
+	return &r
+}

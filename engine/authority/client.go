@@ -1,0 +1,163 @@
+// Package authority speaks MH's protocol over HTTP: login, reception, query. Whatever happens on the wire, an outcome
+// is Accepted, Rejected or Unknown, and an Unknown says whether MH could have received the document.
+package authority
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Password is MH's API password; it prints redacted.
+type Password string
+
+func (Password) String() string       { return "[redacted]" }
+func (Password) GoString() string     { return "[redacted]" }
+func (Password) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// Options of New.
+type Options struct {
+	BaseURL   string // "https://apitest.dtes.mh.gob.sv"
+	NIT       string // the user of the API: the issuer's NIT without hyphens
+	Password  Password
+	Ambiente  string // CAT-001
+	UserAgent string // MH requires one on every call (MT1 §4)
+	// Transport, default NewTransport(ConnectTimeout).
+	Transport http.RoundTripper
+	Now       func() time.Time
+	// AnswerTimeout is how long an answer is waited for, default 8 s (MT1 §3.3).
+	AnswerTimeout time.Duration
+	// ConnectTimeout is how long a connection may take, default 300 ms: three tries stay under a second.
+	ConnectTimeout time.Duration
+	// TokenLife is how long a token is used, default 23 h in production and 47 h in test: an hour less than MH
+	// grants (MT1 §3).
+	TokenLife time.Duration
+}
+
+// Client is safe for concurrent use.
+type Client struct {
+	options Options
+	http    *http.Client
+	metrics *metrics
+
+	mu      sync.Mutex // held during a login: one at a time
+	token   string
+	expires time.Time
+}
+
+// New returns a client; it connects to nothing.
+func New(o Options) *Client {
+	if o.AnswerTimeout == 0 {
+		o.AnswerTimeout = 8 * time.Second
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = 300 * time.Millisecond
+	}
+	if o.TokenLife == 0 {
+		o.TokenLife = 47 * time.Hour
+		if o.Ambiente == "01" {
+			o.TokenLife = 23 * time.Hour
+		}
+	}
+	if o.Transport == nil {
+		o.Transport = NewTransport(o.ConnectTimeout)
+	}
+	return &Client{options: o, metrics: newMetrics(), http: &http.Client{
+		Transport: o.Transport,
+		// A redirect would carry a document to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// NewTransport returns a transport for one authority: few connections, kept; no proxy from the environment.
+func NewTransport(connect time.Duration) *http.Transport {
+	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		DialContext:         d.DialContext,
+		TLSHandshakeTimeout: 10 * connect,
+		MaxIdleConnsPerHost: 32,
+		IdleConnTimeout:     30 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// Kind is what became of a document.
+type Kind uint8
+
+const (
+	// Unknown: MH did not answer in a way that decides.
+	Unknown Kind = iota
+	Accepted
+	Rejected
+	// NotFound: MH does not hold the document. Only queries say so.
+	NotFound
+)
+
+// Outcome is the result of one call.
+type Outcome struct {
+	Kind     Kind
+	Response *Response // of Accepted and Rejected
+	// Sent, of Unknown: MH could have received the document. False is certain.
+	Sent bool
+	Err  error // of Unknown: why
+}
+
+// Response is MH's answer about a document (SPEC 2.3). Texts that MH left null are empty, lists are not nil.
+type Response struct {
+	Version          int      `json:"version"`
+	Ambiente         string   `json:"ambiente"`
+	VersionApp       int      `json:"versionApp"`
+	Estado           string   `json:"estado"`
+	CodigoGeneracion string   `json:"codigoGeneracion"`
+	SelloRecibido    string   `json:"selloRecibido"`
+	FhProcesamiento  string   `json:"fhProcesamiento"`
+	ClasificaMsg     string   `json:"clasificaMsg"`
+	CodigoMsg        string   `json:"codigoMsg"`
+	DescripcionMsg   string   `json:"descripcionMsg"`
+	Observaciones    []string `json:"observaciones"`
+}
+
+// Submission is one document on its way (MT1 §4.2).
+type Submission struct {
+	Document string // CAT-002
+	Version  int    // identificacion.version
+	Code     string // codigoGeneracion
+	JWS      string
+	SendID   int64 // idEnvio, free
+}
+
+var (
+	// ErrSimulated: a seal of the simulated authority came to an appliance in production.
+	ErrSimulated = errors.New("the seal is a simulated one, in production")
+	// ErrAnswer: an answer that is not MH's.
+	ErrAnswer = errors.New("the answer is not one of MH's")
+)
+
+// Submit sends a document once. It logs in first if need be, and once more when the token turns out to be refused.
+func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version, "tipoDte": s.Document,
+		"documento": s.JWS, "codigoGeneracion": s.Code}
+	began := c.options.Now()
+	o := c.ask(ctx, "/fesv/recepciondte", body, s.Code)
+	if o.Kind == NotFound { // only a query finds or does not find
+		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
+	}
+	c.metrics.observe("submit", o, c.options.Now().Sub(began))
+	return o
+}
+
+// Query asks what MH holds under a code (MT1 §4.3). Accepted carries what it holds.
+func (c *Client) Query(ctx context.Context, document, code string) Outcome {
+	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
+	began := c.options.Now()
+	o := c.ask(ctx, "/fesv/recepcion/consultadte/", body, code)
+	if o.Kind == Rejected { // the manual's answer for a code that MH does not hold
+		o.Kind = NotFound
+	}
+	c.metrics.observe("query", o, c.options.Now().Sub(began))
+	return o
+}

@@ -1,0 +1,233 @@
+package authority
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	testCode = "FF84E5DB-79C5-42CE-B415-EC510C53EFB5"
+	goodSeal = "20219E9D4DC0292F4681AD759B0B0F5CA99DC23G"
+)
+
+// mh is a server with a login and one answer for everything else.
+func mh(t *testing.T, answer http.HandlerFunc, change func(*Options)) (*Client, *atomic.Int32) {
+	t.Helper()
+	var logins atomic.Int32
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /seguridad/auth", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("user") != "06140101901019" || r.FormValue("pwd") != "secreto" || r.UserAgent() != "dtegate" {
+			fmt.Fprint(w, `{"status":"ERROR","error":"Unauthorized","message":"Usuario no valido"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"status":"OK","body":{"token":"Bearer t%d"}}`, logins.Add(1))
+	})
+	mux.HandleFunc("/", answer)
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	o := Options{BaseURL: srv.URL, NIT: "06140101901019", Password: "secreto", Ambiente: "00", UserAgent: "dtegate", Now: time.Now, AnswerTimeout: 300 * time.Millisecond}
+	if change != nil {
+		change(&o)
+	}
+	return New(o), &logins
+}
+
+func body(estado, seal, codigo string) string {
+	return fmt.Sprintf(`{"version":2,"ambiente":"00","versionApp":2,"estado":%q,"codigoGeneracion":%q,"selloRecibido":%s,"fhProcesamiento":null,"clasificaMsg":null,"codigoMsg":%q,"descripcionMsg":"x","observaciones":null}`,
+		estado, testCode, seal, codigo)
+}
+
+func TestSubmit_Outcomes(t *testing.T) {
+	quoted := `"` + goodSeal + `"`
+	say := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status); io.WriteString(w, text) }
+	}
+	hijack := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   Kind
+	}{
+		{"accepted", say(200, body("PROCESADO", quoted, "001")), Accepted},
+		{"accepted with observations", say(200, body("PROCESADO", quoted, "002")), Accepted},
+		{"rejected over 400", say(400, body("RECHAZADO", "null", "096")), Rejected},
+		{"rejected over 200", say(200, body("RECHAZADO", "null", "096")), Rejected},
+		{"a seal of another form", say(200, body("PROCESADO", `"123"`, "001")), Unknown},
+		{"no seal", say(200, body("PROCESADO", "null", "001")), Unknown},
+		{"about another document", say(200, strings.Replace(body("PROCESADO", quoted, "001"), "FF84", "0000", 1)), Unknown},
+		{"400 of a proxy", say(400, "<html>Bad Request</html>"), Unknown},
+		{"500", say(500, `{"message":"error"}`), Unknown},
+		{"500 with a rejection's body", say(500, body("RECHAZADO", "null", "096")), Unknown},
+		{"html over 200", say(200, "<html></html>"), Unknown},
+		{"404", say(404, "not found"), Unknown},
+		{"redirect", say(302, ""), Unknown},
+		{"half an answer", hijack("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"version\":2,"), Unknown},
+		{"cut", hijack(""), Unknown},
+		{"silence", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, _ := mh(t, c.answer, nil)
+			o := client.Submit(context.Background(), Submission{Document: "01", Version: 2, Code: testCode, JWS: "a.b.c"})
+			if o.Kind != c.want || (c.want == Unknown) != (o.Err != nil) || (c.want == Unknown && !o.Sent) {
+				t.Fatalf("got %+v", o)
+			}
+			if o.Response != nil && o.Response.Observaciones == nil {
+				t.Error("observaciones is nil")
+			}
+		})
+	}
+}
+
+func TestSubmit_CertainlyNotReceived(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	client := New(Options{BaseURL: "http://" + ln.Addr().String(), Now: time.Now})
+	client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
+	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || o.Err == nil {
+		t.Fatalf("got %+v", o)
+	}
+}
+
+// One Submit puts the document on the wire once, also when a kept connection turns out to be dead.
+func TestSubmit_NeverTwiceOnTheWire(t *testing.T) {
+	var received atomic.Int32
+	client, _ := mh(t, func(w http.ResponseWriter, r *http.Request) {
+		received.Add(1)
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		conn.Close()
+	}, nil)
+	for i := range 20 {
+		client.Submit(context.Background(), Submission{Code: testCode})
+		if int(received.Load()) > i+1 {
+			t.Fatalf("%d calls, %d receptions", i+1, received.Load())
+		}
+	}
+}
+
+func TestSubmit_TokenRenewedOnce(t *testing.T) {
+	var calls atomic.Int32
+	client, logins := mh(t, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		if r.Header.Get("Authorization") != "Bearer t2" {
+			w.WriteHeader(401)
+			return
+		}
+		io.WriteString(w, body("PROCESADO", `"`+goodSeal+`"`, "001"))
+	}, nil)
+	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Accepted {
+		t.Fatalf("got %+v", o)
+	}
+	if logins.Load() != 2 || calls.Load() != 2 {
+		t.Fatalf("%d logins, %d calls", logins.Load(), calls.Load())
+	}
+	client.Submit(context.Background(), Submission{Code: testCode})
+	if logins.Load() != 2 {
+		t.Error("a good token was not kept")
+	}
+}
+
+func TestSubmit_TokenAlwaysRefused(t *testing.T) {
+	client, logins := mh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, nil)
+	o := client.Submit(context.Background(), Submission{Code: testCode})
+	if o.Kind != Unknown || o.Sent || logins.Load() != 2 {
+		t.Fatalf("got %+v after %d logins", o, logins.Load())
+	}
+}
+
+func TestSubmit_WrongPassword(t *testing.T) {
+	client, _ := mh(t, http.NotFound, func(o *Options) { o.Password = "otro" })
+	o := client.Submit(context.Background(), Submission{Code: testCode})
+	if o.Kind != Unknown || o.Sent || !errors.Is(o.Err, ErrCredentials) || strings.Contains(o.Err.Error(), "otro") {
+		t.Fatalf("got %+v", o)
+	}
+}
+
+func TestSubmit_SimulatedSealInProduction(t *testing.T) {
+	answer := func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, body("PROCESADO", `"2026`+strings.Repeat("A", 32)+`SIMU"`, "001"))
+	}
+	client, _ := mh(t, answer, func(o *Options) { o.Ambiente = "01" })
+	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Unknown || !errors.Is(o.Err, ErrSimulated) {
+		t.Fatalf("production took it: %+v", o)
+	}
+	client, _ = mh(t, answer, nil)
+	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Accepted {
+		t.Fatalf("test refused it: %+v", o)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		text   string
+		want   Kind
+	}{
+		"held":           {200, body("PROCESADO", `"`+goodSeal+`"`, "001"), Accepted},
+		"not held":       {400, body("RECHAZADO", "null", "ERROR"), NotFound},
+		"not held (404)": {404, "", NotFound},
+		"502":            {502, "<html>", Unknown},
+		"empty 200":      {200, "", Unknown},
+	} {
+		client, _ := mh(t, func(w http.ResponseWriter, r *http.Request) {
+			var q map[string]string
+			if json.NewDecoder(r.Body).Decode(&q) != nil || q["tdte"] != "01" || q["codigoGeneracion"] != testCode || q["nitEmisor"] != "06140101901019" {
+				t.Errorf("%s: asked %v", name, q)
+			}
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.text)
+		}, nil)
+		if o := client.Query(context.Background(), "01", testCode); o.Kind != c.want {
+			t.Errorf("%s: got %+v", name, o)
+		}
+	}
+}
+
+// Every body that MH really sent, when the oracle folder lies beside the checkout.
+func TestDecide_RealAnswers(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses", "recepciondte_*.json"))
+	if len(files) == 0 {
+		t.Skip("the oracle folder is not beside the checkout")
+	}
+	client := New(Options{Now: time.Now, Ambiente: "00"})
+	for _, path := range files {
+		b, _ := os.ReadFile(path)
+		var f struct {
+			HTTPStatus int             `json:"httpStatus"`
+			Body       json.RawMessage `json:"body"`
+		}
+		var code struct {
+			CodigoGeneracion string `json:"codigoGeneracion"`
+		}
+		if json.Unmarshal(b, &f) != nil || json.Unmarshal(f.Body, &code) != nil {
+			t.Fatal(path)
+		}
+		want := Accepted
+		if f.HTTPStatus == 400 {
+			want = Rejected
+		}
+		if o := client.decide(f.HTTPStatus, f.Body, code.CodigoGeneracion); o.Kind != want {
+			t.Errorf("%s: got %+v", filepath.Base(path), o)
+		}
+	}
+}

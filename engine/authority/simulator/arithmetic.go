@@ -1,0 +1,126 @@
+package simulator
+
+import (
+	"math/big"
+	"slices"
+)
+
+// sums adds a column over the items.
+func (d *document) sums(column string) *big.Rat {
+	total := new(big.Rat)
+	for _, it := range d.root.objects("cuerpoDocumento") {
+		total.Add(total, it.number(column))
+	}
+	return total
+}
+
+// expect compares a field of the summary with what it ought to be, at two decimals.
+func (d *document) expect(field string, want *big.Rat) *refusal {
+	if near(rounded(want, 2), d.root.object("resumen").number(field)) {
+		return nil
+	}
+	return miscalculated("resumen." + field)
+}
+
+// first returns the first refusal of a list of checks already made.
+func first(all ...*refusal) *refusal {
+	for _, r := range all {
+		if r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// totals checks the part of the summary that all types share, from the items as transmitted (MF2 pp.52-54). Each
+// field that builds on others of the summary builds on them as transmitted, since those were checked before it.
+func totals(_ *Simulator, d *document) *refusal {
+	sum := d.root.object("resumen")
+	discounts := add(sum.number("descuNoSuj"), sum.number("descuExenta"), sum.number("descuGravada"))
+	if r := first(
+		d.expect("totalNoSuj", d.sums("ventaNoSuj")),
+		d.expect("totalExenta", d.sums("ventaExenta")),
+		d.expect("totalGravada", d.sums("ventaGravada")),
+		d.expect("totalNoGravado", d.sums("noGravado")),
+		d.expect("subTotalVentas", add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"))),
+	); r != nil {
+		return r
+	}
+	for _, pair := range [][2]string{{"descuNoSuj", "totalNoSuj"}, {"descuExenta", "totalExenta"}, {"descuGravada", "totalGravada"}} {
+		if sum.number(pair[0]).Cmp(sum.number(pair[1])) > 0 {
+			return notAllowed("resumen." + pair[0])
+		}
+	}
+	return first(
+		// ME: item discounts are in the lines already and not repeated here (the most frequent refusal of arithmetic).
+		d.expect("subTotal", sub(sum.number("subTotalVentas"), discounts)),
+		d.expect("totalDescu", add(d.sums("montoDescu"), discounts)),
+	)
+}
+
+// taxed checks that the summary lists the taxes of the items, each once, and no others; and the amounts of those with
+// a rate in the catalogue itself.
+func taxed(_ *Simulator, d *document) *refusal {
+	listed := make(map[string]bool)
+	for _, t := range d.root.object("resumen").objects("tributos") {
+		code := t.text("codigo")
+		if !slices.Contains(summaryTaxes, code) && !slices.Contains(informativeTaxes, code) || listed[code] {
+			return notAllowed("resumen.tributos.codigo")
+		}
+		listed[code] = true
+	}
+	gallons, byGallon := make(map[string]*big.Rat), make(map[string]bool)
+	used := make(map[string]bool)
+	for _, it := range d.root.objects("cuerpoDocumento") {
+		for _, code := range it.texts("tributos") {
+			if !listed[code] {
+				return lacking("resumen.tributos")
+			}
+			if !used[code] {
+				used[code], gallons[code], byGallon[code] = true, new(big.Rat), true
+			}
+			gallons[code].Add(gallons[code], it.number("cantidad"))
+			byGallon[code] = byGallon[code] && it.integer("uniMedida") == gallon
+		}
+	}
+	for _, t := range d.root.object("resumen").objects("tributos") {
+		code := t.text("codigo")
+		if !used[code] {
+			return lacking("cuerpoDocumento.tributos")
+		}
+		rate, perGallon := gallonTaxes[code]
+		if perGallon && byGallon[code] && !near(rounded(new(big.Rat).Mul(gallons[code], rate), 2), t.number("valor")) {
+			return miscalculated("resumen.tributos.codigo." + code)
+		}
+	}
+	return nil
+}
+
+// levied adds the taxes of the summary that are part of the total: those of CAT-015 section 3 only inform.
+func (d *document) levied() *big.Rat {
+	total := new(big.Rat)
+	for _, t := range d.root.object("resumen").objects("tributos") {
+		if !slices.Contains(informativeTaxes, t.text("codigo")) {
+			total.Add(total, t.number("valor"))
+		}
+	}
+	return total
+}
+
+// onePercent accepts a withholding or perception of nothing, or of one percent of its base (CT art. 162, 163). From
+// which amount on it is due depends on facts about the parties that a document does not tell.
+func (d *document) onePercent(field string, base *big.Rat) *refusal {
+	got := d.root.object("resumen").number(field)
+	if got.Sign() == 0 || near(got, rounded(times(base, 1, 100), 2)) {
+		return nil
+	}
+	return miscalculated("resumen." + field)
+}
+
+// floored is never below zero: a document asks for nothing rather than for less.
+func floored(r *big.Rat) *big.Rat {
+	if r.Sign() < 0 {
+		return zero
+	}
+	return r
+}

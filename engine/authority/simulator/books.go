@@ -1,0 +1,131 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Counts is how much was received since the start or the last Reset. Events, Lots and Invalidations stay zero until
+// their endpoints exist.
+type Counts struct {
+	Documents     int `json:"documents"` // accepted
+	Events        int `json:"events"`
+	Lots          int `json:"lots"`
+	Invalidations int `json:"invalidations"`
+	// Duplicates is how often a code was sent again after it had been accepted.
+	Duplicates int `json:"duplicates"`
+}
+
+// Attempt is what is known of one codigoGeneracion.
+type Attempt struct {
+	// Attempts is how often a document with that code reached MH's own processing, whatever came of it. A request
+	// that a hostility stopped before (silence, lost request, 500, HTML, expired token) is not among them.
+	Attempts int  `json:"attempts"`
+	Accepted bool `json:"accepted"`
+	// Sello is the seal; "" unless accepted.
+	Sello string `json:"sello"`
+	// Document is the signed payload, byte for byte: the accepted one, otherwise the last whose signature held,
+	// otherwise nil.
+	Document json.RawMessage `json:"document"`
+}
+
+// record is an accepted document.
+type record struct {
+	nit, tipo string
+	payload   []byte
+	answer    answer
+}
+
+// books is what MH keeps.
+type books struct {
+	documents map[string]*record // by codigoGeneracion
+	numbers   map[string]bool    // by number()
+	attempts  map[string]int     // by codigoGeneracion
+	signed    map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
+	counts    Counts
+}
+
+func newBooks() books {
+	return books{
+		documents: make(map[string]*record),
+		numbers:   make(map[string]bool),
+		attempts:  make(map[string]int),
+		signed:    make(map[string][]byte),
+	}
+}
+
+// number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5).
+func number(d *document) string {
+	id := d.root.object("identificacion")
+	return strings.Join([]string{d.issuer.NIT, id.text("ambiente"), id.text("fecEmi")[:4], id.text("numeroControl")}, "|")
+}
+
+// arrived notes an attempt.
+func (s *Simulator) arrived(code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.books.attempts[code]++
+	if s.books.documents[code] != nil {
+		s.books.counts.Duplicates++
+	}
+}
+
+// register takes a document that passed every check into the books and seals it, unless its code or number is there
+// already. A refused document registers nothing: its number stays free (MF2 p.28).
+func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.books.documents[d.code] != nil {
+		return answer{}, exists("identificacion.codigoGeneracion")
+	}
+	n := number(d)
+	if s.books.numbers[n] {
+		return answer{}, exists("identificacion.numeroControl")
+	}
+	a := accepted(d, s.seal(d.at), notes)
+	s.books.documents[d.code] = &record{nit: d.issuer.NIT, tipo: d.tipo, payload: d.payload, answer: a}
+	s.books.numbers[n] = true
+	delete(s.books.signed, d.code)
+	s.books.counts.Documents++
+	return a, nil
+}
+
+// seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
+// that a simulated seal can never pass for a real one. The caller holds mu.
+func (s *Simulator) seal(at time.Time) string {
+	u := uuid(s.rand)
+	return fmt.Sprintf("%04d%XSIMU", at.Year(), u[:])
+}
+
+func uuid(r *rand.Rand) (u [16]byte) {
+	for i := 0; i < len(u); i += 8 {
+		v := r.Uint64()
+		for j := range 8 {
+			u[i+j] = byte(v >> (8 * j))
+		}
+	}
+	u[6] = u[6]&0x0f | 0x40 // version 4
+	u[8] = u[8]&0x3f | 0x80 // RFC 9562 variant
+	return u
+}
+
+// Received counts what was received.
+func (s *Simulator) Received() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.counts
+}
+
+// Document tells what is known of a codigoGeneracion; false when it was never received.
+func (s *Simulator) Document(code string) (Attempt, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := Attempt{Attempts: s.books.attempts[code], Document: s.books.signed[code]}
+	if r := s.books.documents[code]; r != nil {
+		a.Accepted, a.Sello, a.Document = true, *r.answer.SelloRecibido, r.payload
+	}
+	return a, a.Attempts > 0
+}

@@ -1,0 +1,159 @@
+package simulator
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+)
+
+// Tolerances (MF2 pp.52-54): one cent on every amount, lines included.
+var (
+	cent = big.NewRat(1, 100)
+	zero = new(big.Rat)
+	one  = big.NewRat(1, 1)
+)
+
+// rounded is half-up at the given decimal: the fifth tenth rounds away from zero.
+func rounded(r *big.Rat, decimals int) *big.Rat {
+	text, ok := new(big.Rat).SetString(r.FloatString(decimals)) // FloatString rounds halves away from zero
+	if !ok {
+		panic("simulator: FloatString wrote no number")
+	}
+	return text
+}
+
+// near tells whether two amounts differ by a cent at most.
+func near(a, b *big.Rat) bool {
+	diff := new(big.Rat).Sub(a, b)
+	return diff.Abs(diff).Cmp(cent) <= 0
+}
+
+func add(values ...*big.Rat) *big.Rat {
+	total := new(big.Rat)
+	for _, v := range values {
+		total.Add(total, v)
+	}
+	return total
+}
+
+func sub(a *big.Rat, values ...*big.Rat) *big.Rat {
+	total := new(big.Rat).Set(a)
+	for _, v := range values {
+		total.Sub(total, v)
+	}
+	return total
+}
+
+func times(a *big.Rat, num, den int64) *big.Rat { return new(big.Rat).Mul(a, big.NewRat(num, den)) }
+
+// sales are the three columns of which an item fills one.
+var sales = []string{"ventaNoSuj", "ventaExenta", "ventaGravada"}
+
+// itemised checks what each item says by itself: catalogues, the line amount, the special kinds of line.
+func itemised(_ *Simulator, d *document) *refusal {
+	items := d.root.objects("cuerpoDocumento")
+	sold := false
+	for i, it := range items {
+		n := i + 1
+		if r := catalogued(it, n); r != nil {
+			return r
+		}
+		if it.number("noGravado").Sign() != 0 {
+			if r := untaxed(it, n); r != nil {
+				return r
+			}
+			continue
+		}
+		column, r := oneColumn(it, n)
+		if r != nil {
+			return r
+		}
+		// MF2 p.45: montoDescu is the discount of the whole line.
+		want := rounded(sub(new(big.Rat).Mul(it.number("precioUni"), it.number("cantidad")), it.number("montoDescu")), 8)
+		if got := it.number(column); !near(want, got) {
+			return miscalculated("cuerpoDocumento."+column,
+				item(n, fmt.Sprintf("%s CALCULO INCORRECTO, se esperaba %s", column, want.FloatString(8))))
+		}
+		sold = sold || it.number(column).Sign() > 0
+	}
+	for _, it := range items {
+		if it.number("noGravado").Sign() != 0 && !sold {
+			return notAllowed("cuerpoDocumento.noGravado") // MF2 p.30: needs another line above zero
+		}
+	}
+	return nil
+}
+
+// catalogued checks an item's codes (CAT-011, 014, 015).
+func catalogued(it object, n int) *refusal {
+	kind, unit := it.integer("tipoItem"), it.integer("uniMedida")
+	if kind < 1 || kind > 4 {
+		return notAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
+	}
+	if !slices.Contains(units, fmt.Sprint(unit)) {
+		return notAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
+	}
+	for _, code := range it.texts("tributos") {
+		if !slices.Contains(summaryTaxes, code) && !slices.Contains(informativeTaxes, code) {
+			return notAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
+		}
+	}
+	if kind != taxItem {
+		if !it.null("codTributo") {
+			return notAllowed("cuerpoDocumento.codTributo", item(n, "codTributo"))
+		}
+		return nil
+	}
+	// A tax as an item of its own: ME field 70 and following.
+	switch {
+	case it.null("codTributo"):
+		return lacking("cuerpoDocumento.codTributo", item(n, "codTributo"))
+	case !slices.Contains(bodyTaxes, it.text("codTributo")):
+		return notAllowed("cuerpoDocumento.codTributo", item(n, "codTributo"))
+	case unit != otherUnit:
+		return notAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
+	case it.number("cantidad").Cmp(one) != 0:
+		return notAllowed("cuerpoDocumento.cantidad", item(n, "cantidad"))
+	}
+	return nil
+}
+
+// untaxed is a line of charges or credits outside the tax base (MF2 p.30). Its price is 0.00 there; the worked
+// example on p.47 repeats the amount, so both pass.
+func untaxed(it object, n int) *refusal {
+	for _, column := range sales {
+		if it.number(column).Sign() != 0 {
+			return notAllowed("cuerpoDocumento."+column, item(n, column))
+		}
+	}
+	price := it.number("precioUni")
+	switch {
+	case !it.null("tributos"):
+		return notAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
+	case it.number("cantidad").Cmp(one) != 0:
+		return notAllowed("cuerpoDocumento.cantidad", item(n, "cantidad"))
+	case it.integer("uniMedida") != otherUnit:
+		return notAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
+	case price.Sign() != 0 && new(big.Rat).Abs(price).Cmp(new(big.Rat).Abs(it.number("noGravado"))) != 0:
+		return miscalculated("cuerpoDocumento.precioUni", item(n, "precioUni"))
+	}
+	return nil
+}
+
+// oneColumn is the sales column of an item. An item of amount zero counts as taxed.
+func oneColumn(it object, n int) (string, *refusal) {
+	used := ""
+	for _, column := range sales {
+		if it.number(column).Sign() == 0 {
+			continue
+		}
+		if used != "" {
+			return "", miscalculated("cuerpoDocumento."+column, item(n, "solo una de ventaNoSuj, ventaExenta, ventaGravada"))
+		}
+		used = column
+	}
+	if used == "" {
+		used = "ventaGravada"
+	}
+	return used, nil
+}

@@ -1,0 +1,80 @@
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Manage is the other port, for tests and operators: chaos, observation, reset. It has no authentication and belongs
+// on a loopback address.
+func (s *Simulator) Manage() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /chaos", func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusOK, s.Hostilities()) })
+	mux.HandleFunc("POST /chaos", s.postChaos)
+	mux.HandleFunc("GET /received", func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusOK, s.Received()) })
+	mux.HandleFunc("GET /received/{code}", s.getReceived)
+	mux.HandleFunc("POST /reset", s.postReset)
+	return marked(mux)
+}
+
+// postChaos merges the members given into the hostilities in force and answers the result. An unknown member changes
+// nothing and is a 400: a misspelt hostility must not pass for a survived one.
+func (s *Simulator) postChaos(w http.ResponseWriter, r *http.Request) {
+	err := s.alter(func(c *Chaos) error {
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(c); err != nil {
+			return &badRequest{fmt.Errorf("reading the hostilities: %w", err)}
+		}
+		if _, err := dec.Token(); err != io.EOF {
+			return &badRequest{errors.New("there is something behind the hostilities")}
+		}
+		if err := c.check(); err != nil {
+			return &badRequest{err}
+		}
+		return nil
+	})
+	var bad *badRequest
+	switch {
+	case errors.As(err, &bad):
+		say(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+	case err != nil:
+		say(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
+	default:
+		c := s.Hostilities()
+		s.log.Info("chaos", "now", fmt.Sprintf("%+v", c))
+		say(w, http.StatusOK, c)
+	}
+}
+
+type badRequest struct{ error }
+
+func (b *badRequest) Unwrap() error { return b.error }
+
+// getReceived answers zeros for a code never seen: "not received" is an observation, not an error.
+func (s *Simulator) getReceived(w http.ResponseWriter, r *http.Request) {
+	a, _ := s.Document(r.PathValue("code"))
+	say(w, http.StatusOK, struct {
+		Attempt
+		Sello *string `json:"sello"` // null unless accepted
+	}{a, orNull(a.Sello)})
+}
+
+func (s *Simulator) postReset(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Reset(); err != nil {
+		say(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
+		return
+	}
+	say(w, http.StatusOK, s.Received())
+}
+
+func say(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(body)
+}

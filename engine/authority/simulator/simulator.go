@@ -1,0 +1,158 @@
+package simulator
+
+import (
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// zone is El Salvador's: UTC-6, without daylight saving. MH dates and answers in it.
+var zone = time.FixedZone("America/El_Salvador", -6*60*60)
+
+// Issuer is a taxpayer as MH has it registered.
+type Issuer struct {
+	NIT       string         // 9 or 14 digits, no hyphens: also the user of the login
+	Password  string         // of the API, not of the portal
+	PublicKey *rsa.PublicKey // of the certificate in force; every signature is held against this one
+
+	// NRC, when not empty, is the only one that the issuer's documents may bear.
+	NRC string
+	// Activities, when not empty, are the CAT-019 codes that the issuer may invoice under.
+	Activities []string
+}
+
+// Options of a Simulator. Now and at least one issuer are required.
+type Options struct {
+	// Seed makes seals and tokens repeatable.
+	Seed uint64
+	Now  func() time.Time
+
+	Issuers []Issuer
+
+	// Taxpayers, when not empty, are the only NITs that MH knows as receivers of a document 03.
+	Taxpayers []string
+
+	// AllowProduction lets ambiente "01" in. It exists for tests: without it the simulator refuses every production
+	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
+	AllowProduction bool
+
+	// Listen reopens the protocol port after an outage. Default net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+
+	Logger *slog.Logger // default slog.Default()
+}
+
+// Simulator is one simulated tax authority. All methods may be called at once.
+type Simulator struct {
+	options   Options
+	issuers   map[string]Issuer
+	taxpayers map[string]bool
+	schemas   map[generation]*schema
+	log       *slog.Logger
+
+	// switching serialises changes of the chaos, which may take the time of opening a port.
+	switching sync.Mutex
+
+	mu       sync.Mutex // guards everything below
+	rand     *rand.Rand
+	books    books
+	sessions map[string]session
+	chaos    Chaos
+	spoken   chan struct{} // closed when a silence ends
+	door     *door         // nil unless Serve runs
+}
+
+// New returns a simulator that knows the given issuers and has received nothing. It panics when Now is nil or an
+// issuer lacks its NIT, password or key: those are mistakes of the caller's code.
+func New(o Options) *Simulator {
+	if err := o.check(); err != nil {
+		panic("simulator: " + err.Error())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	s := &Simulator{
+		options:   o,
+		issuers:   make(map[string]Issuer),
+		taxpayers: make(map[string]bool),
+		schemas:   compiled(),
+		log:       o.Logger.With("component", "simulator"),
+		rand:      rand.New(rand.NewPCG(o.Seed, 0x53494d55)),
+		books:     newBooks(),
+		sessions:  make(map[string]session),
+		chaos:     calm(),
+		spoken:    make(chan struct{}),
+	}
+	for _, i := range o.Issuers {
+		s.issuers[i.NIT] = i
+	}
+	for _, nit := range o.Taxpayers {
+		s.taxpayers[nit] = true
+	}
+	return s
+}
+
+func (o *Options) check() error {
+	if o.Now == nil {
+		return errors.New("Options.Now is required")
+	}
+	for n, i := range o.Issuers {
+		if i.NIT == "" || i.Password == "" || i.PublicKey == nil {
+			return fmt.Errorf("issuer %d: NIT, Password and PublicKey are required", n)
+		}
+	}
+	return nil
+}
+
+// Protocol answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
+func (s *Simulator) Protocol() http.Handler {
+	mux := http.NewServeMux()
+	for path, handler := range map[string]http.HandlerFunc{
+		"/seguridad/auth":             s.login,
+		"/fesv/recepciondte":          s.disturbed(s.authenticated(s.receive)),
+		"/fesv/recepcion/consultadte": s.authenticated(s.query),
+	} {
+		mux.HandleFunc(path, posted(s, handler))
+		mux.HandleFunc(path+"/{$}", posted(s, handler))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fault(w, r, http.StatusNotFound, "No message available")
+	})
+	return marked(s.hostile(mux))
+}
+
+// marked tells every reader that no authority spoke here.
+func marked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Simulated", "true")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func posted(s *Simulator, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			s.fault(w, r, http.StatusMethodNotAllowed, "Request method '"+r.Method+"' not supported")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// Reset forgets every document, number and counter, and ends every hostility. Tokens stay valid.
+func (s *Simulator) Reset() error {
+	s.mu.Lock()
+	s.books = newBooks()
+	s.mu.Unlock()
+	return s.Chaos(calm())
+}

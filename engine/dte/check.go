@@ -1,0 +1,251 @@
+package dte
+
+import "unicode/utf8"
+
+// verdict is what a rule says of a value. The larger one wins.
+type verdict uint8
+
+const (
+	pass    verdict = iota
+	unknown         // depends on what only the rule module can give
+	fail
+)
+
+// check judges the slot at si, which belongs to the field at fi, by a rule. Unless r is quiet it tells every breach
+// as a fault; when quiet it stops at the first.
+func (r *run) check(x *rule, fi int, si int32) verdict {
+	s := &r.slots[si]
+	if s.kind == kindPending {
+		return unknown
+	}
+	if s.kind == KindNumber && !s.exact && x.types&(typeNumber|typeInteger) != 0 {
+		return r.breachNumber(fi, s)
+	}
+	if x.types != 0 && !s.is(x.types) {
+		return r.breach(fi, si, x, FaultType)
+	}
+	v := pass
+	if x.hasEnum && !s.isOneOf(x.enum) {
+		if v = r.breach(fi, si, x, FaultEnum); r.quiet > 0 {
+			return v
+		}
+	}
+	switch s.kind {
+	case KindNumber:
+		v = max(v, r.checkNumber(x, fi, si))
+	case KindString:
+		if x.hasString {
+			v = max(v, r.checkString(x, fi, si))
+		}
+	case KindArray:
+		v = max(v, r.checkArray(x, fi, si))
+	case KindObject:
+		v = max(v, r.checkObject(x, fi, si))
+	}
+	if x.compounded && (v != fail || r.quiet == 0) {
+		v = max(v, r.checkCompound(x, fi, si))
+	}
+	return v
+}
+
+func (s *slot) is(types typeSet) bool {
+	switch s.kind {
+	case KindNull:
+		return types&typeNull != 0
+	case KindBool:
+		return types&typeBool != 0
+	case KindNumber:
+		return types&typeNumber != 0 || types&typeInteger != 0 && s.exact && s.num%Scale == 0
+	case KindString:
+		return types&typeString != 0
+	case KindArray:
+		return types&typeArray != 0
+	}
+	return types&typeObject != 0
+}
+
+func (s *slot) isOneOf(values []Value) bool {
+	for i := range values {
+		v := &values[i]
+		if v.kind != s.kind {
+			continue
+		}
+		switch v.kind {
+		case KindNull:
+			return true
+		case KindString:
+			if v.text == s.text {
+				return true
+			}
+		default:
+			if v.num == s.num && v.exact == s.exact {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *run) checkNumber(x *rule, fi int, si int32) verdict {
+	s := &r.slots[si]
+	if !s.exact {
+		return r.breachNumber(fi, s)
+	}
+	v := pass
+	for i := range x.bounds {
+		b := &x.bounds[i]
+		ok := s.num >= b.limit
+		switch {
+		case b.upper && b.exclusive:
+			ok = s.num < b.limit
+		case b.upper:
+			ok = s.num <= b.limit
+		case b.exclusive:
+			ok = s.num > b.limit
+		}
+		if !ok {
+			v = r.breach(fi, si, x, FaultRange)
+			break
+		}
+	}
+	if x.multiple != 0 && s.num%x.multiple != 0 {
+		v = r.breach(fi, si, x, FaultPrecision)
+	}
+	return v
+}
+
+func (r *run) checkString(x *rule, fi int, si int32) verdict {
+	text := r.slots[si].text
+	// Bytes bound characters from both sides: count only when that does not settle it.
+	if len(text) > x.maxLength || len(text) < 4*x.minLength {
+		if n := utf8.RuneCountInString(text); n > x.maxLength || n < x.minLength {
+			return r.breach(fi, si, x, FaultLength)
+		}
+	}
+	for _, p := range x.patterns {
+		if !p.match(text) {
+			return r.breach(fi, si, x, FaultPattern)
+		}
+	}
+	for _, f := range x.formats {
+		if !f.match(text) {
+			return r.breach(fi, si, x, FaultFormat)
+		}
+	}
+	return pass
+}
+
+func (r *run) checkArray(x *rule, fi int, si int32) verdict {
+	s := r.slots[si]
+	f := &r.fields[fi]
+	v := pass
+	if n := int(s.count); n < x.minItems || n > x.maxItems {
+		if v = r.breach(fi, si, x, FaultCount); r.quiet > 0 {
+			return v
+		}
+	}
+	if x.items != nil {
+		for i := range s.count {
+			r.index[f.arrays] = i
+			v = max(v, r.check(x.items, f.first, s.first+i))
+			if v == fail && (r.quiet > 0 || r.full()) {
+				return v
+			}
+		}
+	}
+	if x.unique && s.count > 1 && f.item {
+		if first, second := r.repeated(s.first, s.count, f.first); second >= 0 {
+			r.index[f.arrays] = second
+			v = r.breachRepeat(f.first, first)
+		}
+	}
+	return v
+}
+
+func (r *run) checkObject(x *rule, fi int, si int32) verdict {
+	first := r.slots[si].first
+	f := &r.fields[fi]
+	v := pass
+	for _, p := range x.required {
+		if r.slots[first+int32(p)].kind != KindAbsent {
+			continue
+		}
+		var wanted *rule
+		if y := &r.fields[f.first+p]; y.rule != nil {
+			wanted = y.rule
+		}
+		if v = r.breach(f.first+p, first+int32(p), wanted, FaultRequired); r.quiet > 0 {
+			return v
+		}
+	}
+	for i := range x.members {
+		m := &x.members[i]
+		if r.slots[first+int32(m.position)].kind == KindAbsent {
+			continue
+		}
+		v = max(v, r.check(m.rule, f.first+m.position, first+int32(m.position)))
+		if v == fail && (r.quiet > 0 || r.full()) {
+			return v
+		}
+	}
+	return v
+}
+
+// checkCompound judges allOf, oneOf and if/then/else.
+func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
+	v := pass
+	for _, y := range x.all {
+		if v = max(v, r.check(y, fi, si)); v == fail && r.quiet > 0 {
+			return v
+		}
+	}
+	if len(x.one) > 0 {
+		met, open := 0, 0
+		for _, y := range x.one {
+			switch r.ask(y, fi, si) {
+			case pass:
+				met++
+			case unknown:
+				open++
+			}
+		}
+		switch {
+		case met > 1 || met == 0 && open == 0:
+			v = r.breach(fi, si, x, FaultCondition)
+		case open > 0:
+			v = max(v, unknown)
+		}
+	}
+	for i := range x.choices {
+		c := &x.choices[i]
+		var enforced *rule
+		reason := ""
+		switch r.ask(c.when, fi, si) {
+		case pass:
+			enforced, reason = c.then, "cuando "+c.reason
+		case fail:
+			enforced, reason = c.otherwise, "salvo cuando "+c.reason
+		default:
+			v = max(v, unknown)
+		}
+		if enforced == nil {
+			continue
+		}
+		outer := r.cause
+		r.cause = reason
+		v = max(v, r.check(enforced, fi, si))
+		r.cause = outer
+		if v == fail && r.quiet > 0 {
+			return v
+		}
+	}
+	return v
+}
+
+// ask evaluates a condition without telling anything.
+func (r *run) ask(x *rule, fi int, si int32) verdict {
+	r.quiet++
+	v := r.check(x, fi, si)
+	r.quiet--
+	return v
+}

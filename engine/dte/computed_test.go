@@ -1,0 +1,204 @@
+package dte
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// derive makes of a document what a rule module would have answered for it, and facts without those amounts.
+func derive(f *Filler, document Value) (Outputs, Computed, Value) {
+	var out Outputs
+	var c Computed
+	for _, x := range f.fields {
+		number := x.types&typeNumber != 0
+		if name, ok := strings.CutPrefix(x.document, "cuerpoDocumento[]."); ok && number && !strings.Contains(name, ".") &&
+			name != "cantidad" && name != "precioUni" && name != "montoDescu" && name != "numItem" {
+			out.Lines = append(out.Lines, Output{Name: name})
+		}
+		if x.document == "cuerpoDocumento[].tributos" {
+			out.Lines = append(out.Lines, Output{Name: "tributos", Kind: OutSet})
+		}
+		if name, ok := strings.CutPrefix(x.document, "resumen."); ok && number && !strings.Contains(name, "[]") {
+			if v := document.Get("resumen").Get(name); v.Kind() == KindNumber {
+				a, _ := v.Amount()
+				out.Summary, c.Summary = append(out.Summary, name), append(c.Summary, int64(a))
+			}
+		}
+	}
+	tax := func(code string) int {
+		i := slices.Index(out.Taxes, code)
+		if i < 0 {
+			out.Taxes = append(out.Taxes, code)
+			i = len(out.Taxes) - 1
+		}
+		return i
+	}
+	resumen := document.Get("resumen")
+	for i := range resumen.Get("tributos").Len() {
+		row := resumen.Get("tributos").Index(i)
+		a, _ := row.Get("valor").Amount()
+		c.Taxes = append(c.Taxes, TaxAmount{tax(row.Get("codigo").Text()), a})
+	}
+	lines := document.Get("cuerpoDocumento")
+	c.N = lines.Len()
+	var bare []Value
+	for i := range c.N {
+		line := lines.Index(i)
+		var kept []Member
+		for _, m := range line.Members() {
+			if !slices.ContainsFunc(out.Lines, func(o Output) bool { return o.Name == m.Name }) {
+				kept = append(kept, m)
+			}
+		}
+		bare = append(bare, Obj(kept...))
+		for _, o := range out.Lines {
+			v := line.Get(o.Name)
+			if o.Kind == OutSet {
+				var mask int64
+				for j := range v.Len() {
+					mask |= 1 << tax(v.Index(j).Text())
+				}
+				c.Lines = append(c.Lines, mask)
+				continue
+			}
+			a, _ := v.Amount()
+			c.Lines = append(c.Lines, int64(a))
+		}
+	}
+	var rest []Member
+	for _, m := range resumen.Members() {
+		if !slices.Contains(out.Summary, m.Name) && m.Name != "tributos" {
+			rest = append(rest, m)
+		}
+	}
+	return out, c, document.With("cuerpoDocumento", Arr(bare...)).With("resumen", Obj(rest...))
+}
+
+// everyTax is a catalogue that names the taxes as the given document does.
+func everyTax(document Value) *Catalogues {
+	values := map[string]string{"20": "?", "D1": "?", "C8": "?", "59": "?", "C3": "?"}
+	taxes := document.Get("resumen").Get("tributos")
+	for i := range taxes.Len() {
+		values[taxes.Index(i).Get("codigo").Text()] = taxes.Index(i).Get("descripcion").Text()
+	}
+	return &Catalogues{lists: map[string]*catalogue{"CAT-015": {id: "CAT-015", values: values}}}
+}
+
+func TestFill_ExamplesComeBackFromModule(t *testing.T) {
+	done := 0
+	for _, e := range examples(t) {
+		overlay := string(drops(filepath.Base(e.schema), true))
+		plain := compile(t, e.schema, overlay, Outputs{})
+		if !e.document.Get("cuerpoDocumento").Index(0).Get("ventaGravada").Exists() || e.document.Get("resumen").Get("tributos").Kind() == KindAbsent {
+			continue
+		}
+		out, c, facts := derive(plain, e.document)
+		overlay = strings.TrimSuffix(overlay, "}") + `,"taxes":{"path":"resumen.tributos","catalogue":"CAT-015"}}`
+		f, err := CompileSchema(read(t, e.schema), []byte(overlay), out, everyTax(e.document))
+		if err != nil {
+			t.Fatalf("%s: %v", e.name, err)
+		}
+		got, faults := f.Fill(nil, facts, &c, FillOptions{})
+		for _, fault := range faults {
+			t.Errorf("%s: %s", e.name, fault.Error())
+		}
+		if faults != nil {
+			continue
+		}
+		if !sameJSON(t, got, e.document.Append(nil)) {
+			t.Errorf("%s: came back as\n%s\nnot\n%s", e.name, got, e.document.Append(nil))
+		}
+		if faults := f.Check(got); faults != nil {
+			t.Errorf("%s: filled and then refused: %v", e.name, faults)
+		}
+		if _, faults := f.Fill(nil, facts, nil, FillOptions{}); faults != nil {
+			t.Errorf("%s: without the module's answer: %v", e.name, faults)
+		}
+		done++
+	}
+	if done < 25 {
+		t.Errorf("only %d documents", done)
+	}
+	t.Logf("%d documents", done)
+}
+
+// invoice is a consumer invoice of n lines on MH's own file, with all amounts from a module.
+func invoice(t testing.TB, n int) (*Filler, Value, *Computed) {
+	t.Helper()
+	path := filepath.Join(oracle(t), "schemas", published["01 2"])
+	var document Value
+	for _, e := range examples(t) {
+		if strings.HasSuffix(e.name, "v2_named_mixed_exempt_item_discount.json") {
+			document = e.document
+		}
+	}
+	line := document.Get("cuerpoDocumento").Index(0)
+	var lines []Value
+	for i := range n {
+		lines = append(lines, line.With("numItem", Int(int64(i+1))))
+	}
+	document = document.With("cuerpoDocumento", Arr(lines...))
+	out, c, facts := derive(compile(t, path, "", Outputs{}), document)
+	overlay := `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
+		"from":[{"path":"resumen.totalLetras","words":"totalPagar","reason":"x"},
+		{"path":"resumen.pagos[].montoPago","fact":"resumen.pagos[].montoPago","amount":"totalPagar","reason":"x"}]}`
+	f, err := CompileSchema(read(t, path), []byte(overlay), out, everyTax(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, facts, &c
+}
+
+func benchmarkFill(b *testing.B, n int) {
+	f, facts, c := invoice(b, n)
+	dst, faults := f.Fill(nil, facts, c, FillOptions{})
+	if faults != nil {
+		b.Fatal(faults)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(dst)))
+	for b.Loop() {
+		if dst, faults = f.Fill(dst[:0], facts, c, FillOptions{}); faults != nil {
+			b.Fatal(faults)
+		}
+	}
+}
+
+func BenchmarkFill_10Lines(b *testing.B)   { benchmarkFill(b, 10) }
+func BenchmarkFill_2000Lines(b *testing.B) { benchmarkFill(b, 2000) }
+
+func BenchmarkCheck_10Lines(b *testing.B) {
+	f, facts, c := invoice(b, 10)
+	document, _ := f.Fill(nil, facts, c, FillOptions{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if faults := f.Check(document); faults != nil {
+			b.Fatal(faults)
+		}
+	}
+}
+
+func BenchmarkParse_10Lines(b *testing.B) {
+	f, facts, c := invoice(b, 10)
+	document, _ := f.Fill(nil, facts, c, FillOptions{})
+	b.ReportAllocs()
+	b.SetBytes(int64(len(document)))
+	for b.Loop() {
+		if _, err := Parse(document); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestFill_DoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("allocations cannot be counted under the race detector")
+	}
+	f, facts, c := invoice(t, 10)
+	dst, _ := f.Fill(nil, facts, c, FillOptions{})
+	if n := testing.AllocsPerRun(200, func() { dst, _ = f.Fill(dst[:0], facts, c, FillOptions{}) }); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,82 @@
+package dte
+
+// field is one place of the document. All fields lie in one slice, breadth first, so that the members of an object
+// are neighbours and a member is known by its position.
+type field struct {
+	name     string
+	key      []byte // `"name":`
+	path     string // of the fact behind it, for faults: "receptor.direccion.distrito"
+	document string // of the document
+	types    typeSet
+	required bool
+	source   source
+	output   int  // of the source: index of the line or summary output
+	set      bool // the line output is a set
+	fallback Value
+	from     *from
+	fed      bool // a member at any depth has a from
+
+	first    int // where its members, or its item, begin
+	members  int // how many members the layout has
+	shadows  int // how many more are named by conditions only; they follow the members and are never written
+	item     bool
+	arrays   int // how many "[]" are above it
+	rule     *rule
+	list     *catalogue
+	parent   int  // field of the neighbour whose code comes before "/" in list; -1 none
+	codeList bool // list of this place or of one below it
+}
+
+// source is who answers first for a field.
+type source uint8
+
+const (
+	sourceFacts source = iota
+	sourceLine
+	sourceSummary
+	sourceTaxes
+)
+
+// from is where the overlay says that a value comes from.
+type from struct {
+	fact   []step
+	amount int // summary output, -1 none
+	words  int // summary output, -1 none
+}
+
+// rule is what must hold at a place: a compiled schema. Members and items refer to the fields of the place that
+// the rule is evaluated at.
+type rule struct {
+	types      typeSet
+	closed     bool
+	required   []int
+	members    []memberRule
+	items      *rule
+	enum       []Value
+	hasEnum    bool
+	minLength  int
+	maxLength  int
+	patterns   []*pattern
+	formats    []*format
+	bounds     []bound
+	multiple   Amount
+	minItems   int
+	maxItems   int
+	unique     bool
+	all        []*rule
+	one        []*rule
+	choices    []choiceRule
+	hasString  bool   // any of the text keywords
+	compounded bool   // any of all, one, choices
+	reason     string // Spanish: what an alternative of oneOf asks for
+}
+
+type memberRule struct {
+	position int
+	rule     *rule
+}
+
+type choiceRule struct {
+	when, then, otherwise *rule
+	reason                string // Spanish: when it applies
+}

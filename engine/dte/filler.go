@@ -1,0 +1,201 @@
+package dte
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Filler writes and checks the documents of one schema: one type in one generation. It is safe for concurrent use.
+type Filler struct {
+	fields   []field
+	out      Outputs
+	taxNames []string // of out.Taxes
+	lines    int      // field of cuerpoDocumento, -1 none
+	total    string
+	version  int
+	runs     sync.Pool
+}
+
+// FillOptions tune one Fill.
+type FillOptions struct {
+	Catalogues bool // also look codes up in MH's catalogues
+	MaxFaults  int  // how many faults to tell; 0 means 50
+}
+
+const defaultMaxFaults = 50
+
+// CompileSchema compiles a schema file with its overlay, once, for a module that answers out. It refuses, naming
+// the place, keywords that it does not understand, layouts that no document of MH has, and overlay entries that
+// meet nothing. The overlay may be empty.
+func CompileSchema(schema, overlay []byte, out Outputs, cat *Catalogues) (*Filler, error) {
+	if len(overlay) == 0 {
+		overlay = []byte("{}")
+	}
+	o, err := parseOverlay(overlay)
+	if err != nil {
+		return nil, fmt.Errorf("reading overlay: %w", err)
+	}
+	s, err := o.readSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	if s.types != typeObject {
+		return nil, errors.New("schema of the document: is not an object")
+	}
+	if len(out.Taxes) > 62 {
+		return nil, errors.New("module outputs: more than 62 taxes")
+	}
+	c := &compiler{overlay: o, out: out, cat: cat}
+	root := newShape("", s, nil)
+	if err := c.layout(root); err != nil {
+		return nil, err
+	}
+	if err := c.connect(); err != nil {
+		return nil, err
+	}
+	c.compileRules(s, 0)
+	f := &Filler{fields: c.fields, out: out, lines: c.at(linesName), total: o.total}
+	if o.taxes != nil {
+		for _, code := range out.Taxes {
+			name, _ := cat.Lookup(o.taxes.catalogue, code)
+			f.taxNames = append(f.taxNames, name)
+		}
+	}
+	if i := c.at("identificacion.version"); i >= 0 {
+		n, _ := c.fields[i].fallback.Int()
+		f.version = int(n)
+	}
+	f.runs.New = func() any { return &run{Filler: f} }
+	return f, nil
+}
+
+// Total is the name of the summary field that is the document's total; "" when the overlay names none.
+func (f *Filler) Total() string { return f.total }
+
+// Version is the constant of identificacion.version; 0 when the schema fixes none.
+func (f *Filler) Version() int { return f.version }
+
+// Fill appends the document made of the facts and the module's answer to dst, as compact JSON in the order of the
+// schema, or returns what is wrong with it, and nil bytes.
+//
+// A value comes from the first of these that has it: the module's answer, the overlay's source, the fact under the
+// same path, the schema's constant; else it is null where the schema allows that and requires the member. Facts
+// that the schema does not name are the module's business and are passed over.
+//
+// Without an answer (c is nil) what is there is checked, and nothing that waits for the module; the bytes then
+// mean nothing.
+func (f *Filler) Fill(dst []byte, facts Value, c *Computed, opt FillOptions) ([]byte, []Fault) {
+	r := f.runs.Get().(*run)
+	defer r.release()
+	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
+	if r.limit <= 0 {
+		r.limit = defaultMaxFaults
+	}
+	if fault, ok := f.fits(facts, c); !ok {
+		return nil, []Fault{fault}
+	}
+	r.grow(1)
+	r.fill(0, 0, &r.facts)
+	r.check(f.fields[0].rule, 0, 0)
+	if opt.Catalogues {
+		r.checkCodes(0, 0)
+	}
+	if len(r.faults) > 0 {
+		return nil, slices.Clone(r.faults)
+	}
+	return r.write(dst, 0, 0), nil
+}
+
+// Check tells what is wrong with a complete document, members that do not belong included. Codes are not looked
+// up: a document that was issued stays good when a catalogue changes.
+func (f *Filler) Check(document []byte) []Fault {
+	v, err := Parse(document)
+	if err != nil {
+		var syntax *SyntaxError
+		if errors.As(err, &syntax) {
+			return []Fault{syntax.Fault()}
+		}
+		return []Fault{{Code: FaultSyntax, Message: err.Error()}}
+	}
+	r := f.runs.Get().(*run)
+	defer r.release()
+	r.computed, r.document, r.limit = nil, true, defaultMaxFaults
+	r.grow(1)
+	r.load(0, 0, &v)
+	r.check(f.fields[0].rule, 0, 0)
+	return slices.Clone(r.faults)
+}
+
+// fits tells whether the module's answer has the shape that Outputs promised.
+func (f *Filler) fits(facts Value, c *Computed) (Fault, bool) {
+	if c == nil {
+		return Fault{}, true
+	}
+	bad := Fault{Code: FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}
+	if len(c.Summary) != len(f.out.Summary) || len(c.Lines) != c.N*len(f.out.Lines) {
+		return bad, false
+	}
+	for _, t := range c.Taxes {
+		if t.Tax < 0 || t.Tax >= len(f.out.Taxes) {
+			return bad, false
+		}
+	}
+	if f.lines >= 0 {
+		if facts.Get(linesName).Len() != c.N {
+			bad.Path = linesName
+			return bad, false
+		}
+	}
+	return bad, true
+}
+
+func (r *run) release() {
+	r.facts, r.computed = Value{}, nil
+	r.slots, r.faults, r.quiet, r.cause = r.slots[:0], r.faults[:0], 0, ""
+	r.runs.Put(r)
+}
+
+// write appends the slot at si as JSON.
+func (r *run) write(dst []byte, fi int, si int32) []byte {
+	s := &r.slots[si]
+	switch s.kind {
+	case KindNumber:
+		return s.num.Append(dst)
+	case KindString:
+		return appendQuoted(dst, s.text)
+	case KindBool:
+		if s.num != 0 {
+			return append(dst, "true"...)
+		}
+		return append(dst, "false"...)
+	case KindArray:
+		dst = append(dst, '[')
+		for i := range s.count {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = r.write(dst, r.fields[fi].first, s.first+i)
+		}
+		return append(dst, ']')
+	case KindObject:
+		dst = append(dst, '{')
+		f := &r.fields[fi]
+		some := false
+		for i := range f.members {
+			m := s.first + int32(i)
+			if r.slots[m].kind == KindAbsent {
+				continue
+			}
+			if some {
+				dst = append(dst, ',')
+			}
+			some = true
+			dst = append(dst, r.fields[f.first+i].key...)
+			dst = r.write(dst, f.first+i, m)
+		}
+		return append(dst, '}')
+	}
+	return append(dst, "null"...)
+}

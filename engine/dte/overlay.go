@@ -1,0 +1,177 @@
+package dte
+
+import (
+	"fmt"
+	"slices"
+)
+
+// overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
+// where MH's live validator differs from its file.
+type overlay struct {
+	total      string
+	taxes      *taxesEntry
+	from       []fromEntry
+	drops      []*drop
+	adds       []addEntry
+	catalogues []catalogueEntry
+}
+
+type taxesEntry struct{ path, catalogue string }
+
+type fromEntry struct {
+	path   string
+	fact   string // a path of the facts
+	amount string // a summary output, when the fact is not there
+	words  string // a summary output, in words
+}
+
+type drop struct {
+	path, keyword string
+	conditional   bool // the layout does not have the keyword there: drop it from the conditions
+	used          bool
+}
+
+type addEntry struct {
+	path   string
+	schema Value
+}
+
+type catalogueEntry struct{ path, catalogue, parent string }
+
+func parseOverlay(data []byte) (*overlay, error) {
+	v, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	o := &overlay{total: v.Get("total").Text()}
+	if err := onlyMembers(v, "total", "taxes", "from", "drop", "add", "catalogue"); err != nil {
+		return nil, err
+	}
+	if t := v.Get("taxes"); t.Exists() {
+		if err := onlyMembers(t, "path", "catalogue"); err != nil {
+			return nil, fmt.Errorf("taxes: %w", err)
+		}
+		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
+	}
+	err = each(v, "from", true, []string{"path", "fact", "amount", "words"}, func(e Value) error {
+		f := fromEntry{e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text()}
+		if (f.words == "") == (f.fact == "" && f.amount == "") {
+			return fmt.Errorf("needs either words, or fact or amount or both")
+		}
+		o.from = append(o.from, f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(v, "drop", true, []string{"path", "keyword"}, func(e Value) error {
+		o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(v, "add", true, []string{"path", "schema"}, func(e Value) error {
+		o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e Value) error {
+		o.catalogues = append(o.catalogues, catalogueEntry{
+			e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text(),
+		})
+		return nil
+	})
+	return o, err
+}
+
+// each calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
+// could tell later whether it still holds.
+func each(v Value, section string, reasoned bool, names []string, f func(Value) error) error {
+	list := v.Get(section)
+	if list.Exists() && list.Kind() != KindArray {
+		return fmt.Errorf("%s is not a list", section)
+	}
+	for i := range list.Len() {
+		e := list.Index(i)
+		at := fmt.Sprintf("%s[%d] %q", section, i, e.Get("path").Text())
+		if err := onlyMembers(e, append([]string{"reason"}, names...)...); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		if e.Get("path").Kind() != KindString {
+			return fmt.Errorf("%s: needs a path", at)
+		}
+		if reasoned && e.Get("reason").Text() == "" {
+			return fmt.Errorf("%s: needs a reason", at)
+		}
+		if err := f(e); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
+	return nil
+}
+
+func onlyMembers(v Value, names ...string) error {
+	if v.Kind() != KindObject {
+		return fmt.Errorf("not an object")
+	}
+	for _, m := range v.Members() {
+		if !slices.Contains(names, m.Name) {
+			return fmt.Errorf("unknown member %q", m.Name)
+		}
+	}
+	return nil
+}
+
+// readSchema reads the schema file with the overlay's drops and adds applied.
+func (o *overlay) readSchema(data []byte) (*schema, error) {
+	file, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading schema: %w", err)
+	}
+	for _, d := range o.drops {
+		steps, err := parsePath(d.path)
+		if err != nil {
+			return nil, fmt.Errorf("overlay: drop: %w", err)
+		}
+		d.conditional = !rawSchema(file, steps).Get(d.keyword).Exists()
+	}
+	r := reader{drops: o.drops}
+	root, err := r.read(file, "", false)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range o.drops {
+		if !d.used {
+			return nil, fmt.Errorf("overlay: drop: %s has no %q to drop", place(d.path), d.keyword)
+		}
+	}
+	for _, a := range o.adds {
+		steps, err := parsePath(a.path)
+		if err != nil {
+			return nil, fmt.Errorf("overlay: add: %w", err)
+		}
+		base := root.find(steps)
+		if base == nil {
+			return nil, fmt.Errorf("overlay: add: the schema has no %s", place(a.path))
+		}
+		extra, err := (&reader{}).read(a.schema, a.path, true)
+		if err != nil {
+			return nil, fmt.Errorf("overlay: add: %w", err)
+		}
+		base.all = append(base.all, extra)
+	}
+	return root, nil
+}
+
+func rawSchema(v Value, steps []step) Value {
+	for _, s := range steps {
+		v = v.Get("properties").Get(s.name)
+		for range s.arrays {
+			v = v.Get("items")
+		}
+	}
+	return v
+}

@@ -1,0 +1,300 @@
+package dte
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// typeSet is a set of JSON Schema types; 0 allows all.
+type typeSet uint8
+
+const (
+	typeNull typeSet = 1 << iota
+	typeBool
+	typeInteger
+	typeNumber
+	typeString
+	typeArray
+	typeObject
+)
+
+var typeNames = map[string]typeSet{
+	"null": typeNull, "boolean": typeBool, "integer": typeInteger, "number": typeNumber, "string": typeString,
+	"array": typeArray, "object": typeObject,
+}
+
+// schema is one JSON Schema (draft-07) object, read from its file: the keywords that MH uses and no other.
+type schema struct {
+	types      typeSet
+	properties []property
+	required   []string
+	closed     bool // additionalProperties: false
+	items      *schema
+	enum       []Value // scalars; const is an enum of one
+	hasEnum    bool
+	minLength  int
+	maxLength  int
+	patterns   []*pattern
+	formats    []*format
+	bounds     []bound
+	multiple   Amount // 0: any
+	minItems   int
+	maxItems   int
+	unique     bool
+	all        []*schema
+	one        []*schema
+	choices    []choice
+}
+
+type property struct {
+	name string
+	schema
+}
+
+// choice is if/then/else; then and otherwise may be nil.
+type choice struct{ when, then, otherwise *schema }
+
+// bound is one limit of a number.
+type bound struct {
+	limit     Amount
+	upper     bool
+	exclusive bool
+}
+
+// reader turns the file into schemas and refuses what it does not know, with the place.
+type reader struct{ drops []*drop }
+
+// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). Conditional says
+// that it is part of a condition rather than the layout.
+func (r *reader) read(v Value, at string, conditional bool) (*schema, error) {
+	if v.Kind() != KindObject {
+		return nil, fmt.Errorf("schema of %s is not an object", place(at))
+	}
+	s := &schema{maxLength: math.MaxInt, maxItems: math.MaxInt}
+	var c choice
+	for _, m := range v.Members() {
+		if r.dropped(at, m.Name, conditional) {
+			continue
+		}
+		var err error
+		switch m.Name {
+		case "if":
+			c.when, err = r.read(m.Value, at, true)
+		case "then":
+			c.then, err = r.read(m.Value, at, true)
+		case "else":
+			c.otherwise, err = r.read(m.Value, at, true)
+		default:
+			err = r.keyword(s, m.Name, m.Value, at, conditional)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if c.when == nil && (c.then != nil || c.otherwise != nil) {
+		return nil, fmt.Errorf("schema of %s: then or else without if", place(at))
+	}
+	if c.when != nil {
+		s.choices = append(s.choices, c)
+	}
+	return s, nil
+}
+
+// keyword reads one keyword other than if, then and else into s.
+func (r *reader) keyword(s *schema, name string, v Value, at string, conditional bool) error {
+	var err error
+	switch name {
+	case "$schema", "title", "description":
+	case "type":
+		s.types, err = readTypes(v)
+	case "properties":
+		return r.properties(s, v, at, conditional)
+	case "required":
+		s.required, err = readNames(v)
+	case "additionalProperties":
+		if v.Kind() != KindBool {
+			err = fmt.Errorf("only true and false are understood")
+		}
+		s.closed = !v.Bool()
+	case "items":
+		if s.items, err = r.read(v, at+"[]", conditional); err != nil {
+			return err
+		}
+	case "allOf":
+		if s.all, err = r.list(v, at); err != nil {
+			return err
+		}
+	case "oneOf":
+		if s.one, err = r.list(v, at); err != nil {
+			return err
+		}
+	case "const":
+		s.enum, s.hasEnum, err = []Value{v}, true, checkScalar(v)
+	case "enum":
+		s.hasEnum = true
+		for i := range v.Len() {
+			s.enum = append(s.enum, v.Index(i))
+			if err == nil {
+				err = checkScalar(v.Index(i))
+			}
+		}
+	case "minLength":
+		s.minLength, err = readCount(v)
+	case "maxLength":
+		s.maxLength, err = readCount(v)
+	case "minItems":
+		s.minItems, err = readCount(v)
+	case "maxItems":
+		s.maxItems, err = readCount(v)
+	case "uniqueItems":
+		s.unique = v.Bool()
+	case "pattern":
+		var p *pattern
+		p, err = compilePattern(v.Text())
+		s.patterns = append(s.patterns, p)
+	case "format":
+		var f *format
+		f, err = findFormat(v.Text())
+		s.formats = append(s.formats, f)
+	case "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum":
+		err = s.readBound(name, v)
+	case "multipleOf":
+		if s.multiple, err = v.Amount(); err == nil && s.multiple <= 0 {
+			err = fmt.Errorf("not above zero")
+		}
+	default:
+		err = fmt.Errorf("keyword is not understood")
+	}
+	if err != nil {
+		return fmt.Errorf("schema of %s: %s: %w", place(at), name, err)
+	}
+	return nil
+}
+
+func (r *reader) properties(s *schema, v Value, at string, conditional bool) error {
+	if v.Kind() != KindObject {
+		return fmt.Errorf("schema of %s: properties is not an object", place(at))
+	}
+	for _, m := range v.Members() {
+		p, err := r.read(m.Value, join(at, m.Name), conditional)
+		if err != nil {
+			return err
+		}
+		s.properties = append(s.properties, property{m.Name, *p})
+	}
+	return nil
+}
+
+func (r *reader) list(v Value, at string) ([]*schema, error) {
+	if v.Kind() != KindArray || v.Len() == 0 {
+		return nil, fmt.Errorf("schema of %s: allOf and oneOf need a list", place(at))
+	}
+	var all []*schema
+	for i := range v.Len() {
+		s, err := r.read(v.Index(i), at, true)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// dropped tells whether the overlay takes this keyword out, and remembers that it did.
+func (r *reader) dropped(at, keyword string, conditional bool) bool {
+	found := false
+	for _, d := range r.drops {
+		if d.path == at && d.keyword == keyword && d.conditional == conditional {
+			d.used, found = true, true
+		}
+	}
+	return found
+}
+
+func (s *schema) readBound(name string, v Value) error {
+	b := bound{
+		upper:     name == "maximum" || name == "exclusiveMaximum",
+		exclusive: name == "exclusiveMinimum" || name == "exclusiveMaximum",
+	}
+	var err error
+	switch b.limit, err = v.Amount(); err {
+	case nil:
+		s.bounds = append(s.bounds, b)
+		return nil
+	case ErrRange:
+		// No Amount gets that far. A limit that none could keep would be a strange schema: refuse it.
+		if (v.Text()[0] == '-') != b.upper {
+			return nil
+		}
+	}
+	return err
+}
+
+func readTypes(v Value) (typeSet, error) {
+	if v.Kind() == KindString {
+		v = Arr(v)
+	}
+	var set typeSet
+	for i := range v.Len() {
+		t, ok := typeNames[v.Index(i).Text()]
+		if !ok {
+			return 0, fmt.Errorf("unknown type %q", v.Index(i).Text())
+		}
+		set |= t
+	}
+	if set == 0 {
+		return 0, fmt.Errorf("no type named")
+	}
+	return set, nil
+}
+
+func readNames(v Value) ([]string, error) {
+	if v.Kind() != KindArray {
+		return nil, fmt.Errorf("not a list of names")
+	}
+	var names []string
+	for i := range v.Len() {
+		if v.Index(i).Kind() != KindString {
+			return nil, fmt.Errorf("not a list of names")
+		}
+		names = append(names, v.Index(i).Text())
+	}
+	return names, nil
+}
+
+func readCount(v Value) (int, error) {
+	n, ok := v.Int()
+	if !ok || n < 0 {
+		return 0, fmt.Errorf("not a count")
+	}
+	return int(n), nil
+}
+
+func checkScalar(v Value) error {
+	switch v.Kind() {
+	case KindArray, KindObject, KindAbsent:
+		return fmt.Errorf("only texts, numbers, true, false and null are understood")
+	case KindNumber:
+		_, err := v.Amount()
+		return err
+	}
+	return nil
+}
+
+// find is the layout's schema at a place, or nil.
+func (s *schema) find(path []step) *schema {
+	for _, st := range path {
+		i := slices.IndexFunc(s.properties, func(p property) bool { return p.name == st.name })
+		if i < 0 {
+			return nil
+		}
+		s = &s.properties[i].schema
+		for range st.arrays {
+			if s = s.items; s == nil {
+				return nil
+			}
+		}
+	}
+	return s
+}

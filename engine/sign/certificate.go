@@ -1,0 +1,186 @@
+package sign
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/sha512"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxCertificate bounds a certificate file, in bytes. MH's have about 5,000.
+const maxCertificate = 1 << 20
+
+var (
+	// ErrCertificate is a file that is not MH's certificate, or lacks a part of it. It is an ErrKey.
+	ErrCertificate = fmt.Errorf("%w: not a certificate of MH (XML with root CertificadoMH)", ErrKey)
+	// ErrPassword is a password that does not open the key. A certificate's is that of its private key: neither the
+	// password of MH's API nor the portal's.
+	ErrPassword = errors.New("the password does not open the private key")
+)
+
+// Certificate is what MH's file says about its key. MH's signer checks neither the validity nor activo; nor does
+// this package: who issues decides.
+type Certificate struct {
+	NIT       string    // without hyphens, as the file has it
+	NotBefore time.Time // zero when the file does not say, or says it illegibly
+	NotAfter  time.Time
+	Active    bool
+}
+
+// certificadoMH is the layout of the file (class CertificadoMH of MH's signer, through Jackson's XmlMapper).
+type certificadoMH struct {
+	XMLName    xml.Name `xml:"CertificadoMH"`
+	ID         string   `xml:"_id"`
+	NIT        string   `xml:"nit"`
+	PublicKey  llave    `xml:"publicKey"`
+	PrivateKey llave    `xml:"privateKey"`
+	Activo     string   `xml:"activo"`
+	NotBefore  string   `xml:"certificado>basicEstructure>validity>notBefore"`
+	NotAfter   string   `xml:"certificado>basicEstructure>validity>notAfter"`
+}
+
+type llave struct {
+	KeyType   string `xml:"keyType"`
+	Algorithm string `xml:"algorithm"`
+	Encodied  string `xml:"encodied"` // sic: base64 of the DER
+	Format    string `xml:"format"`
+	Clave     string `xml:"clave"` // lower-case hex SHA-512 of the password
+}
+
+// ParseCertificate opens the file that MH gives an issuer (NIT.crt): XML with an unencrypted PKCS#8 behind a
+// password whose SHA-512 stands beside it. Errors: ErrCertificate, ErrPassword, ErrEncrypted, ErrKey; none of them
+// quotes the file.
+func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
+	file, err := decodeCertificate(data)
+	if err != nil {
+		return nil, Certificate{}, err
+	}
+	for _, part := range []struct{ name, text string }{
+		{"nit", file.NIT}, {"privateKey/encodied", file.PrivateKey.Encodied}, {"privateKey/clave", file.PrivateKey.Clave},
+	} {
+		if strings.TrimSpace(part.text) == "" {
+			return nil, Certificate{}, fmt.Errorf("%w: %s is missing", ErrCertificate, part.name)
+		}
+	}
+	if !passwordMatches(file.PrivateKey.Clave, password) {
+		return nil, Certificate{}, ErrPassword
+	}
+	key, err := decodePrivate(file.PrivateKey.Encodied)
+	if err != nil {
+		return nil, Certificate{}, fmt.Errorf("reading privateKey/encodied: %w", err)
+	}
+	if text := file.PublicKey.Encodied; strings.TrimSpace(text) != "" {
+		if err := matchPublic(text, key.Public()); err != nil {
+			return nil, Certificate{}, err
+		}
+	}
+	return key, Certificate{
+		NIT: strings.TrimSpace(file.NIT), Active: strings.TrimSpace(file.Activo) == "true",
+		NotBefore: instant(file.NotBefore), NotAfter: instant(file.NotAfter),
+	}, nil
+}
+
+// decodeCertificate reads the XML and refuses anything after its root. encoding/xml expands no entities but the
+// five of XML.
+func decodeCertificate(data []byte) (*certificadoMH, error) {
+	if len(data) > maxCertificate {
+		return nil, fmt.Errorf("%w: %d bytes", ErrCertificate, len(data))
+	}
+	d := xml.NewDecoder(bytes.NewReader(data))
+	var file certificadoMH
+	if err := d.Decode(&file); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrCertificate, position(d))
+	}
+	for {
+		switch token, err := d.Token(); {
+		case errors.Is(err, io.EOF):
+			return &file, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w: %s", ErrCertificate, position(d))
+		default:
+			if text, ok := token.(xml.CharData); !ok || len(bytes.TrimSpace(text)) > 0 {
+				return nil, fmt.Errorf("%w: more after its end, %s", ErrCertificate, position(d))
+			}
+		}
+	}
+}
+
+// position says where the XML broke. The decoder's own errors could quote what stands there.
+func position(d *xml.Decoder) string {
+	line, column := d.InputPos()
+	return fmt.Sprintf("line %d, column %d", line, column)
+}
+
+// passwordMatches compares in constant time, as far as the digests go.
+func passwordMatches(clave, password string) bool {
+	digest := sha512.Sum512([]byte(password))
+	want := hex.EncodeToString(digest[:])
+	return subtle.ConstantTimeCompare([]byte(strings.ToLower(strings.TrimSpace(clave))), []byte(want)) == 1
+}
+
+func decodePrivate(text string) (*Key, error) {
+	if strings.Contains(text, "-----BEGIN") {
+		return ParsePEM([]byte(strings.TrimSpace(text)))
+	}
+	der, err := decodeBase64(text)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(der)
+	return parsePKCS8(der)
+}
+
+// matchPublic holds the two halves of the file to each other: a signature that MH cannot verify is refused as 802
+// long after the sale.
+func matchPublic(text string, want *rsa.PublicKey) error {
+	der, err := decodeBase64(text)
+	if err != nil {
+		return fmt.Errorf("reading publicKey/encodied: %w", err)
+	}
+	public, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return fmt.Errorf("%w: publicKey/encodied is not an X.509 public key", ErrCertificate)
+	}
+	if !want.Equal(public) {
+		return fmt.Errorf("%w: its public key is not its private key's", ErrCertificate)
+	}
+	return nil
+}
+
+// decodeBase64 takes base64 with or without line breaks. Its error does not quote.
+func decodeBase64(text string) ([]byte, error) {
+	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return nil, fmt.Errorf("%w: not base64", ErrCertificate)
+	}
+	return der, nil
+}
+
+// instant reads an Instant as Jackson's JavaTimeModule writes it, decimal seconds since 1970 with nanoseconds
+// ("1767225600.000000000"), or in ISO 8601. What it cannot read is the zero time.
+func instant(text string) time.Time {
+	text = strings.TrimSpace(text)
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t.UTC()
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 40) // years up to 19,000
+	if err != nil || strings.Trim(fraction, "0123456789") != "" {
+		return time.Time{}
+	}
+	nanoseconds, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, nanoseconds).UTC()
+}

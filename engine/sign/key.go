@@ -1,0 +1,140 @@
+package sign
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Sizes of a key's modulus, in bits. MH's certificates have 2048.
+const (
+	minBits = 2048
+	maxBits = 8192
+)
+
+var (
+	// ErrEncrypted is a private key that is itself encrypted. MH's certificates carry it in the clear.
+	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is needed")
+	// ErrKey is a private key that cannot sign RS512 for MH: not PKCS#8, not RSA, or of a size that is not used.
+	ErrKey = errors.New("not a usable RSA private key")
+)
+
+// Key is a private RSA key that stays inside this package. Its zero value signs nothing. A Key may be used by many
+// goroutines.
+type Key struct {
+	private *rsa.PrivateKey // behind a pointer: no fmt verb walks into it
+	demo    bool            // made by Generate in this process
+}
+
+// Generate makes a new key of the given size in bits, 2048 to 8192. MH knows nothing of it: it serves
+// demonstrations and tests, and only such a key can be written out by DemoCertificate.
+func Generate(bits int) (*Key, error) {
+	if bits < minBits || bits > maxBits {
+		return nil, fmt.Errorf("%w: %d bits, want %d to %d", ErrKey, bits, minBits, maxBits)
+	}
+	private, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return nil, fmt.Errorf("generating key: %w", err)
+	}
+	return &Key{private: private, demo: true}, nil
+}
+
+// ParsePEM reads an unencrypted PKCS#8 private key ("BEGIN PRIVATE KEY"). Certificates in front of it are skipped.
+// Errors: ErrEncrypted, ErrKey.
+func ParsePEM(data []byte) (*Key, error) {
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			return nil, fmt.Errorf("%w: no PEM block \"PRIVATE KEY\"", ErrKey)
+		}
+		switch block.Type {
+		case "PRIVATE KEY":
+			defer clear(block.Bytes)
+			return parsePKCS8(block.Bytes)
+		case "ENCRYPTED PRIVATE KEY":
+			return nil, ErrEncrypted
+		case "RSA PRIVATE KEY":
+			return nil, fmt.Errorf("%w: PKCS#1, convert it with \"openssl pkcs8 -topk8 -nocrypt\"", ErrKey)
+		}
+		data = rest
+	}
+}
+
+// parsePKCS8 reads the DER of a PrivateKeyInfo.
+func parsePKCS8(der []byte) (*Key, error) {
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		if encrypted(der) {
+			return nil, ErrEncrypted
+		}
+		// The parser's words name structures, never values.
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	private, ok := parsed.(*rsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%w: it is %T", ErrKey, parsed)
+	}
+	if bits := private.N.BitLen(); bits < minBits || bits > maxBits {
+		return nil, fmt.Errorf("%w: %d bits, want %d to %d", ErrKey, bits, minBits, maxBits)
+	}
+	return &Key{private: private}, nil
+}
+
+// encrypted tells the DER of an EncryptedPrivateKeyInfo (RFC 5958 §3): an algorithm, then the encrypted octets.
+func encrypted(der []byte) bool {
+	var info struct {
+		Algorithm struct {
+			ID         asn1.ObjectIdentifier
+			Parameters asn1.RawValue `asn1:"optional"`
+		}
+		Data []byte
+	}
+	rest, err := asn1.Unmarshal(der, &info)
+	return err == nil && len(rest) == 0
+}
+
+// Public is the key that verifies the signatures.
+func (k *Key) Public() *rsa.PublicKey { return &k.private.PublicKey }
+
+// Check signs a few bytes and verifies them with another implementation of JWS than the one that signed. It takes
+// about two signatures' time.
+func (k *Key) Check() error {
+	if k == nil || k.private == nil {
+		return fmt.Errorf("%w: empty", ErrKey)
+	}
+	probe := []byte(`{"prueba":"firma"}`)
+	compact, err := signCompact(k, probe)
+	if err != nil {
+		return fmt.Errorf("making a test signature: %w", err)
+	}
+	jws, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.RS512})
+	if err != nil {
+		return fmt.Errorf("reading the test signature: %w", err)
+	}
+	got, err := jws.Verify(k.Public())
+	if err != nil || string(got) != string(probe) {
+		return fmt.Errorf("%w: its test signature does not verify", ErrKey)
+	}
+	return nil
+}
+
+// redacted is all that a key ever shows of itself.
+const redacted = "[signing key]"
+
+// String, GoString, Format, LogValue, MarshalText and MarshalJSON show that there is a key and nothing of it.
+func (Key) String() string               { return redacted }
+func (Key) GoString() string             { return redacted }
+func (Key) LogValue() slog.Value         { return slog.StringValue(redacted) }
+func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+
+// Format answers every verb, also those for which fmt would look into the fields (%d, %x).
+func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }

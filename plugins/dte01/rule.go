@@ -1,0 +1,82 @@
+package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+// Params, in the order of the description.
+const (
+	ivaRate = iota
+	ivaReteRate
+	reteThreshold
+	identification
+	turismoRate
+	salidaAmount
+	fovialRate
+	cotransRate
+)
+
+// tributos that a line of a consumer invoice may name: the VAT (20) is forbidden (MH refuses it with 096).
+var tributos = []string{"59", "71", "D1", "C8"}
+
+const ivaItem = sdk.OutTributos + 1
+
+// description of the consumer invoice. Prices include VAT.
+var description = &abi.Description{
+	Name: "dte01",
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "reteThreshold", Unit: "USD"},
+		{Name: "identificationThreshold", Unit: "USD"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
+	Scalars:     sdk.SaleScalars(),
+	Columns:     sdk.SaleColumns(tributos),
+	LineOutputs: append(sdk.SaleOutputs(), abi.Field{Name: "ivaItem", Kind: "amount"}),
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
+		"porcentajeDescuento", "totalDescu", "subTotal", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "totalIva", "saldoFavor"},
+	Taxes:  sdk.Taxes,
+	Faults: sdk.SaleFaults(),
+}
+
+// evaluate computes a consumer invoice (MF2 pp.45-54; ME field 89 for totalIva).
+func evaluate(in *abi.Input, out *abi.Output) {
+	rate := in.Params[ivaRate]
+	layout := sdk.Layout{Columns: len(description.Columns), Outputs: len(description.LineOutputs),
+		TaxBit: []int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One + rate}
+	s, ok := layout.Lines(in, out, sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]})
+	if !ok {
+		return
+	}
+	// The VAT inside a price that includes it: price × 13/113, each line to 8 decimals. Never price × 13 %.
+	var iva int64
+	for i := range in.N {
+		row := out.Lines[i*layout.Outputs:]
+		row[ivaItem], _ = sdk.MulDiv(row[sdk.OutGravada], rate, layout.Net)
+		iva += row[ivaItem] // below the sum of the lines, which fits
+	}
+	discounted, _ := sdk.MulDiv(s.DescuGravada, rate, layout.Net)
+	var rete int64
+	if sdk.Flag(in.Scalars[sdk.ScaRetencion]) {
+		base := s.Gravada - s.DescuGravada
+		rete, _ = sdk.MulDiv(base, in.Params[ivaReteRate], layout.Net)
+		rete = sdk.Round2(rete)
+		if net, _ := sdk.MulDiv(base, sdk.One, layout.Net); net < in.Params[reteThreshold] {
+			out.Faults = append(out.Faults, abi.Fault{Code: sdk.WarnRetention, Line: -1, Column: sdk.ScaRetencion})
+		}
+	}
+	taxes, pay, ok := s.Close(out, 0, rete)
+	if !ok {
+		return
+	}
+	operation := s.SubTotal + taxes
+	if operation >= in.Params[identification] && in.Scalars[sdk.ScaReceptor] != 1 {
+		out.Faults = append(out.Faults, abi.Fault{Code: sdk.FaultReceptor, Line: -1, Column: sdk.ScaReceptor})
+		return
+	}
+	toPay := max(0, pay)
+	if !sdk.Payments(in, out, toPay) {
+		return
+	}
+	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
+		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.Round2(iva-discounted)), min(0, pay))
+	s.AppendTaxes(out)
+}

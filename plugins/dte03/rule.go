@@ -1,0 +1,77 @@
+package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+// Params, in the order of the description.
+const (
+	ivaRate = iota
+	ivaReteRate
+	ivaPerciRate
+	reteThreshold
+	turismoRate
+	salidaAmount
+	fovialRate
+	cotransRate
+)
+
+// description of the tax credit voucher. Prices are without VAT.
+var description = &abi.Description{
+	Name: "dte03",
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "ivaPerciRate", Unit: "ratio"},
+		{Name: "reteThreshold", Unit: "USD"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
+	Scalars:     sdk.SaleScalars(),
+	Columns:     sdk.SaleColumns(sdk.Taxes),
+	LineOutputs: sdk.SaleOutputs(),
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
+		"porcentajeDescuento", "totalDescu", "subTotal", "ivaPerci", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "saldoFavor"},
+	Taxes:  sdk.Taxes,
+	Faults: sdk.SaleFaults(),
+}
+
+// evaluate computes a tax credit voucher (MF2 pp.46-54).
+func evaluate(in *abi.Input, out *abi.Output) {
+	layout := sdk.Layout{Columns: len(description.Columns), Outputs: len(description.LineOutputs),
+		TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, DefaultIVA: true}
+	s, ok := layout.Lines(in, out, sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]})
+	if !ok {
+		return
+	}
+	base := s.Gravada - s.DescuGravada
+	percent := func(param int) int64 {
+		n, _ := sdk.MulDiv(base, in.Params[param], sdk.One) // rates are below one: within the base
+		return sdk.Round2(n)
+	}
+	s.Taxes[sdk.TaxIVA] = percent(ivaRate)
+	var rete, perci int64
+	retains, perceives := sdk.Flag(in.Scalars[sdk.ScaRetencion]), sdk.Flag(in.Scalars[sdk.ScaPercepcion])
+	switch {
+	case retains && perceives:
+		out.Faults = append(out.Faults, abi.Fault{Code: sdk.FaultBothRetentions, Line: -1, Column: sdk.ScaPercepcion})
+		return
+	case retains:
+		rete = percent(ivaReteRate)
+		if base < in.Params[reteThreshold] { // art. 162 of the tax code
+			out.Faults = append(out.Faults, abi.Fault{Code: sdk.WarnRetention, Line: -1, Column: sdk.ScaRetencion})
+		}
+	case perceives:
+		perci = percent(ivaPerciRate)
+	}
+	_, pay, ok := s.Close(out, perci, rete)
+	if !ok {
+		return
+	}
+	// montoTotalOperacion: MF2 p.47 prints it net of the retention (697.50 + 90.68 − 6.98 = 781.20) for this
+	// generation; the documents of the generation before left retention out of it. totalPagar is the same.
+	operation := pay - s.NoGravado
+	toPay := max(0, pay)
+	if !sdk.Payments(in, out, toPay) {
+		return
+	}
+	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
+		s.Percent, s.TotalDescu, s.SubTotal, perci, rete, operation, s.NoGravado, toPay, min(0, pay))
+	s.AppendTaxes(out)
+}

@@ -1,0 +1,144 @@
+package sdk
+
+import "dtegate/rules/abi"
+
+// Columns that every sale with items takes, in this order; a rule may add its own behind them.
+const (
+	ColCantidad = iota
+	ColPrecio
+	ColDescuento
+	ColImpuesto
+	ColNoGravado
+	ColTipoItem
+	ColUnidad
+	ColCodTributo
+	ColTributos
+)
+
+// Values of ColImpuesto.
+const (
+	Gravado = iota
+	Exento
+	NoSujeto
+)
+
+// SaleColumns describes the columns of a sale; tributos are the taxes that a line may name.
+func SaleColumns(tributos []string) []abi.Field {
+	return []abi.Field{
+		{Name: "cantidad", Kind: "amount", Required: true},
+		{Name: "precioUni", Kind: "amount", Required: true},
+		{Name: "montoDescu", Kind: "amount"},
+		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"GRAVADO", "EXENTO", "NO_SUJETO"}},
+		{Name: "noGravado", Kind: "amount"},
+		{Name: "tipoItem", Kind: "integer"},
+		{Name: "uniMedida", Kind: "integer"},
+		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
+		{Name: "tributos", Kind: "set", Values: tributos},
+	}
+}
+
+// Scalars that every sale takes, in this order.
+const (
+	ScaRetencion = iota
+	ScaDescuGravada
+	ScaDescuExenta
+	ScaDescuNoSuj
+	ScaPagos
+	ScaReceptor
+	ScaPercepcion
+)
+
+// SaleScalars describes the scalars of a sale. The sum of the payments is absent when no payment names an amount.
+func SaleScalars() []abi.Field {
+	return []abi.Field{
+		{Name: "isRetenIva", Kind: "flag"},
+		{Name: "descuentoGlobal.gravada", Kind: "amount"},
+		{Name: "descuentoGlobal.exenta", Kind: "amount"},
+		{Name: "descuentoGlobal.noSujeta", Kind: "amount"},
+		{Name: "resumen.pagos[].montoPago", Kind: "amount"},
+		{Name: "receptor.numDocumento", Kind: "present"},
+		{Name: "isPerciIva", Kind: "flag"},
+	}
+}
+
+// Faults of a sale: indexes of SaleFaults. A code is never reused for another meaning.
+const (
+	FaultQuantity = iota
+	FaultPrice
+	FaultDiscount
+	FaultOverflow
+	FaultNoGravado
+	FaultTaxLine
+	FaultTaxOnExempt
+	FaultGallons
+	FaultGlobalDiscount
+	FaultCents
+	FaultPayments
+	FaultReceptor
+	FaultBothRetentions
+	WarnRetention
+	FaultNothing
+)
+
+// SaleFaults are the texts of a sale's faults.
+func SaleFaults() []abi.FaultText {
+	return []abi.FaultText{
+		FaultQuantity:       {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
+		FaultPrice:          {Code: "PRICE_NEGATIVE", Message: "El precio no puede ser negativo"},
+		FaultDiscount:       {Code: "DISCOUNT_ABOVE_LINE", Message: "El descuento debe estar entre cero y el monto de la línea"},
+		FaultOverflow:       {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
+		FaultNoGravado:      {Code: "NO_GRAVADO_LINE", Message: "Una línea con noGravado lleva cantidad 1, precio 0 y ningún descuento ni tributo"},
+		FaultTaxLine:        {Code: "TAX_LINE", Message: "codTributo y tipoItem 4 van juntos, con cantidad 1 y uniMedida 99"},
+		FaultTaxOnExempt:    {Code: "TAX_ON_EXEMPT_LINE", Message: "Una línea que no es gravada no lleva el tributo 20"},
+		FaultGallons:        {Code: "TAX_NEEDS_GALLONS", Message: "FOVIAL y COTRANS se calculan por galón: uniMedida debe ser 22"},
+		FaultGlobalDiscount: {Code: "GLOBAL_DISCOUNT_ABOVE_TOTAL", Message: "El descuento global debe estar entre cero y el total que descuenta"},
+		FaultCents:          {Code: "GLOBAL_DISCOUNT_CENTS", Message: "El descuento global lleva a lo sumo dos decimales"},
+		FaultPayments:       {Code: "PAYMENTS_NOT_TOTAL", Message: "Los pagos deben sumar el total a pagar"},
+		FaultReceptor:       {Code: "RECEPTOR_NOT_IDENTIFIED", Message: "Desde este monto el receptor debe identificarse con su documento"},
+		FaultBothRetentions: {Code: "RETENTION_AND_PERCEPTION", Message: "Una operación no lleva retención y percepción de IVA a la vez"},
+		WarnRetention:       {Code: "RETENTION_BELOW_THRESHOLD", Message: "Se aplicó la retención de IVA por debajo del monto desde el que la ley la exige", Warning: true},
+		FaultNothing:        {Code: "NOTHING_SOLD", Message: "Una línea con noGravado necesita al menos otra con venta"},
+	}
+}
+
+// Line outputs of a sale, in this order; a rule may add its own behind them.
+const (
+	OutNoSuj = iota
+	OutExenta
+	OutGravada
+	OutDescuento
+	OutNoGravado
+	OutPsv
+	OutTributos
+)
+
+// SaleOutputs describes the line outputs of a sale.
+func SaleOutputs() []abi.Field {
+	return []abi.Field{{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
+		{Name: "montoDescu", Kind: "amount"}, {Name: "noGravado", Kind: "amount"}, {Name: "psv", Kind: "amount"}, {Name: "tributos", Kind: "set"}}
+}
+
+// Taxes of CAT-015 that sales compute, in the order of the summary.
+var Taxes = []string{"20", "59", "71", "D1", "C8"}
+
+const (
+	TaxIVA = iota
+	TaxTurismo
+	TaxSalida
+	TaxFovial
+	TaxCotrans
+)
+
+// Uniform rates of the taxes of section 1, in 1e-8.
+type Rates struct{ Turismo, Salida, Fovial, Cotrans int64 }
+
+// Sale is what the lines and the global discounts of a sale add up to, in 1e-8.
+type Sale struct {
+	NoSuj, Exenta, Gravada                int64 // totals of the lines, in cents
+	DescuNoSuj, DescuExenta, DescuGravada int64
+	SubTotalVentas, SubTotal              int64
+	Percent, TotalDescu                   int64
+	NoGravado                             int64
+	Taxes                                 [5]int64 // section 1, in cents; the IVA is the rule's
+	Named                                 int64    // set of the taxes that lines name
+}

@@ -1,0 +1,108 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func key(t testing.TB, id byte) (Key, Signer) {
+	t.Helper()
+	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{id}, 32))
+	return Key{ID: string(id), Public: private.Public().(ed25519.PublicKey)}, Signer{ID: string(id), Private: private}
+}
+
+func sample() (map[string][]byte, Manifest) {
+	return map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("{}"), "overlay.json": []byte("{}")},
+		Manifest{Name: "x", Version: "1.2.3", Kind: "document", Document: "01", Schema: 2, ABI: 1,
+			Validity: map[string]Window{"00": {From: "2026-01-01"}}, Params: []Param{{Name: "r", Value: "0.13", Source: "art. 54"}}}
+}
+
+func TestRead(t *testing.T) {
+	k1, s1 := key(t, '1')
+	k2, s2 := key(t, '2')
+	parts, m := sample()
+	one, err := Write(parts, m, s1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := Write(parts, m, s1)
+	if !bytes.Equal(one, again) {
+		t.Error("the same bundle came out in other bytes")
+	}
+	two, err := Write(parts, m, s1, s2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A part altered after signing: the archive rebuilt by hand around the same signature.
+	swapped := bytes.Replace(one, []byte("overlay.json"), []byte("overlay.jsom"), 2)
+	for _, c := range []struct {
+		name      string
+		data      []byte
+		keys      []Key
+		threshold int
+		want      error
+	}{
+		{"good", one, []Key{k1}, 1, nil},
+		{"good, another key pinned too", one, []Key{k2, k1}, 1, nil},
+		{"two signatures", two, []Key{k1, k2}, 2, nil},
+		{"threshold not reached", one, []Key{k1, k2}, 2, ErrSignature},
+		{"the same key twice is one signature", one, []Key{k1}, 2, ErrSignature},
+		{"no pinned key", one, nil, 1, ErrSignature},
+		{"another's key", one, []Key{k2}, 1, ErrSignature},
+		{"threshold zero still needs one", one, nil, 0, ErrSignature},
+		{"part renamed", swapped, []Key{k1}, 1, ErrDigest},
+		{"truncated", one[:len(one)/2], []Key{k1}, 1, ErrFormat},
+		{"empty", nil, []Key{k1}, 1, ErrFormat},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := Read(c.data, c.keys, c.threshold)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			if err == nil && (b.Manifest.Name != "x" || len(b.Parts) != 3 || len(b.Digest) != 64) {
+				t.Fatalf("got %+v", b)
+			}
+		})
+	}
+}
+
+func TestManifest_Faults(t *testing.T) {
+	_, m := sample()
+	m.Version, m.Kind, m.Params[0].Value = "1.2", "law", "0.123456789"
+	m.Validity["02"] = Window{From: "2026-13-01"}
+	err := m.Check()
+	for _, field := range []string{"version:", "kind:", "params[0].value:", `"02"`, "validity.02.from:"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}
+
+func TestParam_Fixed(t *testing.T) {
+	for value, want := range map[string]int64{"0.13": 13_000_000, "25000": 2_500_000_000_000, "0.00000001": 1, "7.00": 700_000_000} {
+		if got, err := (Param{Value: value}).Fixed(); err != nil || got != want {
+			t.Errorf("%s: got %d, %v", value, got, err)
+		}
+	}
+	for _, bad := range []string{"", ".5", "1.", "1e2", "-1", "1.123456789", "99999999999999999999", "1.2.3"} {
+		if n, err := (Param{Value: bad}).Fixed(); err == nil {
+			t.Errorf("%q: got %d", bad, n)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	k, s := key(f, '1')
+	parts, m := sample()
+	good, _ := Write(parts, m, s)
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := Read(data, []Key{k}, 1)
+		if err == nil && b.Manifest.Check() != nil {
+			t.Fatal("let a bad manifest out")
+		}
+	})
+}

@@ -1,0 +1,151 @@
+// Package bundle reads and writes rule bundles: one signed file for one document type and schema generation. Nothing
+// leaves Read that a pinned key has not signed.
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Extension of bundle files.
+const Extension = ".dterule"
+
+// Manifest is what a bundle says of itself; it is what is signed. In a source folder it lies as manifest.json,
+// without Parts.
+type Manifest struct {
+	Name    string `json:"name"`
+	Version string `json:"version"` // three numbers: "2.0.3"
+	Kind    string `json:"kind"`    // document, event or catalogue
+	// Document is the type of CAT-002 that the rule computes, "01".
+	Document string `json:"document"`
+	// Schema is the generation: identificacion.version.
+	Schema int `json:"schema,omitempty"`
+	// ABI is the version of the module's interface, 0 without a module.
+	ABI int `json:"abi,omitempty"`
+	// Validity is when the rule is in force, by ambiente of CAT-001.
+	Validity map[string]Window `json:"validity"`
+	Params   []Param           `json:"params"`
+	// Parts are the SHA-256 of the bundle's other files, in hex.
+	Parts map[string]string `json:"parts,omitempty"`
+}
+
+// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive; an empty Until has no end.
+type Window struct {
+	From  string `json:"from"`
+	Until string `json:"until"`
+}
+
+// Param is a rate or threshold with the law that sets it. Value is a decimal text of at most 8 decimals.
+type Param struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
+
+// Compare orders versions: negative when a is the earlier.
+func Compare(a, b string) int {
+	var x, y [3]int
+	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
+	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] - y[i]
+		}
+	}
+	return 0
+}
+
+func parseManifest(b []byte) (Manifest, error) {
+	var m Manifest
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, fmt.Errorf("%w: manifest: %w", ErrFormat, err)
+	}
+	if d.More() {
+		return m, fmt.Errorf("%w: manifest: something follows it", ErrFormat)
+	}
+	return m, m.Check()
+}
+
+// Check returns everything that is wrong with a manifest, each fault beginning with the field's name.
+func (m *Manifest) Check() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrFormat}, args...)...))
+	}
+	if m.Name == "" {
+		fault("name: is missing")
+	}
+	if !versionForm.MatchString(m.Version) {
+		fault("version: %q is not three numbers like 2.0.3", m.Version)
+	}
+	if m.Kind != "document" && m.Kind != "event" && m.Kind != "catalogue" {
+		fault("kind: %q is not document, event or catalogue", m.Kind)
+	}
+	if m.Document == "" {
+		fault("document: is missing")
+	}
+	if len(m.Validity) == 0 {
+		fault("validity: is missing")
+	}
+	for ambiente, w := range m.Validity {
+		if ambiente != "00" && ambiente != "01" {
+			fault("validity: %q is not an ambiente (00 or 01)", ambiente)
+		}
+		if _, err := time.Parse(time.DateOnly, w.From); err != nil {
+			fault("validity.%s.from: %q is not a date", ambiente, w.From)
+		}
+		if _, err := time.Parse(time.DateOnly, w.Until); w.Until != "" && (err != nil || w.Until < w.From) {
+			fault("validity.%s.until: %q is not a date from %s on", ambiente, w.Until, w.From)
+		}
+	}
+	for i, p := range m.Params {
+		if p.Name == "" {
+			fault("params[%d].name: is missing", i)
+		}
+		if _, err := p.Fixed(); err != nil {
+			fault("params[%d].value: %q is not a decimal of at most 8 decimals", i, p.Value)
+		}
+		if p.Source == "" {
+			fault("params[%d].source: every rate names the law that sets it", i)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Fixed returns the value in units of 1e-8.
+func (p Param) Fixed() (int64, error) {
+	var n int64
+	decimals, digits := -1, 0
+	for _, c := range p.Value {
+		switch {
+		case c == '.' && decimals < 0 && digits > 0:
+			decimals = 0
+			continue
+		case c < '0' || c > '9' || n > 900_000_000_000_000_000:
+			return 0, ErrFormat
+		}
+		n = n*10 + int64(c-'0')
+		digits++
+		if decimals >= 0 {
+			decimals++
+		}
+	}
+	if digits == 0 || decimals > 8 || decimals == 0 {
+		return 0, ErrFormat
+	}
+	for range 8 - max(decimals, 0) {
+		if n > 900_000_000_000_000_000 {
+			return 0, ErrFormat
+		}
+		n *= 10
+	}
+	return n, nil
+}

@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dtegate/rules/bundle"
+)
+
+// Rule is a bundle that is ready to run. Module is nil for events and catalogues.
+type Rule struct {
+	Bundle *bundle.Bundle
+	Module *Module
+	Params []int64 // in the order of the module's description
+}
+
+// ErrNoRule means that no rule of the kind and document is in force yet.
+var ErrNoRule = errors.New("no rule is in force")
+
+// LoadBundle compiles the bundle's module and gives its parameters to it. The manifest must name exactly the
+// parameters that the module declares.
+func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
+	r := &Rule{Bundle: b}
+	wasm, ok := b.Parts["module.wasm"]
+	if !ok {
+		return r, nil
+	}
+	m, err := h.Load(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	r.Module = m
+	values := make(map[string]int64)
+	for _, p := range b.Manifest.Params {
+		if values[p.Name], err = p.Fixed(); err != nil {
+			return nil, errors.Join(fmt.Errorf("parameter %s: %w", p.Name, err), m.Close(ctx))
+		}
+	}
+	for _, p := range m.description.Params {
+		v, ok := values[p.Name]
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("%w: the module needs parameter %s, the manifest has none", ErrModule, p.Name), m.Close(ctx))
+		}
+		r.Params = append(r.Params, v)
+		delete(values, p.Name)
+	}
+	for name := range values {
+		return nil, errors.Join(fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule, name), m.Close(ctx))
+	}
+	return r, nil
+}
+
+// Generation is a set of rules, of which the day picks one. It never changes.
+type Generation struct{ rules []*Rule }
+
+// NewGeneration makes a generation. Two bundles of one document that begin on the same day must differ in version:
+// the later version wins.
+func NewGeneration(rules ...*Rule) (*Generation, error) {
+	for i, a := range rules {
+		for _, b := range rules[:i] {
+			x, y := a.Bundle.Manifest, b.Bundle.Manifest
+			if x.Kind != y.Kind || x.Document != y.Document || bundle.Compare(x.Version, y.Version) != 0 {
+				continue
+			}
+			for ambiente, w := range x.Validity {
+				if y.Validity[ambiente].From == w.From {
+					return nil, fmt.Errorf("two rules for %s %s in ambiente %s begin on %s with version %s", x.Kind, x.Document, ambiente, w.From, x.Version)
+				}
+			}
+		}
+	}
+	g := &Generation{rules: slices.Clone(rules)}
+	slices.SortStableFunc(g.rules, func(a, b *Rule) int { return bundle.Compare(a.Bundle.Manifest.Version, b.Bundle.Manifest.Version) })
+	return g, nil
+}
+
+// Rules lists the generation's rules, by version.
+func (g *Generation) Rules() []*Rule { return g.rules }
+
+// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador): of those that have begun, the one that began
+// last, and of these the latest version. One that has ended without a successor goes on: see Expired.
+func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
+	var best *Rule
+	var from string
+	for _, r := range g.rules {
+		m := &r.Bundle.Manifest
+		w, ok := m.Validity[ambiente]
+		if m.Kind != kind || m.Document != document || !ok || w.From > day {
+			continue
+		}
+		if best == nil || strings.Compare(w.From, from) >= 0 {
+			best, from = r, w.From
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("%w for %s %s in ambiente %s on %s", ErrNoRule, kind, document, ambiente, day)
+	}
+	return best, nil
+}
+
+// Expired tells that a rule's own time in an ambiente is over on a day.
+func (r *Rule) Expired(ambiente, day string) bool {
+	until := r.Bundle.Manifest.Validity[ambiente].Until
+	return until != "" && until < day
+}

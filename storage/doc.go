@@ -1,0 +1,15 @@
+// Package storage keeps what must survive: numbered records, their parts, the keys that make a retry harmless, what is
+// due, and a hash-chained journal of all of it. It knows bytes and integers, never a document.
+//
+// What it promises: numbers of a series run 1, 2, 3 … without gap or duplicate, whatever crashes when; what Append or
+// Advance has returned is on the disk; nothing is readable that a crash could still take away.
+//
+// What lies on the disk, and what each thing is worth:
+//
+//	Dir        a Pebble store. Losing it is losing the documents.
+//	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
+//	           proof that Dir is complete; the store then refuses to open.
+//	Dir.new    an attempt at Create that did not finish. Worth nothing; the next Create removes it.
+//
+// The rows are described in keys.go, their order of locks in locks.go.
+package storage

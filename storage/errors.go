@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotFound: no such record, part or key.
+	ErrNotFound = errors.New("not found")
+	// ErrKeyTaken: the idempotency key has made a record already; Lookup tells which. No number was spent.
+	ErrKeyTaken = errors.New("idempotency key is taken")
+	// ErrCodeTaken: the code has a record already. No number was spent.
+	ErrCodeTaken = errors.New("code is taken")
+	// ErrPartExists: a part of that name exists. Parts are written once.
+	ErrPartExists = errors.New("part exists")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store is closed")
+	// ErrExists: Create found something where the store or its mark should come.
+	ErrExists = errors.New("something is there already")
+	// ErrNoStore: Open found no store. It never makes one, so that a mistyped path cannot restart numbering at 1.
+	ErrNoStore = errors.New("no store")
+	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing,
+	// unreadable or another store's. Issuing on could use numbers twice.
+	ErrMark = errors.New("store and high-water mark do not agree")
+	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
+	ErrCorrupt = errors.New("store is damaged")
+)
+
+// ConflictError says that a record was not in the state that Advance started from.
+type ConflictError struct {
+	Have State // the state it is in
+}
+
+func (e *ConflictError) Error() string { return fmt.Sprintf("record is in state %d", e.Have) }

@@ -1,0 +1,99 @@
+package storage
+
+import (
+	"crypto/sha256"
+)
+
+// link is one change of one record, as the journal of its series keeps it:
+//
+//	version u8 · previous [32] · op u8 · time i64 (Unix ns) · id u64 · code [16] · number u64 · from u8 · state u8 ·
+//	revision u32 · entry [32] · parts u16 × (len u8, name, digest [32]) · counters u16 × (origin [16], line u32, value i64)
+//
+// Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes, and stands in the next link
+// as previous; the series row holds the last one. Whoever alters, removes or inserts a change must rewrite every later
+// one, and the series row.
+type link struct {
+	Previous    [32]byte
+	Op          byte
+	At          int64
+	ID          uint64
+	Code        Code
+	Number      uint64
+	From, State State
+	Revision    uint32
+	Entry       [32]byte // of the entry row that this change left
+	Parts       []partDigest
+	Counters    []Counter
+}
+
+type partDigest struct {
+	Name   string
+	Digest [32]byte
+}
+
+const (
+	opAppend  byte = 1
+	opAdvance byte = 2
+)
+
+func (l *link) encode() []byte {
+	b := make([]byte, 0, 130+len(l.Parts)*48+len(l.Counters)*28)
+	b = append(append(b, rowVersion), l.Previous[:]...)
+	b = be.AppendUint64(append(b, l.Op), uint64(l.At))
+	b = append(be.AppendUint64(b, l.ID), l.Code[:]...)
+	b = append(be.AppendUint64(b, l.Number), byte(l.From), byte(l.State))
+	b = append(be.AppendUint32(b, l.Revision), l.Entry[:]...)
+	b = be.AppendUint16(b, uint16(len(l.Parts)))
+	for _, p := range l.Parts {
+		b = append(append(b, byte(len(p.Name))), p.Name...)
+		b = append(b, p.Digest[:]...)
+	}
+	b = be.AppendUint16(b, uint16(len(l.Counters)))
+	for _, c := range l.Counters {
+		b = be.AppendUint32(append(b, c.Origin[:]...), c.Line)
+		b = be.AppendUint64(b, uint64(c.Value))
+	}
+	return b
+}
+
+func decodeLink(b []byte) (l link, err error) {
+	c := cursor{b: b}
+	c.version()
+	copy(l.Previous[:], c.take(32))
+	l.Op, l.At, l.ID = c.u8(), int64(c.u64()), c.u64()
+	copy(l.Code[:], c.take(16))
+	l.Number, l.From, l.State = c.u64(), State(c.u8()), State(c.u8())
+	l.Revision = c.u32()
+	copy(l.Entry[:], c.take(32))
+	for n := c.u16(); n > 0 && !c.bad; n-- {
+		p := partDigest{Name: string(c.take(int(c.u8())))}
+		copy(p.Digest[:], c.take(32))
+		l.Parts = append(l.Parts, p)
+	}
+	for n := c.u16(); n > 0 && !c.bad; n-- {
+		var v Counter
+		copy(v.Origin[:], c.take(16))
+		v.Line, v.Value = c.u32(), int64(c.u64())
+		l.Counters = append(l.Counters, v)
+	}
+	return l, c.end("journal link")
+}
+
+func hashLink(key, value []byte) (sum [32]byte) {
+	h := sha256.New()
+	h.Write(key)
+	h.Write(value)
+	h.Sum(sum[:0])
+	return sum
+}
+
+func digestParts(parts []Part) []partDigest {
+	if len(parts) == 0 {
+		return nil
+	}
+	digests := make([]partDigest, len(parts))
+	for i, p := range parts {
+		digests[i] = partDigest{p.Name, sha256.Sum256(p.Data)}
+	}
+	return digests
+}

@@ -1,0 +1,97 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// locks is a table of named locks. The names sort in the order in which everybody takes them, so nobody waits in a
+// circle: idempotency keys, then records (by code), then series. A waiter gives up with its context.
+type locks struct {
+	mu    sync.Mutex
+	named map[string]*namedLock
+}
+
+type namedLock struct {
+	token chan struct{} // full while it is held
+	users int           // holders and waiters; the last one forgets the lock
+}
+
+func lockOfKey(key [32]byte) string   { return "1" + string(key[:]) }
+func lockOfRecord(code Code) string   { return "2" + string(code[:]) }
+func lockOfSeries(name string) string { return "3" + name }
+
+// held is what one caller holds; release lets go of all of it.
+type held struct {
+	locks *locks
+	names []string
+}
+
+// acquire takes the locks, each once, in order.
+func (l *locks) acquire(ctx context.Context, names ...string) (*held, error) {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	h := &held{locks: l, names: make([]string, 0, len(names)+1)}
+	for _, name := range names {
+		if err := h.add(ctx, name); err != nil {
+			h.release()
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// add takes one more lock. It must sort behind those that h holds.
+func (h *held) add(ctx context.Context, name string) error {
+	l := h.locks
+	l.mu.Lock()
+	n := l.named[name]
+	if n == nil {
+		n = &namedLock{token: make(chan struct{}, 1)}
+		l.named[name] = n
+	}
+	n.users++
+	l.mu.Unlock()
+	err := ctx.Err()
+	if err == nil {
+		select {
+		case n.token <- struct{}{}:
+			h.names = append(h.names, name)
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	l.leave(name, n)
+	return fmt.Errorf("waiting for a lock: %w", err)
+}
+
+// drop lets go of one lock before the others.
+func (h *held) drop(name string) {
+	i := slices.Index(h.names, name)
+	if i < 0 {
+		return
+	}
+	h.names = slices.Delete(h.names, i, i+1)
+	h.locks.mu.Lock()
+	n := h.locks.named[name]
+	h.locks.mu.Unlock()
+	<-n.token
+	h.locks.leave(name, n)
+}
+
+func (h *held) release() {
+	for len(h.names) > 0 {
+		h.drop(h.names[len(h.names)-1])
+	}
+}
+
+func (l *locks) leave(name string, n *namedLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.users--; n.users == 0 {
+		delete(l.named, name)
+	}
+}

@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// State is a record's state. The storage gives it no meaning and knows no order among states.
+type State uint8
+
+// Code identifies a record for ever; its owner chooses it.
+type Code = [16]byte
+
+// Part is a named piece of a record, written once and never altered. Name: 1 to 255 bytes.
+type Part struct {
+	Name string
+	Data []byte
+}
+
+// Due puts a record in a queue at a time. Queue: 1 to 255 bytes. At is kept to the nanosecond, in UTC, years 1678-2262.
+type Due struct {
+	Queue string
+	At    time.Time
+}
+
+// Idempotency names a request, so that its repetition finds the record that it made. It lives as long as the record.
+type Idempotency struct {
+	Key    [32]byte // of the caller's key, in its own scope
+	Digest [32]byte // of the request's body
+}
+
+// Keys is what an Append locks.
+type Keys struct {
+	Series      string // 1 to 255 bytes
+	Idempotency *Idempotency
+	Origins     []Code // records that the new one draws on; their counters and states stand still during build
+}
+
+// Counter is an amount kept for a line of an origin, for example what has been credited of it so far.
+type Counter struct {
+	Origin Code
+	Line   uint32
+	Value  int64 // absolute, not a difference
+}
+
+// Slot is what a record gets before it is made.
+type Slot struct {
+	Number     uint64 // in its series, from 1, no gaps
+	ID         uint64 // in the store, from 1, growing; gaps are possible
+	SequenceID uint32 // of the series, from 1
+}
+
+// Draft is a record to append.
+type Draft struct {
+	Code     Code
+	State    State
+	Head     []byte
+	Parts    []Part
+	Due      *Due
+	Counters []Counter // only of Keys.Origins
+}
+
+// Entry is a record as it stands, without its parts.
+type Entry struct {
+	Code       Code
+	ID, Number uint64
+	SequenceID uint32
+	Series     string
+	State      State
+	Revision   uint32 // 1 at Append, one more with each Advance
+	Head       []byte
+	Due        *Due
+}
+
+// Change is what Advance does to a record.
+type Change struct {
+	To    State
+	Head  []byte // nil keeps the head as it is
+	Parts []Part // added; none may exist
+	Due   *Due   // replaces the old one; nil takes the record out of its queue
+}
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > 255 {
+		return fmt.Errorf("%s must have 1 to 255 bytes, not %d", what, len(name))
+	}
+	return nil
+}
+
+func checkParts(parts []Part) error {
+	if len(parts) > 1000 {
+		return fmt.Errorf("%d parts are more than 1000", len(parts))
+	}
+	for i, p := range parts {
+		if err := checkName("part name", p.Name); err != nil {
+			return err
+		}
+		for _, q := range parts[:i] {
+			if p.Name == q.Name {
+				return fmt.Errorf("part %q is there twice: %w", p.Name, ErrPartExists)
+			}
+		}
+	}
+	return nil
+}
+
+var errDueRange = errors.New("due time is outside the years 1678 to 2262")
+
+func checkDue(d *Due) error {
+	if d == nil {
+		return nil
+	}
+	if !time.Unix(0, d.At.UnixNano()).Equal(d.At) {
+		return errDueRange
+	}
+	return checkName("queue", d.Queue)
+}
+
+func (k *Keys) check() error {
+	if len(k.Origins) > 1000 {
+		return fmt.Errorf("%d origins are more than 1000", len(k.Origins))
+	}
+	return checkName("series", k.Series)
+}
+
+func (d *Draft) check(origins []Code) error {
+	if err := checkParts(d.Parts); err != nil {
+		return err
+	}
+	if err := checkDue(d.Due); err != nil {
+		return err
+	}
+	if len(d.Counters) > 65535 {
+		return fmt.Errorf("%d counters are more than 65535", len(d.Counters))
+	}
+	locked := make(map[Code]bool, len(origins))
+	for _, o := range origins {
+		if o == d.Code {
+			return fmt.Errorf("record %X is its own origin", o)
+		}
+		locked[o] = true
+	}
+	type line struct {
+		origin Code
+		line   uint32
+	}
+	set := make(map[line]bool, len(d.Counters))
+	for _, c := range d.Counters {
+		if !locked[c.Origin] {
+			return fmt.Errorf("counter of %X, which is not a locked origin", c.Origin)
+		}
+		if set[line{c.Origin, c.Line}] {
+			return fmt.Errorf("counter of %X line %d is set twice", c.Origin, c.Line)
+		}
+		set[line{c.Origin, c.Line}] = true
+	}
+	return nil
+}
