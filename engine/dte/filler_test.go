@@ -1,0 +1,322 @@
+package dte
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// small is a schema in MH's manner with one of everything.
+const small = `{"$schema":"http://json-schema.org/draft-07/schema#","title":"t","type":"object","properties":{
+ "identificacion":{"type":"object","properties":{
+   "version":{"type":"integer","const":2},"tipoMoneda":{"type":"string","enum":["USD"]},
+   "codigoGeneracion":{"type":"string","pattern":"^[A-F0-9]{4}$"},"fecEmi":{"type":"string","format":"date"},
+   "tipoOperacion":{"type":"integer","enum":[1,2]},"motivoContin":{"type":["string","null"],"minLength":1}},
+   "additionalProperties":false,"required":["version","tipoMoneda","codigoGeneracion","fecEmi","tipoOperacion","motivoContin"],
+   "allOf":[{"if":{"properties":{"tipoOperacion":{"const":1}}},"then":{"properties":{"motivoContin":{"type":"null"}}},
+     "else":{"properties":{"motivoContin":{"type":"string"}}}}]},
+ "sujeto":{"type":["object","null"],"properties":{
+   "nombre":{"type":"string","minLength":2,"maxLength":5},"correo":{"type":["string","null"],"format":"email"},
+   "direccion":{"type":["object","null"],"properties":{"departamento":{"type":"string"},"municipio":{"type":"string"}},
+     "additionalProperties":false,"required":["departamento","municipio"]}},
+   "additionalProperties":false,"required":["nombre","correo","direccion"]},
+ "cuerpoDocumento":{"type":"array","minItems":1,"maxItems":30,"uniqueItems":true,"items":{"type":"object","properties":{
+   "numItem":{"type":"integer","minimum":1,"maximum":2000},"cantidad":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":100000000000,"multipleOf":0.00000001},
+   "uniMedida":{"type":"integer"},"codigo":{"type":["string","null"],"maxLength":25},"ventaGravada":{"type":"number","minimum":0,"multipleOf":1e-8},
+   "tributos":{"type":["array","null"],"items":{"type":"string","maxLength":2},"uniqueItems":true}},
+   "additionalProperties":false,"required":["numItem","cantidad","uniMedida","codigo","ventaGravada","tributos"]}},
+ "resumen":{"type":"object","properties":{
+   "totalPagar":{"type":"number","multipleOf":0.01,"minimum":0},"totalLetras":{"type":"string","minLength":1,"maxLength":200},
+   "tributos":{"type":["array","null"],"items":{"type":"object","properties":{"codigo":{"type":"string"},"descripcion":{"type":"string"},"valor":{"type":"number"}},
+     "additionalProperties":false,"required":["codigo","descripcion","valor"]}},
+   "pagos":{"type":["array","null"],"minItems":1,"items":{"type":"object","properties":{"codigo":{"type":"string"},"montoPago":{"type":"number"}},
+     "additionalProperties":false,"required":["codigo","montoPago"]}},
+   "nota":{"type":["string","null"]}},
+   "additionalProperties":false,"required":["totalPagar","totalLetras","tributos","pagos"]}},
+ "additionalProperties":false,"required":["identificacion","sujeto","cuerpoDocumento","resumen"]}`
+
+const smallOverlay = `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
+ "from":[{"path":"resumen.totalLetras","words":"totalPagar","reason":"r"},
+  {"path":"resumen.pagos[].montoPago","fact":"resumen.pagos[].montoPago","amount":"totalPagar","reason":"r"},
+  {"path":"sujeto","fact":"receptor","reason":"r"}],
+ "add":[{"path":"cuerpoDocumento[]","schema":{"if":{"properties":{"uniMedida":{"const":99}},"required":["uniMedida"]},"then":{"properties":{"cantidad":{"const":1}}}},"reason":"r"},
+  {"path":"resumen","schema":{"oneOf":[{"properties":{"totalPagar":{"maximum":1000}}},{"properties":{"nota":{"type":"string"}},"required":["nota"]}]},"reason":"r"}],
+ "catalogue":[{"path":"cuerpoDocumento[].uniMedida","catalogue":"CAT-014"},{"path":"sujeto.direccion.departamento","catalogue":"CAT-012"},
+  {"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"departamento"},{"path":"cuerpoDocumento[].tributos[]","catalogue":"CAT-015"}]}`
+
+const smallCatalogues = `{"version":"1","source":"s","catalogues":{
+ "CAT-012":{"name":"Departamento","values":{"06":"San Salvador","05":"La Libertad"}},
+ "CAT-013":{"name":"Municipio","values":{"06/23":"SAN SALVADOR CENTRO","05/23":"LA LIBERTAD NORTE"}},
+ "CAT-014":{"name":"Unidad de Medida","values":{"59":"Unidad","99":"Otra"}},
+ "CAT-015":{"name":"Tributos","values":{"20":"Impuesto al Valor Agregado 13%","D1":"FOVIAL"}}}}`
+
+var smallOutputs = Outputs{
+	Lines:   []Output{{"ventaGravada", OutAmount}, {"tributos", OutSet}, {"otroCampo", OutAmount}},
+	Summary: []string{"totalPagar", "otroTotal"}, Taxes: []string{"20", "D1"},
+}
+
+const smallFacts = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},
+ "receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}},
+ "cuerpoDocumento":[{"numItem":1,"cantidad":2.50,"uniMedida":59,"tipoImpuesto":"GRAVADO"},{"numItem":2,"cantidad":1e0,"uniMedida":99,"codigo":"A\"1"}],
+ "resumen":{"pagos":[{"codigo":"01"}]},"isRetenIva":false}`
+
+func smallFiller(t testing.TB) *Filler {
+	t.Helper()
+	cat, err := ParseCatalogues([]byte(smallCatalogues))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := CompileSchema([]byte(small), []byte(smallOverlay), smallOutputs, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func smallComputed() *Computed {
+	return &Computed{N: 2, Lines: []int64{10 * Scale, 1, 0, 5 * Scale / 2, 3, 0}, Summary: []int64{1413 * Scale / 100, 0}, Taxes: []TaxAmount{{1, 20_000_000}}}
+}
+
+func parse(t testing.TB, text string) Value {
+	t.Helper()
+	v, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+func TestFill_TakesEachValueFromItsSource(t *testing.T) {
+	f := smallFiller(t)
+	got, faults := f.Fill([]byte("> "), parse(t, smallFacts), smallComputed(), FillOptions{Catalogues: true})
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	const want = `> {"identificacion":{"version":2,"tipoMoneda":"USD","codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1,"motivoContin":null},` +
+		`"sujeto":{"nombre":"Ñandú","correo":null,"direccion":{"departamento":"06","municipio":"23"}},` +
+		`"cuerpoDocumento":[{"numItem":1,"cantidad":2.5,"uniMedida":59,"codigo":null,"ventaGravada":10,"tributos":["20"]},` +
+		`{"numItem":2,"cantidad":1,"uniMedida":99,"codigo":"A\"1","ventaGravada":2.5,"tributos":["20","D1"]}],` +
+		`"resumen":{"totalPagar":14.13,"totalLetras":"CATORCE 13/100 USD","tributos":[{"codigo":"D1","descripcion":"FOVIAL","valor":0.2}],"pagos":[{"codigo":"01","montoPago":14.13}]}}`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if faults := f.Check(got[2:]); faults != nil {
+		t.Errorf("Check refuses what Fill wrote: %v", faults)
+	}
+	if f.Total() != "totalPagar" || f.Version() != 2 {
+		t.Errorf("total %q, version %d", f.Total(), f.Version())
+	}
+}
+
+func TestFill_OtherSources(t *testing.T) {
+	f := smallFiller(t)
+	for name, x := range map[string]struct {
+		facts, replace string
+		computed       func(*Computed)
+		want           string
+	}{
+		"no receptor, null":            {`"receptor"`, `"nadie"`, nil, `"sujeto":null`},
+		"null receptor":                {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
+		"fact before amount":           {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14}`, nil, `"montoPago":14}`},
+		"no payments, null":            {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},
+		"optional fact, written":       {`"pagos"`, `"nota":"n","pagos"`, nil, `,"nota":"n"}`},
+		"optional null fact, written":  {`"pagos"`, `"nota":null,"pagos"`, nil, `,"nota":null}`},
+		"no taxes, null":               {"", "", func(c *Computed) { c.Taxes = nil }, `"tributos":null,"pagos"`},
+		"empty set, null":              {"", "", func(c *Computed) { c.Lines[1] = 0 }, `"ventaGravada":10,"tributos":null}`},
+		"module before fact of a line": {`"numItem":1`, `"numItem":1,"ventaGravada":7`, nil, `"ventaGravada":10`},
+		"module before fact of totals": {`"pagos"`, `"totalPagar":7,"pagos"`, nil, `"totalPagar":14.13`},
+		"an empty text is a fact":      {`"codigo":"A\"1"`, `"codigo":""`, nil, `"codigo":""`},
+		"the other branch":             {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":"sin luz"`, nil, `"motivoContin":"sin luz"`},
+		"any but one of":               {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 1001 * Scale }, `"totalPagar":1001,`},
+	} {
+		c := smallComputed()
+		if x.computed != nil {
+			x.computed(c)
+		}
+		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c, FillOptions{Catalogues: true})
+		if faults != nil || !strings.Contains(string(got), x.want) {
+			t.Errorf("%s: %v\n%s\nlacks %s", name, faults, got, x.want)
+		}
+	}
+}
+
+func TestFill_Faults(t *testing.T) {
+	f := smallFiller(t)
+	for name, x := range map[string]struct {
+		facts, replace string
+		computed       func(*Computed)
+		want           []string
+	}{
+		"required":                    {`"codigoGeneracion":"AB12",`, ``, nil, []string{"identificacion.codigoGeneracion: REQUIRED: es obligatorio: se espera texto"}},
+		"required of the fact's name": {`"nombre":"Ñandú",`, ``, nil, []string{"receptor.nombre: REQUIRED: es obligatorio: se espera texto con de 2 a 5 caracteres"}},
+		"null where none may be":      {`"fecEmi":"2026-11-21"`, `"fecEmi":null`, nil, []string{"identificacion.fecEmi: TYPE: se espera una fecha AAAA-MM-DD y vino null"}},
+		"text for number":             {`"cantidad":2.50`, `"cantidad":"2.50"`, nil, []string{"cuerpoDocumento[0].cantidad: TYPE: se espera un número y vino el texto «2.50»"}},
+		"list for text":               {`"codigo":"A\"1"`, `"codigo":[1]`, nil, []string{"cuerpoDocumento[1].codigo: TYPE: se espera texto con a lo más 25 caracteres o null y vino una lista"}},
+		"text for object":             {`"resumen":{"pagos":[{"codigo":"01"}]}`, `"resumen":"x"`, nil, []string{"resumen: TYPE: se espera un objeto y vino el texto «x»"}},
+		"fraction for integer":        {`"numItem":1`, `"numItem":1.5`, nil, []string{"cuerpoDocumento[0].numItem: TYPE: se espera un número entero y vino el número 1.5"}},
+		"pattern":                     {`AB12`, `ab12`, nil, []string{"identificacion.codigoGeneracion: PATTERN: «ab12» no tiene la forma ^[A-F0-9]{4}$"}},
+		"date":                        {`2026-11-21`, `2026-02-29`, nil, []string{"identificacion.fecEmi: FORMAT: «2026-02-29» no es una fecha AAAA-MM-DD"}},
+		"email":                       {`"nombre":"Ñandú"`, `"nombre":"Ñandú","correo":"a@"`, nil, []string{"receptor.correo: FORMAT: «a@» no es un correo electrónico"}},
+		"too long, in characters":     {`Ñandú`, `Ñandúes`, nil, []string{"receptor.nombre: LENGTH: tiene 7 caracteres y debe tener de 2 a 5 caracteres"}},
+		"too short, in characters":    {`Ñandú`, `Ñ`, nil, []string{"receptor.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"}},
+		"empty":                       {`Ñandú`, ``, nil, []string{"receptor.nombre: LENGTH: está vacío y debe tener de 2 a 5 caracteres"}},
+		"enum":                        {`"tipoOperacion":1`, `"tipoOperacion":3,"motivoContin":"x"`, nil, []string{"identificacion.tipoOperacion: ENUM: 3 no es uno de los valores permitidos: 1 o 2"}},
+		"const":                       {`"identificacion":{`, `"identificacion":{"version":1,`, nil, []string{"identificacion.version: ENUM: debe ser 2 y vino 1"}},
+		"exclusive minimum":           {`2.50`, `0`, nil, []string{"cuerpoDocumento[0].cantidad: RANGE: 0 está fuera de rango: debe ser mayor que 0"}},
+		"maximum":                     {`"numItem":2`, `"numItem":2001`, nil, []string{"cuerpoDocumento[1].numItem: RANGE: 2001 está fuera de rango: debe ser al menos 1 y a lo más 2000"}},
+		"nine decimals":               {`2.50`, `0.123456789`, nil, []string{"cuerpoDocumento[0].cantidad: PRECISION: 0.123456789 tiene más de 8 decimales"}},
+		"nine decimals of an integer": {`"numItem":1`, `"numItem":0.123456789`, nil, []string{"cuerpoDocumento[0].numItem: PRECISION: 0.123456789 tiene más de 8 decimales"}},
+		"astronomic":                  {`2.50`, `1e99`, nil, []string{"cuerpoDocumento[0].cantidad: RANGE: 1e99 está fuera de ±92,000,000,000"}},
+		"cents of the module":         {``, ``, func(c *Computed) { c.Summary[0] = 1_500_000 }, []string{"resumen.totalPagar: PRECISION: 0.015 debe tener a lo más 2 decimales"}},
+		"too few":                     {`"pagos":[{"codigo":"01"}]`, `"pagos":[]`, nil, []string{"resumen.pagos: COUNT: tiene 0 elementos y debe tener al menos 1 elemento"}},
+		"condition":                   {`"tipoOperacion":1`, `"tipoOperacion":1,"motivoContin":"x"`, nil, []string{"identificacion.motivoContin: CONDITION: se espera null y vino el texto «x», cuando tipoOperacion es 1"}},
+		"condition's other branch":    {`"tipoOperacion":1`, `"tipoOperacion":2`, nil, []string{"identificacion.motivoContin: CONDITION: se espera texto y vino null, salvo cuando tipoOperacion es 1"}},
+		"our condition":               {`1e0`, `2`, nil, []string{"cuerpoDocumento[1].cantidad: CONDITION: debe ser 1 y vino 2, cuando hay uniMedida y uniMedida es 99"}},
+		"none of":                     {``, ``, func(c *Computed) { c.Summary[0] = 1001 * Scale }, []string{"resumen: CONDITION: debe cumplir exactamente una de las alternativas: totalPagar es a lo más 1000; hay nota y nota es texto"}},
+		"both of":                     {`"pagos"`, `"nota":"n","pagos"`, nil, []string{"resumen: CONDITION: debe cumplir exactamente una de las alternativas: totalPagar es a lo más 1000; hay nota y nota es texto"}},
+		"not in the catalogue":        {`"uniMedida":59`, `"uniMedida":60`, nil, []string{"cuerpoDocumento[0].uniMedida: CATALOGUE: «60» no está en CAT-014 (Unidad de Medida)"}},
+		"not in that departamento":    {`"municipio":"23"`, `"municipio":"14"`, nil, []string{"receptor.direccion.municipio: CATALOGUE: «06/14» no está en CAT-013 (Municipio)"}},
+		"many at once": {`{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1}`, `{"codigoGeneracion":1,"tipoOperacion":1}`, nil, []string{
+			"identificacion.fecEmi: REQUIRED: es obligatorio: se espera una fecha AAAA-MM-DD",
+			"identificacion.codigoGeneracion: TYPE: se espera texto y vino el número 1"}},
+	} {
+		c := smallComputed()
+		if x.computed != nil {
+			x.computed(c)
+		}
+		if x.facts != "" && !strings.Contains(smallFacts, x.facts) {
+			t.Fatalf("%s: the facts have no %s", name, x.facts)
+		}
+		got, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, x.facts, x.replace, 1)), c, FillOptions{Catalogues: true})
+		var lines []string
+		for _, fault := range faults {
+			lines = append(lines, fault.Error())
+		}
+		if strings.Join(lines, "\n") != strings.Join(x.want, "\n") || got != nil {
+			t.Errorf("%s: %s\n%s\nwant\n%s", name, got, strings.Join(lines, "\n"), strings.Join(x.want, "\n"))
+		}
+	}
+}
+
+func TestFill_MissingObjectNamesItsMembers(t *testing.T) {
+	f := smallFiller(t)
+	_, faults := f.Fill(nil, parse(t, `{"receptor":{}}`), nil, FillOptions{})
+	var paths []string
+	for _, fault := range faults {
+		paths = append(paths, fault.Path+" "+fault.Code)
+	}
+	want := "cuerpoDocumento REQUIRED,identificacion.codigoGeneracion REQUIRED,identificacion.fecEmi REQUIRED," +
+		"identificacion.tipoOperacion REQUIRED,receptor.nombre REQUIRED"
+	if got := strings.Join(paths, ","); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestFill_WithoutAnswerChecksWhatIsThere(t *testing.T) {
+	f := smallFiller(t)
+	if _, faults := f.Fill(nil, parse(t, smallFacts), nil, FillOptions{Catalogues: true}); faults != nil {
+		t.Errorf("%v", faults)
+	}
+	bad := strings.Replace(smallFacts, `"numItem":1`, `"numItem":0`, 1)
+	if _, faults := f.Fill(nil, parse(t, bad), nil, FillOptions{}); len(faults) != 1 || faults[0].Path != "cuerpoDocumento[0].numItem" {
+		t.Errorf("%v", faults)
+	}
+}
+
+func TestFill_CapsFaults(t *testing.T) {
+	f := smallFiller(t)
+	var lines []string
+	for i := range 30 {
+		lines = append(lines, fmt.Sprintf(`{"numItem":%d,"cantidad":-1,"uniMedida":1,"codigo":7}`, i+3000))
+	}
+	facts := parse(t, `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"cuerpoDocumento":[`+strings.Join(lines, ",")+`]}`)
+	for most, want := range map[int]int{0: 50, 1: 1, 7: 7, 1000: 120} {
+		if _, faults := f.Fill(nil, facts, nil, FillOptions{MaxFaults: most, Catalogues: true}); len(faults) != want {
+			t.Errorf("at most %d: %d faults", most, len(faults))
+		}
+	}
+}
+
+func TestFill_RefusesAnAnswerOfAnotherShape(t *testing.T) {
+	f := smallFiller(t)
+	for name, change := range map[string]func(*Computed){
+		"fewer lines":     func(c *Computed) { c.N, c.Lines = 1, c.Lines[:3] },
+		"short lines":     func(c *Computed) { c.Lines = c.Lines[:5] },
+		"short summary":   func(c *Computed) { c.Summary = c.Summary[:1] },
+		"a tax not named": func(c *Computed) { c.Taxes[0].Tax = 2 },
+		"a negative tax":  func(c *Computed) { c.Taxes[0].Tax = -1 },
+	} {
+		c := smallComputed()
+		change(c)
+		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 || faults[0].Code != FaultCount {
+			t.Errorf("%s: %s, %v", name, got, faults)
+		}
+	}
+}
+
+func TestCheck_CompleteDocument(t *testing.T) {
+	f := smallFiller(t)
+	whole, _ := f.Fill(nil, parse(t, smallFacts), smallComputed(), FillOptions{})
+	for name, x := range map[string][3]string{
+		"unknown member":  {`"version":2`, `"version":2,"isRetenIva":true`, "identificacion.isRetenIva: UNKNOWN: el campo no existe en este documento"},
+		"document's path": {`"nombre":"Ñandú"`, `"nombre":"N"`, "sujeto.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"},
+		"left out":        {`"totalPagar":14.13,`, ``, "resumen.totalPagar: REQUIRED: es obligatorio: se espera un número"},
+		"the same item":   {`["20","D1"]`, `["20","20"]`, "cuerpoDocumento[1].tributos[1]: DUPLICATE: repite el elemento 0"},
+		"not JSON":        {`}}`, `}`, "SYNTAX: el JSON está incompleto"},
+		"a name twice":    {`"version":2`, `"version":2,"version":2`, "identificacion.version: DUPLICATE: el campo está dos veces"},
+	} {
+		faults := f.Check([]byte(strings.Replace(string(whole), x[0], x[1], 1)))
+		if len(faults) != 1 || faults[0].Error() != x[2] {
+			t.Errorf("%s: %v", name, faults)
+		}
+	}
+}
+
+func TestCheck_RepeatedItems(t *testing.T) {
+	f := smallFiller(t)
+	whole, _ := f.Fill(nil, parse(t, smallFacts), smallComputed(), FillOptions{})
+	document := parse(t, string(whole))
+	line := document.Get("cuerpoDocumento").Index(0)
+	for _, n := range []int{3, 12, 13, 30} {
+		var lines []Value
+		for i := range n {
+			lines = append(lines, line.With("numItem", Int(int64(i+1))))
+		}
+		if faults := f.Check(document.With("cuerpoDocumento", Arr(lines...)).Append(nil)); faults != nil {
+			t.Errorf("%d different lines: %v", n, faults)
+		}
+		lines[n-1] = line.With("numItem", Num(2*Scale))
+		faults := f.Check(document.With("cuerpoDocumento", Arr(lines...)).Append(nil))
+		if want := fmt.Sprintf("cuerpoDocumento[%d]: DUPLICATE: repite el elemento 1", n-1); len(faults) != 1 || faults[0].Error() != want {
+			t.Errorf("%d lines: %v, want %s", n, faults, want)
+		}
+	}
+}
+
+// A pooled run must not show one document's values in another's.
+func TestFill_Concurrently(t *testing.T) {
+	f := smallFiller(t)
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			facts := parse(t, strings.Replace(smallFacts, "AB12", fmt.Sprintf("A%d00", g), 1))
+			c := smallComputed()
+			c.Summary[0] = int64(g+1) * Scale
+			want := fmt.Sprintf(`"totalLetras":"%s"`, Words(Amount(c.Summary[0])))
+			bad := parse(t, `{"cuerpoDocumento":[{}]}`)
+			for range 200 {
+				got, faults := f.Fill(nil, facts, c, FillOptions{Catalogues: true})
+				if faults != nil || !strings.Contains(string(got), fmt.Sprintf("A%d00", g)) || !strings.Contains(string(got), want) {
+					t.Errorf("%d: %s %v", g, got, faults)
+					return
+				}
+				if _, faults := f.Fill(nil, bad, nil, FillOptions{}); len(faults) == 0 {
+					t.Error("took nothing for a document")
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}

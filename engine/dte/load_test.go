@@ -1,0 +1,129 @@
+package dte
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestCompileSchema_Refuses(t *testing.T) {
+	cat, err := ParseCatalogues([]byte(smallCatalogues))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct{ old, replacement, want string }{
+		"unknown keyword":           {`"format":"email"`, `"contentEncoding":"x"`, `schema of sujeto.correo: contentEncoding: keyword is not understood`},
+		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`, `schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood`},
+		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`, `schema of identificacion.motivoContin: trype`},
+		"unknown format":            {`"format":"email"`, `"format":"uri"`, `schema of sujeto.correo: format: format "uri" is not understood`},
+		"unknown type":              {`"type":"integer","const":2`, `"type":"int","const":2`, `unknown type "int"`},
+		"no type":                   {`{"type":"integer","const":2}`, `{"const":2}`, `schema of identificacion.version: needs a type`},
+		"lookahead elsewhere":       {`^[A-F0-9]{4}$`, `^[A-F0-9]{4}(?!x)$`, `schema of identificacion.codigoGeneracion: pattern`},
+		"back-reference":            {`^[A-F0-9]{4}$`, `^(.)\\1$`, `schema of identificacion.codigoGeneracion: pattern`},
+		"negative length":           {`"maxLength":25`, `"maxLength":-1`, `schema of cuerpoDocumento[].codigo: maxLength: not a count`},
+		"bound as text":             {`"maximum":2000`, `"maximum":"2000"`, `schema of cuerpoDocumento[].numItem: maximum: not a JSON number`},
+		"multiple of zero":          {`"multipleOf":0.01`, `"multipleOf":0`, `schema of resumen.totalPagar: multipleOf: not above zero`},
+		"list without items":        {`"items":{"type":"string","maxLength":2},`, ``, `schema of cuerpoDocumento[].tributos: a list needs items`},
+		"object or text":            {`"sujeto":{"type":["object","null"]`, `"sujeto":{"type":["object","string"]`, `schema of sujeto: an object or a list can only be null beside that`},
+		"enum of objects":           {`"enum":["USD"]`, `"enum":[{}]`, `schema of identificacion.tipoMoneda: enum: only texts`},
+		"then without if":           {`"if":{"properties":{"tipoOperacion":{"const":1}}},`, ``, `schema of identificacion: then or else without if`},
+		"additional properties":     {`"additionalProperties":false,"required":["version"`, `"additionalProperties":{},"required":["version"`, `schema of identificacion: additionalProperties: only true and false`},
+		"not JSON":                  {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
+		"module's answer":           {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`, `schema of cuerpoDocumento[].ventaGravada: the module's answer is of another type`},
+	} {
+		if !strings.Contains(small, x.old) {
+			t.Fatalf("%s: no %s", name, x.old)
+		}
+		_, err := CompileSchema([]byte(strings.Replace(small, x.old, x.replacement, 1)), []byte(smallOverlay), smallOutputs, cat)
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %s", name, err, x.want)
+		}
+	}
+	for overlay, want := range map[string]string{
+		`{"form":[]}`:      `unknown member "form"`,
+		`[]`:               `not an object`,
+		`{"from":{}}`:      `from is not a list`,
+		`{"total":"gran"}`: `overlay: total: neither module nor schema has "gran"`,
+		`{"from":[{"path":"resumen.totalLetras","words":"totalPagar"}]}`:                                `from[0] "resumen.totalLetras": needs a reason`,
+		`{"from":[{"path":"resumen.nada","words":"totalPagar","reason":"r"}]}`:                          `the schema has no resumen.nada`,
+		`{"from":[{"path":"resumen.totalLetras","words":"nada","reason":"r"}]}`:                         `the module has no summary output "nada"`,
+		`{"from":[{"path":"resumen.totalLetras","amount":"nada","reason":"r"}]}`:                        `the module has no summary output "nada"`,
+		`{"from":[{"path":"resumen.totalLetras","reason":"r"}]}`:                                        `needs either words, or fact or amount`,
+		`{"from":[{"path":"resumen.totalLetras","fact":"a[].b","reason":"r"}]}`:                         `a[].b has more lists`,
+		`{"from":[{"path":"resumen.totalLetras","fact":"a[0].b","reason":"r"}]}`:                        `path "a[0].b"`,
+		`{"from":[{"path":"resumen.totalLetras","fact":"a","reason":"r","other":1}]}`:                   `unknown member "other"`,
+		`{"drop":[{"path":"resumen.totalLetras","keyword":"pattern","reason":"r"}]}`:                    `resumen.totalLetras has no "pattern" to drop`,
+		`{"drop":[{"path":"resumen.totalLetras","keyword":"minLength"}]}`:                               `needs a reason`,
+		`{"add":[{"path":"resumen.nada","schema":{},"reason":"r"}]}`:                                    `overlay: add: the schema has no resumen.nada`,
+		`{"add":[{"path":"resumen","schema":{"mininum":1},"reason":"r"}]}`:                              `overlay: add: schema of resumen: mininum: keyword is not understood`,
+		`{"add":[{"path":"resumen","schema":1,"reason":"r"}]}`:                                          `schema of resumen is not an object`,
+		`{"taxes":{"path":"resumen.pagos","catalogue":"CAT-015"}}`:                                      `overlay: taxes: resumen.pagos has no descripcion`,
+		`{"taxes":{"path":"resumen.nota","catalogue":"CAT-015"}}`:                                       `overlay: taxes: resumen.nota is not a list`,
+		`{"taxes":{"path":"resumen.tributos","catalogue":"CAT-012"}}`:                                   `overlay: taxes: CAT-012 has no code "20"`,
+		`{"catalogue":[{"path":"resumen.nada","catalogue":"CAT-014"}]}`:                                 `overlay: catalogue: the schema has no resumen.nada`,
+		`{"catalogue":[{"path":"resumen.nota","catalogue":"CAT-099"}]}`:                                 `there is no "CAT-099"`,
+		`{"catalogue":[{"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"region"}]}`: `has no neighbour "region"`,
+	} {
+		if _, err := CompileSchema([]byte(small), []byte(overlay), smallOutputs, cat); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", overlay, err, want)
+		}
+	}
+}
+
+func TestCompileSchema_Drop(t *testing.T) {
+	// The layout's keyword goes, and the condition's stays; where only a condition has it, that goes.
+	for overlay, x := range map[string][2]string{
+		`{"drop":[{"path":"identificacion.codigoGeneracion","keyword":"pattern","reason":"r"}]}`: {`"AB12"`, `"other"`},
+		`{"drop":[{"path":"identificacion","keyword":"allOf","reason":"r"}]}`:                    {`"tipoOperacion":1`, `"tipoOperacion":2`},
+		`{"drop":[{"path":"identificacion.motivoContin","keyword":"minLength","reason":"r"}]}`:   {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":""`},
+		`{"drop":[{"path":"identificacion.tipoOperacion","keyword":"const","reason":"r"}]}`:      {`"x"`, `"x"`},
+	} {
+		f, err := CompileSchema([]byte(small), []byte(overlay), smallOutputs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := strings.Replace(strings.Replace(smallFacts, x[0], x[1], 1), `"receptor"`, `"sujeto"`, 1)
+		_, faults := f.Fill(nil, parse(t, facts), nil, FillOptions{})
+		if strings.Contains(overlay, "motivoContin") != (faults == nil) && strings.Contains(overlay, "minLength") {
+			t.Errorf("%s: %v", overlay, faults)
+		}
+	}
+}
+
+func TestParseCatalogues_Published(t *testing.T) {
+	data, err := os.ReadFile("../../plugins/catalogues/catalogues.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ParseCatalogues(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range [][3]string{
+		{"CAT-014", "59", "Unidad"}, {"CAT-012", "06", "San Salvador"}, {"CAT-013", "06/23", "SAN SALVADOR CENTRO"},
+		{"CAT-008", "06/14", "SAN SALVADOR"}, {"CAT-015", "20", "Impuesto al Valor Agregado 13%"}, {"CAT-017", "01", "Billetes y monedas"},
+		{"CAT-013", "09/10", "CABAÑAS ESTE"}, {"CAT-012", "00", "Otro (Para extranjeros)"},
+	} {
+		if got, ok := c.Lookup(x[0], x[1]); got != x[2] || !ok {
+			t.Errorf("%s %s: %q, %v", x[0], x[1], got, ok)
+		}
+	}
+	for _, x := range [][2]string{{"CAT-014", "60"}, {"CAT-013", "06/14"}, {"CAT-013", "23"}, {"CAT-099", "1"}} {
+		if got, ok := c.Lookup(x[0], x[1]); ok {
+			t.Errorf("%s %s: %q", x[0], x[1], got)
+		}
+	}
+	if c.Version() != "1.1" {
+		t.Errorf("version %q", c.Version())
+	}
+	var none *Catalogues
+	if _, ok := none.Lookup("CAT-014", "59"); ok {
+		t.Error("nothing has codes")
+	}
+	for _, bad := range []string{`[]`, `{}`, `{"version":"1","source":"s"}`, `{"version":"1","source":"s","catalogues":{"CAT-001":{"values":{"1":"x"}}}}`,
+		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":2}}}}`} {
+		if _, err := ParseCatalogues([]byte(bad)); err == nil {
+			t.Errorf("took %s", bad)
+		}
+	}
+}

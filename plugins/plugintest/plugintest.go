@@ -1,0 +1,79 @@
+// Package plugintest gives tests the rule modules of this repository, built once, and bundles of them signed by a key
+// of its own.
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
+)
+
+// Signer signs test bundles.
+func Signer() bundle.Signer {
+	return bundle.Signer{ID: "test", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))}
+}
+
+// Key is the public half of Signer.
+func Key() bundle.Key {
+	return bundle.Key{ID: "test", Public: Signer().Private.Public().(ed25519.PublicKey)}
+}
+
+// Root is the folder that go.mod lies in.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Parts reads and builds a plugin. Builds of different test processes take turns, and the toolchain keeps what is up
+// to date.
+func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
+	t.Helper()
+	root := Root(t)
+	build := filepath.Join(root, "var", "build")
+	if err := os.MkdirAll(build, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(build, name+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close() // and with it the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	parts, m, err := plugins.Parts(context.Background(), root, name, build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts, m
+}
+
+// Bundle builds a plugin and signs it.
+func Bundle(t testing.TB, name string) []byte {
+	t.Helper()
+	parts, m := Parts(t, name)
+	b, err := bundle.Write(parts, m, Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
