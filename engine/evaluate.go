@@ -31,6 +31,7 @@ type evaluation struct {
 	out      abi.Output
 	taxes    []dte.TaxAmount
 	computed dte.Computed
+	warnings []string
 }
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
@@ -47,10 +48,11 @@ func (r *rule) evaluate(ctx context.Context, facts dte.Value) (*evaluation, []dt
 		evaluations.Put(ev)
 		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.ref.Name, r.ref.Version, err)
 	}
-	if len(ev.out.Faults) > 0 {
-		faults := r.bind.faults(ev.out.Faults)
+	var refused []dte.Fault
+	refused, ev.warnings = r.bind.faults(ev.out.Faults)
+	if len(refused) > 0 {
 		evaluations.Put(ev)
-		return nil, faults, nil
+		return nil, refused, nil
 	}
 	ev.taxes = ev.taxes[:0]
 	for _, t := range ev.out.Taxes {
@@ -67,13 +69,11 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	in.Params = append(in.Params[:0], params...)
 	in.Scalars = in.Scalars[:0]
 	for i := range d.Scalars {
-		v := facts
-		for _, name := range b.scalars[i] {
-			v = v.Get(name)
-		}
-		n, fault := number(&d.Scalars[i], v)
+		n, fault := scalar(&d.Scalars[i], facts, b.scalars[i])
 		if fault != nil {
-			fault.Path = d.Scalars[i].Name
+			if fault.Path == "" {
+				fault.Path = d.Scalars[i].Name
+			}
 			faults = append(faults, *fault)
 		}
 		in.Scalars = append(in.Scalars, n)
@@ -95,10 +95,47 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	return faults
 }
 
+// scalar is the fact at a path. A step that ends in [] is a list: the amounts that lie below it are summed, and are
+// absent together or not at all.
+func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
+	for depth, name := range path {
+		list, ok := strings.CutSuffix(name, "[]")
+		v = v.Get(list)
+		if !ok {
+			continue
+		}
+		sum, present := dte.Amount(0), 0
+		for i := range v.Len() {
+			n, fault := scalar(f, v.Index(i), path[depth+1:])
+			if fault != nil {
+				return 0, fault
+			}
+			if n == abi.Absent {
+				continue
+			}
+			present++
+			if a := dte.Amount(n); a > 0 && sum > dte.MaxAmount-a || a < 0 && sum < -dte.MaxAmount-a {
+				return 0, &dte.Fault{Code: dte.FaultRange, Message: "La suma supera el monto máximo"}
+			}
+			sum += dte.Amount(n)
+		}
+		switch {
+		case present == 0:
+			return abi.Absent, nil
+		case present < v.Len():
+			return 0, &dte.Fault{Code: dte.FaultRequired, Message: "Es obligatorio en cada uno cuando alguno lo lleva"}
+		}
+		return int64(sum), nil
+	}
+	return number(f, v)
+}
+
 // number is one fact as the ABI carries it.
 func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	if !v.Exists() || v.IsNull() {
 		switch {
+		case f.Kind == "present":
+			return 0, nil
 		case f.Required:
 			return 0, &dte.Fault{Code: dte.FaultRequired, Message: "Es obligatorio"}
 		case f.Kind == "enum" || f.Kind == "set":
@@ -107,6 +144,8 @@ func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 		return abi.Absent, nil
 	}
 	switch f.Kind {
+	case "present":
+		return 1, nil
 	case "amount":
 		a, err := v.Amount()
 		if err != nil {
@@ -153,12 +192,15 @@ next:
 	return bits, nil
 }
 
-// faults names what the module found wrong by the facts that it was given.
-func (b *binding) faults(found []abi.Fault) []dte.Fault {
+// faults names what the module found by the facts that it was given: what refuses the sale, and what only warns.
+func (b *binding) faults(found []abi.Fault) (refused []dte.Fault, warnings []string) {
 	d := b.description
-	faults := make([]dte.Fault, 0, len(found))
 	for _, f := range found {
 		text := d.Faults[f.Code]
+		if text.Warning {
+			warnings = append(warnings, text.Message)
+			continue
+		}
 		fault := dte.Fault{Code: text.Code, Message: text.Message}
 		switch {
 		case f.Line >= 0:
@@ -169,7 +211,7 @@ func (b *binding) faults(found []abi.Fault) []dte.Fault {
 		case f.Column >= 0:
 			fault.Path = d.Scalars[f.Column].Name
 		}
-		faults = append(faults, fault)
+		refused = append(refused, fault)
 	}
-	return faults
+	return refused, warnings
 }

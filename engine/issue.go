@@ -212,7 +212,7 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref,
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings,
 	}
 	p := prepared{head: h, jws: jws}
 	p.draft = storage.Draft{

@@ -125,6 +125,9 @@ func (f *Filler) Check(document []byte) []Fault {
 	r.grow(1)
 	r.load(0, 0, &v)
 	r.check(f.fields[0].rule, 0, 0)
+	if len(r.faults) == 0 {
+		return nil
+	}
 	return slices.Clone(r.faults)
 }
 

@@ -2,6 +2,7 @@ package dte
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,22 +71,37 @@ func TestCompileSchema_Refuses(t *testing.T) {
 	}
 }
 
+// The layout's keyword goes and those of conditions stay; where only conditions have it, those go.
 func TestCompileSchema_Drop(t *testing.T) {
-	// The layout's keyword goes, and the condition's stays; where only a condition has it, that goes.
-	for overlay, x := range map[string][2]string{
-		`{"drop":[{"path":"identificacion.codigoGeneracion","keyword":"pattern","reason":"r"}]}`: {`"AB12"`, `"other"`},
-		`{"drop":[{"path":"identificacion","keyword":"allOf","reason":"r"}]}`:                    {`"tipoOperacion":1`, `"tipoOperacion":2`},
-		`{"drop":[{"path":"identificacion.motivoContin","keyword":"minLength","reason":"r"}]}`:   {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":""`},
-		`{"drop":[{"path":"identificacion.tipoOperacion","keyword":"const","reason":"r"}]}`:      {`"x"`, `"x"`},
+	const identification = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"sujeto":null}`
+	for name, x := range map[string]struct{ path, keyword, old, replacement string }{
+		"layout":        {"identificacion.codigoGeneracion", "pattern", `"AB12"`, `"other"`},
+		"all at once":   {"identificacion", "allOf", `"tipoOperacion":1`, `"tipoOperacion":2`},
+		"conditions":    {"identificacion.tipoOperacion", "const", `"tipoOperacion":1`, `"tipoOperacion":2`},
+		"length":        {"identificacion.motivoContin", "minLength", `"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":""`},
+		"layout's only": {"identificacion.motivoContin", "type", "", ""},
 	} {
-		f, err := CompileSchema([]byte(small), []byte(overlay), smallOutputs, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		facts := strings.Replace(strings.Replace(smallFacts, x[0], x[1], 1), `"receptor"`, `"sujeto"`, 1)
-		_, faults := f.Fill(nil, parse(t, facts), nil, FillOptions{})
-		if strings.Contains(overlay, "motivoContin") != (faults == nil) && strings.Contains(overlay, "minLength") {
-			t.Errorf("%s: %v", overlay, faults)
+		facts := parse(t, strings.Replace(identification, x.old, x.replacement, 1))
+		for _, dropped := range []bool{false, true} {
+			overlay := "{}"
+			if dropped {
+				overlay = `{"drop":[{"path":"` + x.path + `","keyword":"` + x.keyword + `","reason":"r"}]}`
+			}
+			f, err := CompileSchema([]byte(small), []byte(overlay), Outputs{}, nil)
+			if x.old == "" && dropped {
+				if err == nil {
+					t.Errorf("%s: the layout lost its type and was taken", name)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, faults := f.Fill(nil, facts, nil, FillOptions{})
+			breach := slices.ContainsFunc(faults, func(f Fault) bool { return strings.HasPrefix(f.Path, "identificacion.") })
+			if breach == dropped && x.old != "" {
+				t.Errorf("%s: dropped %v: %v", name, dropped, faults)
+			}
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (x *rule) message(code string, s *slot) string {
 		}
 		return quote(s) + " no es " + strings.Join(nouns, " y ")
 	case FaultRange:
-		return quote(s) + " está fuera de rango: debe ser " + x.range_()
+		return quote(s) + " está fuera de rango: debe ser " + x.limits()
 	case FaultPrecision:
 		if d := decimals(x.multiple); d >= 0 {
 			return quote(s) + " debe tener a lo más " + count(d, "decimal", "decimales")
@@ -119,7 +119,11 @@ func (x *rule) describe() string {
 	case x.hasEnum:
 		return list(x.enum, " o ")
 	case x.minLength > 0 || x.maxLength < math.MaxInt:
-		add(typeString, "texto con "+span(x.minLength, x.maxLength, "carácter", "caracteres"))
+		length := span(x.minLength, x.maxLength, "carácter", "caracteres")
+		if !strings.HasPrefix(length, "de ") {
+			length = "de " + length
+		}
+		add(typeString, "texto "+length)
 	case len(x.formats) > 0:
 		add(typeString, x.formats[0].noun)
 	default:
@@ -145,7 +149,7 @@ func (x *rule) forms() string {
 	return strings.Join(all, " y ")
 }
 
-func (x *rule) range_() string {
+func (x *rule) limits() string {
 	var all []string
 	for _, b := range x.bounds {
 		all = append(all, b.words())

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep a tree may nest. MH's deepest document has five levels.
+// MaxDepth is how many objects and arrays may lie within each other. MH's deepest document has five levels.
 const MaxDepth = 32
 
 // SyntaxError says where a text is not the JSON that we take.
@@ -77,10 +77,11 @@ func (p *parser) release() {
 }
 
 func (p *parser) value(depth int) (Value, error) {
-	if depth > MaxDepth {
+	kind := p.dec.PeekKind()
+	if depth == MaxDepth && (kind == '{' || kind == '[') {
 		return Value{}, errDepth
 	}
-	switch p.dec.PeekKind() {
+	switch kind {
 	case '{':
 		return p.object(depth)
 	case '[':

@@ -46,24 +46,24 @@ func TestParse_KeepsWhatIsThere(t *testing.T) {
 }
 
 func TestParse_Refuses(t *testing.T) {
-	deep := strings.Repeat(`{"a":[`, 20)
+	deep := strings.Repeat("[", MaxDepth+1)
 	for text, want := range map[string]SyntaxError{
-		``:                                    {Code: FaultSyntax, Message: "el JSON está incompleto"},
-		`{"a":1`:                              {Code: FaultSyntax, Message: "el JSON está incompleto"},
-		`{"a":1}{`:                            {Code: FaultSyntax, Message: "hay datos después del documento"},
-		`1 2`:                                 {Code: FaultSyntax, Message: "hay datos después del documento"},
-		`{"a":1,"b":{"c":1,"c":2}}`:           {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "b.c"},
-		`{"a":1,"\u0061":2}`:                  {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "a"},
-		"{\"a\":[1,\"\xff\"]}":                {Code: FaultSyntax, Message: "el texto no es UTF-8 válido", Path: "a[1]"},
-		`{"a":[{"b":01}]}`:                    {Code: FaultSyntax, Message: "no es JSON válido", Path: "a[0]"},
-		`{"a":NaN}`:                           {Code: FaultSyntax, Message: "no es JSON válido", Path: "a"},
-		`{'a':1}`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
-		`{a:1}`:                               {Code: FaultSyntax, Message: "no es JSON válido"},
-		`{1:1}`:                               {Code: FaultSyntax, Message: "no es JSON válido"},
-		`[1,]`:                                {Code: FaultSyntax, Message: "no es JSON válido"},
-		`"\ud800"`:                            {Code: FaultSyntax, Message: "no es JSON válido"},
-		`// a comment`:                        {Code: FaultSyntax, Message: "no es JSON válido"},
-		deep + "1" + strings.Repeat("]}", 20): {Code: FaultSyntax, Message: "hay más de 32 niveles"},
+		``:                          {Code: FaultSyntax, Message: "el JSON está incompleto"},
+		`{"a":1`:                    {Code: FaultSyntax, Message: "el JSON está incompleto"},
+		`{"a":1}{`:                  {Code: FaultSyntax, Message: "hay datos después del documento"},
+		`1 2`:                       {Code: FaultSyntax, Message: "hay datos después del documento"},
+		`{"a":1,"b":{"c":1,"c":2}}`: {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "b.c"},
+		`{"a":1,"\u0061":2}`:        {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "a"},
+		"{\"a\":[1,\"\xff\"]}":      {Code: FaultSyntax, Message: "el texto no es UTF-8 válido", Path: "a[1]"},
+		`{"a":[{"b":01}]}`:          {Code: FaultSyntax, Message: "no es JSON válido", Path: "a[0]"},
+		`{"a":NaN}`:                 {Code: FaultSyntax, Message: "no es JSON válido", Path: "a"},
+		`{'a':1}`:                   {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{a:1}`:                     {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{1:1}`:                     {Code: FaultSyntax, Message: "no es JSON válido"},
+		`[1,]`:                      {Code: FaultSyntax, Message: "no es JSON válido"},
+		`"\ud800"`:                  {Code: FaultSyntax, Message: "no es JSON válido"},
+		`// a comment`:              {Code: FaultSyntax, Message: "no es JSON válido"},
+		deep + strings.Repeat("]", MaxDepth+1): {Code: FaultSyntax, Message: "hay más de 32 niveles"},
 	} {
 		_, err := Parse([]byte(text))
 		var got *SyntaxError

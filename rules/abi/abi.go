@@ -29,7 +29,8 @@ const (
 //
 // The name of a scalar is the path of a fact ("resumen.condicionOperacion"), that of a column a member of a line
 // ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values; absent
-// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62). Kinds of line outputs: "amount",
+// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 when the fact is there).
+// A scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount",
 // and "set" (bit i is Taxes[i] of the Description).
 type Field struct {
 	Name     string   `json:"name"`

@@ -63,14 +63,15 @@ func number(d *document) string {
 	return strings.Join([]string{d.issuer.NIT, id.text("ambiente"), id.text("fecEmi")[:4], id.text("numeroControl")}, "|")
 }
 
-// arrived notes an attempt.
-func (s *Simulator) arrived(code string) {
+// arrived notes an attempt, and tells whether it counted as a duplicate.
+func (s *Simulator) arrived(code string) (duplicate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.books.attempts[code]++
-	if s.books.documents[code] != nil {
+	if duplicate = s.books.documents[code] != nil; duplicate {
 		s.books.counts.Duplicates++
 	}
+	return duplicate
 }
 
 // register takes a document that passed every check into the books and seals it, unless its code or number is there
@@ -79,6 +80,9 @@ func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.books.documents[d.code] != nil {
+		if !d.duplicate { // accepted while this one was being checked
+			s.books.counts.Duplicates++
+		}
 		return answer{}, exists("identificacion.codigoGeneracion")
 	}
 	n := number(d)

@@ -34,10 +34,11 @@ type submission struct {
 // document is a submission whose signature held.
 type document struct {
 	submission
-	issuer  Issuer
-	payload []byte // exactly as signed
-	root    object
-	at      time.Time // of the reception, in El Salvador
+	issuer    Issuer
+	payload   []byte // exactly as signed
+	root      object
+	at        time.Time // of the reception, in El Salvador
+	duplicate bool      // counted as one when it arrived
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -88,7 +89,7 @@ func text(s *string) string {
 // judge is MH's own processing of one document: signature first, then structure, then data, then the seal (MT1 §3).
 // The first check that fails is the answer.
 func (s *Simulator) judge(sub submission, issuer Issuer, at time.Time) answer {
-	s.arrived(sub.code)
+	duplicate := s.arrived(sub.code)
 	refuse := func(r *refusal) answer { return rejected(sub.ambiente, sub.code, at, r) }
 
 	// 1. The guard: no production through a simulator.
@@ -101,7 +102,7 @@ func (s *Simulator) judge(sub submission, issuer Issuer, at time.Time) answer {
 		s.log.Debug("signature", "code", sub.code, "error", err)
 		return refuse(unsigned())
 	}
-	d := &document{submission: sub, issuer: issuer, payload: payload, at: at}
+	d := &document{submission: sub, issuer: issuer, payload: payload, at: at, duplicate: duplicate}
 	s.keep(d)
 	// 3. The text is JSON.
 	if d.root, err = decode(payload); err != nil {

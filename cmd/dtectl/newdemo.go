@@ -1,0 +1,203 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/sign"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
+)
+
+// demo is where a demonstration listens and lies.
+type demo struct {
+	config, shown               string
+	api, ops, authority, manage string
+}
+
+// newDemo makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
+// this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
+// always writes the configuration anew, so that addresses can change between runs.
+func newDemo(ctx context.Context, dir string) (*demo, error) {
+	d := &demo{config: filepath.Join(dir, "dted.toml"), shown: dir,
+		api:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
+		ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
+		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
+		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083")}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
+			d.shown = rel
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
+			return nil, fmt.Errorf("%s exists and is not a demo: remove it or choose another folder", dir)
+		}
+		return d, d.writeConfig(d.config)
+	}
+	fmt.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
+	aside := dir + ".new"
+	if err := os.RemoveAll(aside); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
+		return nil, err
+	}
+	if err := d.fill(ctx, aside); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(aside, dir); err != nil {
+		return nil, err
+	}
+	return d, config.SyncFolder(filepath.Dir(dir))
+}
+
+func (d *demo) fill(ctx context.Context, dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	// Every secret of the demo is random: a folder that leaks opens no other.
+	password, certificate := secret()[:20], secret()[:20]
+	key, err := sign.Generate(2048)
+	if err != nil {
+		return err
+	}
+	crt, err := sign.DemoCertificate(key, demoNIT, certificate, time.Now(), time.Now().AddDate(5, 0, 0))
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	issuers, err := json.MarshalIndent([]map[string]string{{"nit": demoNIT, "password": password, "publicKey": "signing.pub.pem", "nrc": demoNRC}}, "", "  ")
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
+		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
+		"admin.token": []byte(secret() + "\n"),
+	} {
+		if err := config.WriteFile(at(name), data); err != nil {
+			return err
+		}
+	}
+	rulesSigner, err := rulesKey(at("rules.key"))
+	if err != nil {
+		return err
+	}
+	for _, name := range plugins.Names {
+		if _, err := buildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo", Private: rulesSigner}); err != nil {
+			return err
+		}
+	}
+	if err := d.writeConfig(at("dted.toml")); err != nil {
+		return err
+	}
+	cfg, err := config.Load(at("dted.toml"))
+	if err != nil {
+		return err
+	}
+	opened, _, err := readKey(at("certificate.crt"), at("certificate.password"))
+	if err != nil {
+		return err
+	}
+	if err := prepare(cfg, opened); err != nil {
+		return err
+	}
+	for _, p := range cfg.Points {
+		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL"})
+		if err != nil {
+			return err
+		}
+		name := "pos.token"
+		if p.ID != 1 {
+			name = fmt.Sprintf("pos%d.token", p.ID)
+		}
+		if err := config.WriteFile(at(name), []byte(token+"\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	demoNIT = "06141804941035"
+	demoNRC = "2390516"
+)
+
+// writeConfig writes the demo's configuration, which is also the sample that people copy.
+func (d *demo) writeConfig(path string) error {
+	var points strings.Builder
+	for i := 1; i <= 8; i++ {
+		fmt.Fprintf(&points, "\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i)
+	}
+	text := fmt.Sprintf(`ambiente = "00"             # CAT-001: "00" test, "01" production
+data = "data"
+mark = "mark"               # high-water mark: put it on a second medium
+tokens = "tokens.toml"
+
+[api]
+listen = %q
+
+[ops]
+listen = %q
+
+[authority]
+url = "http://%s"
+password_file = "authority.password"
+answer_timeout = "8s"       # MT1 §3.3
+resends = 2                 # MT1 §3.3
+
+[key]
+file = "signing.jwe"
+passphrase_file = "signing.passphrase"
+
+[rules]
+folder = "rules"
+engine = "compiler"
+cache = "cache"
+threshold = 1
+
+[[rules.key]]
+id = "demo"
+file = "rules.key.pub"
+
+[issuer]
+id = 1
+slug = "abarrotes-la-ceiba"
+nit = %q
+nrc = %q
+nombre = "Abarrotes La Ceiba, S.A. de C.V."
+nombre_comercial = "La Ceiba"
+codigo_actividad = "47111"
+actividad_economica = "Venta en supermercados"
+tipo_establecimiento = "02"
+telefono = "22571234"
+correo = "facturas@laceiba.example"
+logo_url = "abarrotes-la-ceiba/logo.png"
+color_principal = "#1f5f8b"
+color_secundario = "#f2c14e"
+color_fondo = "#ffffff"
+client_id = 1
+created_at = 2026-01-05T08:00:00-06:00
+
+[issuer.direccion]
+departamento = "06"
+municipio = "23"
+distrito = "14"
+complemento = "Calle Arce 1020"
+
+[branch]
+id = 1
+%s`, d.api, d.ops, d.authority, demoNIT, demoNRC, points.String())
+	return config.WriteFile(path, []byte(text))
+}

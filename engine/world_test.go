@@ -1,0 +1,339 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+const testNIT = "06141804941035"
+
+// start is when every test begins: 2026-11-21 10:00 in El Salvador.
+var start = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
+
+// shared is what all worlds have in common, made once: key, rules.
+type shared struct {
+	key  *sign.Key
+	book *Rulebook
+}
+
+var (
+	sharedOnce sync.Once
+	sharedVal  shared
+)
+
+func common(t testing.TB) shared {
+	t.Helper()
+	sharedOnce.Do(func() {
+		key, err := sign.Generate(2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := rules.NewHost(context.Background(), rules.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sharedVal = shared{key, loadBook(t, host)}
+	})
+	if sharedVal.book == nil {
+		t.Fatal("the common parts of the tests could not be made")
+	}
+	return sharedVal
+}
+
+func loadBook(t testing.TB, host *rules.Host) *Rulebook {
+	t.Helper()
+	var loaded []*rules.Rule
+	for _, name := range []string{"catalogues", "dte01", "dte03"} {
+		b, err := bundle.Read(plugintest.Bundle(t, name), []bundle.Key{plugintest.Key()}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := host.LoadBundle(context.Background(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded = append(loaded, r)
+	}
+	g, err := rules.NewGeneration(loaded...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := NewRulebook(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+// world is a branch and an authority: the real store on a filesystem that can crash, the real client over a socket.
+type world struct {
+	t      testing.TB
+	fs     *vfs.MemFS
+	sim    *simulator.Simulator
+	server *httptest.Server
+	wire   *wire
+	store  *storage.Store
+	engine *Engine
+	now    func() time.Time
+	bugs   bugs
+}
+
+// wire is the cable between the branch and the authority: it can be cut, and calls back around each request.
+type wire struct {
+	under http.RoundTripper
+	mu    sync.Mutex
+	cut   bool
+	at    func(point string) // before and after every request
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.call("before " + r.URL.Path)
+	w.mu.Lock()
+	cut := w.cut
+	w.mu.Unlock()
+	if cut {
+		return nil, fmt.Errorf("the cable is cut")
+	}
+	resp, err := w.under.RoundTrip(r)
+	if err == nil { // the whole answer is here before the world goes on
+		b, readErr := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(b), errReader{readErr}))
+	}
+	w.call("after " + r.URL.Path)
+	return resp, err
+}
+
+type errReader struct{ err error }
+
+func (e errReader) Read([]byte) (int, error) {
+	if e.err == nil {
+		return 0, io.EOF
+	}
+	return 0, e.err
+}
+
+func (w *wire) call(point string) {
+	w.mu.Lock()
+	at := w.at
+	w.mu.Unlock()
+	if at != nil {
+		at(point)
+	}
+}
+
+func (w *wire) sever() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// newWorld makes a branch with a fresh store and an authority that knows it.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, fs: vfs.NewCrashableMem(), now: func() time.Time { return start }}
+	w.sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.now() }, Logger: quiet,
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+	w.server = httptest.NewServer(w.sim.Protocol())
+	if err := storage.Create(w.storeOptions(w.fs)); err != nil {
+		t.Fatal(err)
+	}
+	w.open(w.fs, w.fs)
+	return w
+}
+
+func (w *world) storeOptions(fs vfs.FS) storage.Options {
+	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: fs, Logger: quiet, Now: func() time.Time { return w.now() },
+		Fatal: func(m string) { panic("fatal: " + m) }}
+}
+
+// open starts the branch on a filesystem; seen is what the store sees of it.
+func (w *world) open(fs *vfs.MemFS, seen vfs.FS) {
+	w.t.Helper()
+	var err error
+	if w.store, err = storage.Open(w.storeOptions(seen)); err != nil {
+		w.t.Fatalf("opening store: %v", err)
+	}
+	w.fs = fs
+	w.wire = &wire{under: authority.NewTransport(time.Second)}
+	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test",
+		Now: func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
+	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client, Rules: common(w.t).book,
+		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.engine.bugs = w.bugs
+}
+
+// close ends the branch and proves its store.
+func (w *world) close() {
+	w.t.Helper()
+	w.fsck()
+	if err := w.store.Close(); err != nil {
+		w.t.Errorf("closing store: %v", err)
+	}
+	w.server.Close()
+}
+
+func (w *world) fsck() *storage.Report {
+	w.t.Helper()
+	r, err := w.store.Fsck(context.Background())
+	if err != nil {
+		w.t.Fatalf("fsck: %v", err)
+	}
+	for _, p := range r.Problems {
+		w.t.Errorf("fsck: %v", p)
+	}
+	return r
+}
+
+func member(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
+
+func testIssuer() Issuer {
+	return Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
+		member("nit", dte.Str(testNIT)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
+		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
+		member("nombreComercial", dte.Null()),
+		member("direccion", dte.Obj(member("departamento", dte.Str("06")), member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento", dte.Str("Calle Arce 1020")))),
+		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
+}
+
+func testCaller(point int) Caller {
+	return Caller{TokenID: 1, Point: Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
+}
+
+// sale is a consumer invoice of one line; its price makes it recognisable.
+func sale(key string, cents int) Request {
+	facts := dte.Obj(
+		member("receptor", dte.Null()),
+		member("cuerpoDocumento", dte.Arr(dte.Obj(member("numItem", dte.Int(1)), member("tipoItem", dte.Int(1)), member("cantidad", dte.Int(1)),
+			member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Café")), member("precioUni", dte.Num(dte.Amount(cents)*dte.Scale/100))))),
+		member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos", dte.Arr(dte.Obj(member("codigo", dte.Str("01"))))))))
+	return Request{Document: "01", Facts: facts, IdempotencyKey: key, Digest: sha256.Sum256([]byte(strconv.Itoa(cents))), Caller: testCaller(1)}
+}
+
+func TestIssue_Accepted(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Estado != EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" || r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
+		t.Fatalf("got %+v\n%s", r, r.JSON)
+	}
+	again, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	if err != nil || again.Code != r.Code || again.JWS != r.JWS {
+		t.Fatalf("the key again gave %+v, %v", again, err)
+	}
+	if got := w.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
+		t.Fatalf("MH received %+v", got)
+	}
+}
+
+func TestIssue_SameKeyOtherSale(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	if _, err := w.engine.Issue(context.Background(), sale("k", 1130)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.engine.Issue(context.Background(), sale("k", 1131))
+	if e, ok := err.(*Error); !ok || e.Code != CodeKeyConflict {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestIssue_SameKeyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	var mu sync.Mutex
+	codes := make(map[string]int)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			codes[r.Code]++
+		})
+	}
+	wg.Wait()
+	if len(codes) != 1 || w.fsck().Documents != 1 {
+		t.Fatalf("one sale became %v", codes)
+	}
+}
+
+func TestIssue_Outcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		chaos    simulator.Chaos
+		estado   string
+		accepted int
+	}{
+		"rejected":                {simulator.Chaos{Reject: 1}, EstadoRejected, 0},
+		"lost answer":             {simulator.Chaos{LostAnswers: 1}, EstadoProcessed, 1},
+		"half an answer":          {simulator.Chaos{HalfAnswers: 1}, EstadoProcessed, 1},
+		"lost request":            {simulator.Chaos{LostRequests: 1}, EstadoProcessed, 1},
+		"two lost requests":       {simulator.Chaos{LostRequests: 2}, EstadoProcessed, 1},
+		"server error":            {simulator.Chaos{ServerErrors: 1}, EstadoProcessed, 1},
+		"html":                    {simulator.Chaos{HTML: 1}, EstadoProcessed, 1},
+		"more than the policy":    {simulator.Chaos{ServerErrors: 3}, EstadoContingency, 0},
+		"expired token":           {simulator.Chaos{ExpiredTokens: 1}, EstadoProcessed, 1},
+		"connections cut":         {simulator.Chaos{Outage: true}, EstadoContingency, 0},
+		"rejected, answer lost":   {simulator.Chaos{Reject: 1, LostAnswers: 1}, EstadoProcessed, 1},
+		"server error, then lost": {simulator.Chaos{ServerErrors: 1, LostAnswers: 1}, EstadoProcessed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.close()
+			if err := w.sim.Chaos(c.chaos); err != nil {
+				t.Fatal(err)
+			}
+			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := w.sim.Received()
+			if r.Estado != c.estado || got.Documents != c.accepted || got.Duplicates != 0 {
+				t.Fatalf("%s: estado %s, MH received %+v", name, r.Estado, got)
+			}
+			id, _ := dte.Parse(r.JSON)
+			marks := id.Get("identificacion").Get("tipoModelo").Text()
+			if (c.estado == EstadoContingency) != (marks == "2") {
+				t.Errorf("tipoModelo %s in a document %s", marks, r.Estado)
+			}
+		})
+	}
+}
+
+// seeded is a source of randomness that a failing test can print.
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -1,0 +1,84 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+)
+
+// Advance moves a record from one state to another, in one durable batch. When it is in another state than from,
+// nothing happens and the error is a *ConflictError; from and to may be the same, to move its due time for example.
+// ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while waiting for the locks.
+func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
+	if err := s.enter(); err != nil {
+		return Entry{}, fmt.Errorf("advancing: %w", err)
+	}
+	defer s.leave()
+	start := s.o.Now()
+	e, err := s.advance(ctx, code, from, &c)
+	if err != nil {
+		return Entry{}, fmt.Errorf("advancing record %X: %w", code, err)
+	}
+	s.metrics.advances.Observe(s.since(start))
+	return e, nil
+}
+
+func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (Entry, error) {
+	if err := s.damage.err(); err != nil {
+		return Entry{}, err
+	}
+	if err := checkParts(c.Parts); err != nil {
+		return Entry{}, err
+	}
+	if err := checkDue(c.Due); err != nil {
+		return Entry{}, err
+	}
+	held, err := s.locks.acquire(ctx, lockOfRecord(code))
+	if err != nil {
+		return Entry{}, err
+	}
+	defer held.release()
+	s.settled(code) // its Append may not be durable yet
+	e, err := s.entry(code)
+	if err != nil {
+		return Entry{}, err
+	}
+	if e.State != from {
+		return Entry{}, &ConflictError{Have: e.State}
+	}
+	for _, p := range c.Parts {
+		if there, err := has(s.db, partKey(e.ID, p.Name)); err != nil {
+			return Entry{}, err
+		} else if there {
+			return Entry{}, fmt.Errorf("%w: %q", ErrPartExists, p.Name)
+		}
+	}
+
+	// The journal belongs to the series.
+	series := lockOfSeries(e.Series)
+	if err := held.add(ctx, series); err != nil {
+		return Entry{}, err
+	}
+	row, err := s.series(e.Series)
+	if err != nil {
+		return Entry{}, err
+	}
+	b := s.newBatch(c.Parts)
+	if old := e.due(); old != nil {
+		if err := b.Delete(old, nil); err != nil {
+			return Entry{}, err
+		}
+	}
+	e.State, e.Due = c.To, c.Due
+	e.Revision++
+	if c.Head != nil {
+		e.Head = c.Head
+	}
+	settle, ok := s.pending.begin(code, nil)
+	if !ok {
+		return Entry{}, fmt.Errorf("another change is under way: %w", &ConflictError{Have: from})
+	}
+	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from}, c.Parts)
+	s.commit(b, func() { held.drop(series) })
+	settle()
+	return e.Entry, nil
+}

@@ -1,0 +1,207 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Report is what Fsck found.
+type Report struct {
+	Documents int
+	Series    int
+	Last      map[string]uint64 // last number of each series
+	Problems  []Problem         // none in a sound store; at most MaxProblems
+}
+
+// Problem is one contradiction.
+type Problem struct {
+	Where string // the row, or the file
+	What  string
+}
+
+func (p Problem) String() string { return p.Where + ": " + p.What }
+
+// MaxProblems is where Fsck stops listing.
+const MaxProblems = 1000
+
+// Fsck walks every row of the store, as it is at one moment, and checks it against every other that speaks of the same
+// thing: numbers without gap or duplicate, the journal's chain, the digests of records and parts, the indexes both ways,
+// and the mark. It reads all data and needs memory for the series only. Issuing may go on meanwhile.
+func (s *Store) Fsck(ctx context.Context) (*Report, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("checking store: %w", err)
+	}
+	defer s.leave()
+	// The mark first: the store only grows after it.
+	marked, markErr := s.mark.numbers()
+	snapshot := s.db.NewSnapshot()
+	report, err := fsck(ctx, snapshot, marked, markErr)
+	if err = errors.Join(err, snapshot.Close()); err != nil {
+		return nil, fmt.Errorf("checking store: %w", err)
+	}
+	return report, nil
+}
+
+// Check is Fsck for a store that is not open, perhaps because Open refuses it. It alters nothing.
+func Check(ctx context.Context, o Options) (*Report, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	db, err := openPebble(&o, &damage{}, true)
+	if err != nil {
+		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
+	}
+	marked, of, markErr := readMark(o.FS, o.MarkPath)
+	if id, err := get(db, keyStore); markErr == nil && (err != nil || string(id) != string(of[:])) {
+		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
+	}
+	report, err := fsck(ctx, db, marked, markErr)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
+	}
+	return report, nil
+}
+
+// checker walks one view of the store.
+type checker struct {
+	ctx    context.Context
+	r      pebble.Reader
+	report *Report
+	rows   int
+	series map[uint32]*seriesCheck
+
+	countersSet int // counter rows that the record which they name did set
+}
+
+// seriesCheck is how far the walk through a series' journal has come.
+type seriesCheck struct {
+	name string
+	row  seriesRow
+	last seriesRow // what the journal up to here adds up to
+}
+
+func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) (*Report, error) {
+	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck)}
+	steps := []struct {
+		table byte
+		row   func(key, value []byte) error
+		end   func()
+	}{
+		{tableMeta, c.metaRow, nil},
+		{tableSeries, c.seriesRow, nil},
+		{tableJournal, c.journalRow, c.journalEnd},
+		{tableEntry, c.entryRow, nil},
+		{tablePart, c.partRow, nil},
+		{tableCode, c.codeRow, nil},
+		{tableIdem, c.idemRow, nil},
+		{tableDue, c.dueRow, nil},
+		{tableCounter, c.counterRow, c.counterEnd},
+	}
+	for _, step := range steps {
+		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row)); err != nil {
+			return nil, err
+		}
+		if step.end != nil {
+			step.end()
+		}
+	}
+	for _, bounds := range [][2][]byte{{nil, {tableMeta}}, {{tableEnd}, nil}} {
+		err := scan(r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
+			c.problem(key, "belongs to no table")
+			return nil
+		}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.checkMark(marked, markErr)
+	return c.report, nil
+}
+
+// each looks at the context now and then.
+func (c *checker) each(row func(key, value []byte) error) func(key, value []byte) error {
+	return func(key, value []byte) error {
+		if c.rows++; c.rows%1024 == 0 {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return row(key, value)
+	}
+}
+
+func (c *checker) problem(key []byte, format string, args ...any) {
+	c.problemAt(describeKey(key), format, args...)
+}
+
+func (c *checker) problemAt(where, format string, args ...any) {
+	if len(c.report.Problems) < MaxProblems {
+		c.report.Problems = append(c.report.Problems, Problem{where, fmt.Sprintf(format, args...)})
+	}
+}
+
+// get reads a row; nil when it is not there. What Pebble cannot read ends the walk: see Pebble's own error then.
+func (c *checker) get(key []byte) ([]byte, error) {
+	row, err := get(c.r, key)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return row, err
+}
+
+// entry reads an entry, nil when it is missing or unreadable: entryRow reports that.
+func (c *checker) entry(id uint64) (*entryRow, []byte, error) {
+	row, err := c.get(entryKey(id))
+	if err != nil || row == nil {
+		return nil, nil, err
+	}
+	if e, err := decodeEntry(id, row); err == nil {
+		return &e, row, nil
+	}
+	return nil, row, nil
+}
+
+func (c *checker) checkMark(marked []uint64, err error) {
+	const where = "high-water mark"
+	if err != nil {
+		c.problemAt(where, "%v", err)
+		return
+	}
+	for i, n := range marked {
+		s := c.series[uint32(i+1)]
+		switch {
+		case s == nil && n > 0:
+			c.problemAt(where, "says %d for series %d, which the store does not have", n, i+1)
+		case s != nil && s.row.Last < n:
+			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", n, s.name, s.row.Last)
+		}
+	}
+}
+
+// describeKey names a row for a person.
+func describeKey(key []byte) string {
+	if len(key) == 0 {
+		return "row without a key"
+	}
+	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter"}
+	name := "unknown table"
+	if int(key[0]) < len(tables) {
+		name = tables[key[0]]
+	}
+	rest := key[1:]
+	switch {
+	case slices.Contains([]byte{tableMeta, tableSeries}, key[0]):
+		return fmt.Sprintf("%s %q", name, rest)
+	case key[0] == tableJournal && len(rest) == 12:
+		return fmt.Sprintf("journal of series %d, position %d", be.Uint32(rest), be.Uint64(rest[4:]))
+	case key[0] == tableEntry && len(rest) == 8:
+		return fmt.Sprintf("entry %d", be.Uint64(rest))
+	case key[0] == tablePart && len(rest) > 8:
+		return fmt.Sprintf("part %q of entry %d", rest[8:], be.Uint64(rest))
+	}
+	return fmt.Sprintf("%s %X", name, rest)
+}

@@ -1,0 +1,121 @@
+package storage
+
+// Every row that is not the journal's, held against the rows that it speaks of.
+
+func (c *checker) entryRow(key, value []byte) error {
+	c.report.Documents++
+	if len(key) != 9 {
+		c.problem(key, "has a strange key")
+		return nil
+	}
+	id := be.Uint64(key[1:])
+	e, err := decodeEntry(id, value)
+	if err != nil {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	// Both its first and its latest change are in the journal: nobody slipped the record in.
+	for _, position := range []uint64{e.Appended, e.Changed} {
+		row, err := c.get(journalKey(e.SequenceID, position))
+		if err != nil {
+			return err
+		}
+		if l, bad := decodeLink(row); row == nil || bad != nil || l.ID != id || l.Number != e.Number || l.Code != e.Code {
+			c.problem(key, "number %d of series %d is not in the journal at position %d", e.Number, e.SequenceID, position)
+			break
+		}
+	}
+	if row, err := c.get(codeKey(e.Code)); err != nil {
+		return err
+	} else if len(row) != 8 || be.Uint64(row) != id {
+		c.problem(key, "its code %X does not lead to it", e.Code)
+	}
+	if k := e.Idempotency; k != nil {
+		row, err := c.get(idemKey(k.Key))
+		if err != nil {
+			return err
+		}
+		if len(row) != 40 || be.Uint64(row) != id || [32]byte(row[8:]) != k.Digest {
+			c.problem(key, "its idempotency key %X does not lead to it", k.Key)
+		}
+	}
+	if due := e.due(); due != nil {
+		if row, err := c.get(due); err != nil {
+			return err
+		} else if row == nil {
+			c.problem(key, "is due in queue %q, which does not have it", e.Due.Queue)
+		}
+	}
+	parts := uint32(0)
+	err = scan(c.r, partKey(id, ""), partKey(id+1, ""), func(_, _ []byte) error { parts++; return nil })
+	if err == nil && parts != e.Parts {
+		c.problem(key, "has %d parts, not %d", parts, e.Parts)
+	}
+	return err
+}
+
+// partRow looks for orphans only; the journal has the digests, the entry the number of parts.
+func (c *checker) partRow(key, _ []byte) error {
+	if len(key) < 10 {
+		c.problem(key, "has a strange key")
+		return nil
+	}
+	e, _, err := c.entry(be.Uint64(key[1:]))
+	if e == nil && err == nil {
+		c.problem(key, "belongs to no entry")
+	}
+	return err
+}
+
+func (c *checker) codeRow(key, value []byte) error {
+	if len(key) != 17 || len(value) != 8 {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	e, _, err := c.entry(be.Uint64(value))
+	if err == nil && (e == nil || e.Code != Code(key[1:])) {
+		c.problem(key, "leads to entry %d, which does not have it", be.Uint64(value))
+	}
+	return err
+}
+
+func (c *checker) idemRow(key, value []byte) error {
+	if len(key) != 33 || len(value) != 40 {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	e, _, err := c.entry(be.Uint64(value))
+	if err == nil && (e == nil || e.Idempotency == nil || e.Idempotency.Key != [32]byte(key[1:])) {
+		c.problem(key, "leads to entry %d, which does not have it", be.Uint64(value))
+	}
+	return err
+}
+
+func (c *checker) dueRow(key, value []byte) error {
+	_, _, id, ok := parseDueKey(key)
+	if !ok || len(value) != 0 {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	e, _, err := c.entry(id)
+	if err == nil && (e == nil || string(e.due()) != string(key)) {
+		c.problem(key, "entry %d is not due then", id)
+	}
+	return err
+}
+
+func (c *checker) counterRow(key, value []byte) error {
+	if len(key) != 21 || len(value) != counterSize {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	c.countersSet--
+	return nil
+}
+
+// counterEnd: each counter row names the record that set it, and the journal of that record says so.
+func (c *checker) counterEnd() {
+	if c.countersSet != 0 {
+		c.problemAt("counters", "%d rows that no record has set", -c.countersSet)
+	}
+}

@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+var ctx = context.Background()
+
+// soak is for volumes that do not fit the everyday run.
+var soak = os.Getenv("DTE_SOAK") == "1"
+
+// The states of the tests; the store gives them no meaning.
+const (
+	fresh State = 1
+	done  State = 2
+)
+
+// clock ticks one millisecond each time it is looked at.
+func clock() func() time.Time {
+	var ticks atomic.Int64
+	start := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
+	return func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Millisecond) }
+}
+
+func options(fs vfs.FS) Options {
+	return Options{Dir: "box/store", MarkPath: "other/mark", FS: fs, Now: clock(),
+		Fatal: func(m string) { panic("store died: " + m) }}
+}
+
+// newStore is a store on a new crashable filesystem. sound must end the test.
+func newStore(t testing.TB) (*Store, *vfs.MemFS) {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	if err := Create(options(fs)); err != nil {
+		t.Fatal(err)
+	}
+	return openStore(t, fs), fs
+}
+
+func openStore(t testing.TB, fs vfs.FS) *Store {
+	t.Helper()
+	s, err := Open(options(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sound ends a test: no problem in any row, nothing leaked.
+func sound(t testing.TB, s *Store) {
+	t.Helper()
+	if err := checkSound(s); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func checkSound(s *Store) error {
+	report, err := s.Fsck(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range report.Problems {
+		err = errors.Join(err, fmt.Errorf("fsck: %v", p))
+	}
+	return err
+}
+
+// code is a record's code for a number that a test chose.
+func code(n uint64) (c Code) {
+	binary.BigEndian.PutUint64(c[:], n*0x9e3779b97f4a7c15)
+	binary.BigEndian.PutUint64(c[8:], n)
+	return c
+}
+
+func idem(n uint64) *Idempotency {
+	return &Idempotency{Key: [32]byte{1, byte(n), byte(n >> 8), byte(n >> 16)}, Digest: [32]byte{2, byte(n)}}
+}
+
+// draft is a record whose content follows from its code.
+func draft(c Code, slot Slot) Draft {
+	return Draft{Code: c, State: fresh, Head: head(c, slot.Number), Parts: []Part{{"form", form(c)}},
+		Due: &Due{Queue: "settle", At: time.Unix(int64(slot.ID), 0)}}
+}
+
+func head(c Code, number uint64) []byte { return fmt.Appendf(nil, "head of %X, number %d", c, number) }
+func form(c Code) []byte                { return bytes.Repeat(c[:], 40) }
+
+// put appends the record with the number n to a series.
+func put(t testing.TB, s *Store, series string, n uint64) Entry {
+	t.Helper()
+	e, err := s.Append(ctx, Keys{Series: series, Idempotency: idem(n)},
+		func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+func readFile(t testing.TB, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
+	t.Helper()
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyOf is the filesystem as it is now, synced or not.
+func copyOf(fs *vfs.MemFS) *vfs.MemFS {
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)})
+}

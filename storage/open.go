@@ -1,0 +1,221 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Store is an open store. Its methods may be called from many goroutines.
+type Store struct {
+	o       Options
+	db      *pebble.DB
+	damage  *damage
+	mark    *mark
+	metrics *metrics
+	locks   locks
+	pending pending
+	ids     ids
+	names   names
+
+	mu     sync.Mutex
+	closed bool
+	users  sync.WaitGroup // calls under way
+}
+
+// Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
+func Open(o Options) (*Store, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		return nil, errors.New("storage: Options.Now is not set")
+	}
+	s, err := open(o)
+	if err != nil {
+		return nil, fmt.Errorf("opening store %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+func open(o Options) (*Store, error) {
+	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
+	s.locks.named = make(map[string]*namedLock)
+	s.pending.records = make(map[Code][]chan struct{})
+	s.ids.busy = make(map[uint64]struct{})
+	var err error
+	if s.db, err = openPebble(&o, s.damage, false); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
+	// Asked first, because Pebble makes folder and lock before it misses the store.
+	if _, err := o.FS.Stat(o.Dir); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+	}
+	po := o.pebbleOptions(d)
+	po.ReadOnly = readOnly
+	db, err := pebble.Open(o.Dir, po)
+	switch {
+	case errors.Is(err, pebble.ErrDBDoesNotExist):
+		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+	case pebble.IsCorruptionError(err):
+		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
+	case err != nil:
+		return nil, err
+	}
+	if v := db.FormatMajorVersion(); v < pebble.FormatWALSyncChunks {
+		return nil, errors.Join(fmt.Errorf("store has Pebble's format %d, too old", v), db.Close())
+	}
+	row, err := get(db, keyLayout)
+	if err == nil && (len(row) != 4 || be.Uint32(row) != layout) {
+		err = fmt.Errorf("layout is %x, this program knows %d", row, layout)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading layout: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// load reads what the store must know to go on, and compares it with the mark. It costs a few reads for each series.
+func (s *Store) load() error {
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return err
+	}
+	for name, row := range series {
+		s.names.add(name, row.Sequence)
+		key := journalKey(row.Sequence, row.Position)
+		value, err := get(s.db, key)
+		if err != nil || hashLink(key, value) != row.Hash {
+			return fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
+		}
+	}
+	if s.ids.next, err = lastID(s.db); err != nil {
+		return err
+	}
+	s.ids.next++
+	id, err := get(s.db, keyStore)
+	if err != nil || len(id) != 16 {
+		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	last := make([]uint64, s.names.highest())
+	for _, row := range series {
+		last[row.Sequence-1] = row.Last
+	}
+	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last)
+	return err
+}
+
+// readAllSeries returns every series by name.
+func readAllSeries(r pebble.Reader) (map[string]seriesRow, error) {
+	series := make(map[string]seriesRow)
+	err := scan(r, []byte{tableSeries}, []byte{tableSeries + 1}, func(key, value []byte) error {
+		row, err := decodeSeries(value)
+		if err != nil {
+			return err
+		}
+		if row.Sequence == 0 || row.Sequence > 1<<24 {
+			return fmt.Errorf("series %q has sequence %d: %w", key[1:], row.Sequence, ErrCorrupt)
+		}
+		series[string(key[1:])] = row
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading series: %w", err)
+	}
+	return series, nil
+}
+
+func lastID(db *pebble.DB) (id uint64, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableEntry}, UpperBound: []byte{tableEntry + 1}})
+	if err != nil {
+		return 0, fmt.Errorf("reading last record: %w", err)
+	}
+	if it.Last() {
+		if key := it.Key(); len(key) == 9 && be.Uint64(key[1:]) < math.MaxUint64 {
+			id = be.Uint64(key[1:])
+		} else {
+			err = fmt.Errorf("entry key %x: %w", key, ErrCorrupt)
+		}
+	}
+	return id, errors.Join(err, it.Error(), it.Close())
+}
+
+// Close waits for the calls under way, then closes. Later calls return ErrClosed; it is safe to call Close again.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.users.Wait()
+	if err := errors.Join(s.mark.close(), s.db.Close()); err != nil {
+		return fmt.Errorf("closing store: %w", err)
+	}
+	return nil
+}
+
+// enter keeps Close waiting until leave: Pebble panics when it is used after its end.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.users.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.users.Done() }
+
+func (s *Store) since(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
+
+// names holds the sequence id of every series. Ids are dense from 1; one that was given to a series whose first record
+// failed stays with it until the process ends.
+type names struct {
+	mu       sync.RWMutex
+	sequence map[string]uint32
+	name     map[uint32]string
+	last     uint32
+}
+
+func (n *names) add(name string, sequence uint32) {
+	if n.name == nil {
+		n.sequence, n.name = make(map[string]uint32), make(map[uint32]string)
+	}
+	n.sequence[name], n.name[sequence], n.last = sequence, name, max(n.last, sequence)
+}
+
+// of returns the sequence id of a series, a new one if need be.
+func (n *names) of(name string) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.sequence[name] == 0 {
+		n.add(name, n.last+1)
+	}
+	return n.sequence[name]
+}
+
+func (n *names) named(sequence uint32) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.name[sequence]
+}
+
+func (n *names) highest() uint32 {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.last
+}

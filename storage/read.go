@@ -1,0 +1,187 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What the functions of this file show is durable: they read first and then wait for a change that is under way.
+
+// Get returns a record. ErrNotFound, ErrClosed.
+func (s *Store) Get(code Code) (Entry, error) {
+	if err := s.enter(); err != nil {
+		return Entry{}, fmt.Errorf("reading record: %w", err)
+	}
+	defer s.leave()
+	e, err := s.entry(code)
+	if err != nil {
+		return Entry{}, fmt.Errorf("reading record %X: %w", code, err)
+	}
+	s.settled(code)
+	return e.Entry, nil
+}
+
+// Part returns one part of a record. ErrNotFound for either.
+func (s *Store) Part(code Code, name string) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading part: %w", err)
+	}
+	defer s.leave()
+	id, err := s.id(code)
+	if err != nil {
+		return nil, fmt.Errorf("reading record %X: %w", code, err)
+	}
+	data, err := get(s.db, partKey(id, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading part %q of record %X: %w", name, code, err)
+	}
+	s.settled(code)
+	return data, nil
+}
+
+// Parts returns all parts of a record, by name. ErrNotFound for the record.
+func (s *Store) Parts(code Code) ([]Part, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading parts: %w", err)
+	}
+	defer s.leave()
+	id, err := s.id(code)
+	if err != nil {
+		return nil, fmt.Errorf("reading record %X: %w", code, err)
+	}
+	var parts []Part
+	err = scan(s.db, partKey(id, ""), partKey(id+1, ""), func(key, value []byte) error {
+		parts = append(parts, Part{Name: string(key[9:]), Data: append([]byte{}, value...)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading parts of record %X: %w", code, err)
+	}
+	s.settled(code)
+	return parts, nil
+}
+
+// Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound.
+func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
+	if err := s.enter(); err != nil {
+		return code, digest, fmt.Errorf("looking up key: %w", err)
+	}
+	defer s.leave()
+	row, err := get(s.db, idemKey(key))
+	if err != nil {
+		return code, digest, fmt.Errorf("looking up key: %w", err)
+	}
+	if len(row) != 40 {
+		return code, digest, fmt.Errorf("looking up key: %w", ErrCorrupt)
+	}
+	e, err := s.entryByID(be.Uint64(row))
+	if err != nil {
+		return code, digest, fmt.Errorf("looking up key: %w", err)
+	}
+	s.settled(e.Code)
+	return e.Code, [32]byte(row[8:]), nil
+}
+
+// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: an Append.
+func (s *Store) Counter(origin Code, line uint32) (int64, error) {
+	if err := s.enter(); err != nil {
+		return 0, fmt.Errorf("reading counter: %w", err)
+	}
+	defer s.leave()
+	row, err := get(s.db, counterKey(origin, line))
+	s.settled(origin)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return 0, nil
+	case err == nil && len(row) != counterSize:
+		err = ErrCorrupt
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading counter of %X line %d: %w", origin, line, err)
+	}
+	return int64(be.Uint64(row)), nil
+}
+
+// recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.
+const recordsChunk = 256
+
+// Records calls fn with every record above an id, by growing id. A record whose Append has not finished, and those
+// behind it, are left for the next time, so that a reader who remembers the last id misses none. fn may use the store.
+func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("reading records: %w", err)
+	}
+	defer s.leave()
+	upper := s.ids.floor()
+	if s.o.bugs.earlyRead {
+		upper = 1<<64 - 1
+	}
+	for afterID+1 < upper {
+		chunk := make([]Entry, 0, recordsChunk)
+		err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
+			e, err := decodeEntry(be.Uint64(key[1:]), value)
+			if err != nil {
+				return err
+			}
+			e.Series = s.names.named(e.SequenceID)
+			if chunk = append(chunk, e.Entry); len(chunk) == recordsChunk {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading records: %w", err)
+		}
+		for _, e := range chunk {
+			s.settled(e.Code)
+			if err := fn(e); err != nil {
+				return err
+			}
+			afterID = e.ID
+		}
+		if len(chunk) < recordsChunk {
+			return nil
+		}
+	}
+	return nil
+}
+
+// settled waits for the changes of a record that are under way.
+func (s *Store) settled(code Code) {
+	if !s.o.bugs.earlyRead {
+		s.pending.wait(code)
+	}
+}
+
+func (s *Store) id(code Code) (uint64, error) {
+	row, err := get(s.db, codeKey(code))
+	if err != nil {
+		return 0, err
+	}
+	if len(row) != 8 {
+		return 0, ErrCorrupt
+	}
+	return be.Uint64(row), nil
+}
+
+func (s *Store) entry(code Code) (entryRow, error) {
+	id, err := s.id(code)
+	if err != nil {
+		return entryRow{}, err
+	}
+	return s.entryByID(id)
+}
+
+// entryByID reads a row that another row points at: if it is not there, the store is damaged.
+func (s *Store) entryByID(id uint64) (entryRow, error) {
+	row, err := get(s.db, entryKey(id))
+	if errors.Is(err, ErrNotFound) {
+		return entryRow{}, fmt.Errorf("entry %d is missing: %w", id, ErrCorrupt)
+	}
+	if err != nil {
+		return entryRow{}, err
+	}
+	e, err := decodeEntry(id, row)
+	e.Series = s.names.named(e.SequenceID)
+	return e, err
+}
