@@ -132,8 +132,8 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 
 // series reads the row of a series, whose lock is held.
 func (s *Store) series(name string) (seriesRow, error) {
-	if row, ok := s.o.bugs.memory[name]; ok {
-		return row, nil
+	if row, ok := s.o.memory.Load(name); ok {
+		return row.(seriesRow), nil
 	}
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
@@ -177,7 +177,7 @@ func (s *Store) setSeries(b *pebble.Batch, name string, row *seriesRow) {
 		}
 		return
 	case bugs.numberInMemory:
-		bugs.memory[name] = *row
+		s.o.memory.Store(name, *row)
 		if row.Position%4 != 1 {
 			return
 		}

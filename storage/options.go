@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,10 +30,11 @@ type Options struct {
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
 
-	bugs *bugs // set by tests only
+	bugs   bugs      // set by tests only
+	memory *sync.Map // of bugs.numberInMemory: rows by series
 }
 
-// bugs are faults that tests seed, each to prove that some test would catch it. Nil outside of tests.
+// bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
 type bugs struct {
 	noSync         bool // acknowledge what is only in memory
 	numberInMemory bool // keep a series in memory and write its row every fourth time
@@ -42,8 +44,7 @@ type bugs struct {
 	earlyRead      bool // show what is not durable yet
 	openedKey      bool // take an idempotency key without its lock
 	fatalReturns   bool // go on after a failed write
-
-	memory map[string]seriesRow
+	bareMarkers    bool // Pebble 2.1.7 as it is, without markerFS
 }
 
 func (o *Options) setDefaults() error {
@@ -62,9 +63,7 @@ func (o *Options) setDefaults() error {
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
 	}
-	if o.bugs == nil {
-		o.bugs = &bugs{}
-	}
+	o.memory = new(sync.Map)
 	return nil
 }
 
@@ -89,8 +88,12 @@ func (d *damage) err() error {
 
 // pebbleOptions are for a small appliance: about 70 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
+	fs := vfs.FS(markerFS{o.FS})
+	if o.bugs.bareMarkers {
+		fs = o.FS
+	}
 	p := &pebble.Options{
-		FS:     o.FS,
+		FS:     fs,
 		Logger: &pebbleLogger{o},
 		// Pebble's default for a new store is older: there one flipped bit in the log silently drops every row
 		// behind it. From this version on the log tells a torn end from a damaged middle.

@@ -55,3 +55,17 @@ func tokens(c *config.Config) (gateway.TokenTable, error) {
 	secret, _ := hex.DecodeString(file.Secret)
 	return gateway.NewTokenTable(secret, list), nil
 }
+
+// information is the issuer as the API shows it (SPEC 2.8).
+func information(c *config.Config) gateway.Information {
+	i := c.Issuer
+	ambiente := "TEST"
+	if c.Ambiente == "01" {
+		ambiente = "PROD"
+	}
+	return gateway.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name, NombreComercial: i.TradeName,
+		CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription, Direccion: i.Address.Complemento,
+		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
+		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour, ColorSecundario: i.SecondaryColour,
+		ColorFondo: i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
+}

@@ -222,9 +222,9 @@ func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
 		reason := ""
 		switch r.ask(c.when, fi, si) {
 		case pass:
-			enforced, reason = c.then, "cuando "+c.reason
+			enforced, reason = c.then, c.when.reason
 		case fail:
-			enforced, reason = c.otherwise, "salvo cuando "+c.reason
+			enforced, reason = c.otherwise, c.unless
 		default:
 			v = max(v, unknown)
 		}

@@ -349,7 +349,9 @@ func (c *compiler) rule(s *schema, at int) *rule {
 		r.one = append(r.one, y)
 	}
 	for _, x := range s.choices {
-		y := choiceRule{when: c.rule(x.when, at), reason: x.when.explain("")}
+		y := choiceRule{when: c.rule(x.when, at)}
+		y.when.reason = "cuando " + x.when.explain("")
+		y.unless = "salvo " + y.when.reason
 		if x.then != nil {
 			y.then = c.rule(x.then, at)
 		}

@@ -201,4 +201,8 @@ func TestFill_DoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() { dst, _ = f.Fill(dst[:0], facts, c, FillOptions{}) }); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
+	f, facts, c = smallFiller(t), parse(t, smallFacts), smallComputed()
+	if n := testing.AllocsPerRun(200, func() { dst, _ = f.Fill(dst[:0], facts, c, FillOptions{Catalogues: true}) }); n >= 1 {
+		t.Errorf("%v allocations with catalogues", n)
+	}
 }

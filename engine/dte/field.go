@@ -68,7 +68,7 @@ type rule struct {
 	choices    []choiceRule
 	hasString  bool   // any of the text keywords
 	compounded bool   // any of all, one, choices
-	reason     string // Spanish: what an alternative of oneOf asks for
+	reason     string // Spanish: what an alternative of oneOf, or a condition, asks for
 }
 
 type memberRule struct {
@@ -78,5 +78,5 @@ type memberRule struct {
 
 type choiceRule struct {
 	when, then, otherwise *rule
-	reason                string // Spanish: when it applies
+	unless                string // Spanish: when otherwise applies; when.reason says when then does
 }

@@ -155,7 +155,7 @@ func (m mutator) mutate(v Value) Value {
 var rootDot = regexp.MustCompile(`@[^"]*\."`)
 
 func TestCheck_AgreesWithReference(t *testing.T) {
-	rounds := 50
+	rounds := 30
 	if os.Getenv("DTE_SOAK") != "" {
 		rounds = 2000
 	}

@@ -1,0 +1,291 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dtegate/engine/dte"
+)
+
+// maxFaults is the most faults that one answer lists.
+const maxFaults = 50
+
+// decoded is a request turned into facts, with everything that is wrong with it.
+type decoded struct {
+	facts           dte.Value
+	testContingency bool
+	onePayment      bool // the request said pago, not pagos
+	faults          []dte.Fault
+}
+
+// decode turns a request into facts by the endpoint's table. Faults carry the request's own paths.
+func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
+	d := &decoded{}
+	if body.Kind() != dte.KindObject {
+		d.fault("", dte.FaultType, "El cuerpo debe ser un objeto JSON")
+		return d
+	}
+	d.unknown(body, e.fields, "")
+	var root, resumen []dte.Member
+	for i := range e.fields {
+		f := &e.fields[i]
+		v := d.value(body.Get(f.name), f, f.name)
+		if !v.Exists() {
+			continue
+		}
+		switch f.place {
+		case inRoot:
+			root = append(root, dte.Member{Name: f.factName(), Value: v})
+		case inResumen:
+			resumen = append(resumen, dte.Member{Name: f.factName(), Value: v})
+		case inPagos:
+			d.onePayment = true
+			resumen = append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(v)})
+		case nowhere:
+			d.testContingency = v.Bool()
+		}
+	}
+	resumen = d.payments(body, resumen, codes)
+	d.facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
+	return d
+}
+
+// payments applies SPEC 2.7: a cash payment by default, a payment required otherwise, one or the list and not both.
+func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
+	one, list := body.Get("pago"), body.Get("pagos")
+	if given(one) && given(list) {
+		d.fault("pago", dte.FaultCondition, "Lleve pago o pagos, no los dos")
+		d.fault("pagos", dte.FaultCondition, "Lleve pago o pagos, no los dos")
+		return resumen
+	}
+	if !given(one) && !given(list) {
+		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
+			d.fault("pago", dte.FaultRequired, "Es obligatorio cuando condicionOperacion es 2 o 3")
+			return resumen
+		}
+		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})
+		return append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(cash)})
+	}
+	for i, m := range resumen {
+		if m.Name != "pagos" || len(codes) == 0 {
+			continue
+		}
+		mapped := make([]dte.Value, m.Value.Len())
+		for j := range mapped {
+			mapped[j] = m.Value.Index(j)
+			if to, ok := codes[mapped[j].Get("codigo").Text()]; ok {
+				mapped[j] = mapped[j].With("codigo", dte.Str(to))
+			}
+		}
+		resumen[i].Value = dte.Arr(mapped...)
+	}
+	return resumen
+}
+
+// given tells that a member is there and not null: null is SPEC's way to leave an optional member out.
+func given(v dte.Value) bool { return v.Exists() && !v.IsNull() }
+
+// value checks one member and returns its fact, absent if it has none.
+func (d *decoded) value(v dte.Value, f *field, path string) dte.Value {
+	if !given(v) {
+		if f.required {
+			d.fault(path, dte.FaultRequired, "Es obligatorio")
+		}
+		return f.preset
+	}
+	switch f.shape {
+	case isText:
+		if v.Kind() != dte.KindString {
+			return d.wrong(path, "Debe ser un texto")
+		}
+	case isFlag:
+		if v.Kind() != dte.KindBool {
+			return d.wrong(path, "Debe ser true o false")
+		}
+	case isNumber, isInteger:
+		return d.number(v, f, path)
+	case isObject:
+		if v.Kind() != dte.KindObject {
+			return d.wrong(path, "Debe ser un objeto")
+		}
+		return d.object(v, f, path, nil)
+	case isList:
+		return d.list(v, f, path)
+	case isTexts:
+		if v.Kind() != dte.KindArray || v.Len() > f.limit {
+			return d.wrong(path, "Debe ser una lista de a lo sumo "+strconv.Itoa(f.limit)+" textos")
+		}
+		for i := range v.Len() {
+			if v.Index(i).Kind() != dte.KindString {
+				return d.wrong(index(path, i), "Debe ser un texto")
+			}
+		}
+	}
+	return v
+}
+
+func (d *decoded) number(v dte.Value, f *field, path string) dte.Value {
+	if v.Kind() != dte.KindNumber {
+		return d.wrong(path, "Debe ser un número")
+	}
+	a, err := v.Amount()
+	switch {
+	case errors.Is(err, dte.ErrPrecision):
+		d.fault(path, dte.FaultPrecision, "Lleva a lo sumo 8 decimales")
+		return dte.Value{}
+	case err != nil:
+		d.fault(path, dte.FaultRange, "Debe estar por debajo de 92,000,000,000")
+		return dte.Value{}
+	}
+	if _, whole := v.Int(); f.shape == isInteger && !whole {
+		return d.wrong(path, "Debe ser un número entero")
+	}
+	switch {
+	case f.min != nil && f.above && a <= *f.min:
+		d.fault(path, dte.FaultRange, "Debe ser mayor que "+f.min.String())
+	case f.min != nil && a < *f.min, f.max != nil && a > *f.max:
+		d.fault(path, dte.FaultRange, f.bounds())
+	default:
+		return v
+	}
+	return dte.Value{}
+}
+
+func (f *field) bounds() string {
+	if f.max == nil {
+		return "No puede ser menor que " + f.min.String()
+	}
+	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
+}
+
+// object checks the members of an object; first come before them in the fact.
+func (d *decoded) object(v dte.Value, f *field, path string, first []dte.Member) dte.Value {
+	if !f.loose {
+		d.unknown(v, f.members, path+".")
+	}
+	members := make([]dte.Member, 0, len(first)+len(f.members))
+	members = append(members, first...)
+	for i := range f.members {
+		m := &f.members[i]
+		if x := d.value(v.Get(m.name), m, path+"."+m.name); x.Exists() {
+			members = append(members, dte.Member{Name: m.factName(), Value: x})
+		}
+	}
+	return dte.Obj(members...)
+}
+
+func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
+	if v.Kind() != dte.KindArray {
+		return d.wrong(path, "Debe ser una lista")
+	}
+	if v.Len() == 0 || v.Len() > f.limit {
+		d.fault(path, dte.FaultCount, fmt.Sprintf("Lleva de 1 a %d elementos, trae %d", f.limit, v.Len()))
+		return dte.Value{}
+	}
+	items := make([]dte.Value, 0, v.Len())
+	for i := range v.Len() {
+		if v.Index(i).Kind() != dte.KindObject {
+			d.wrong(index(path, i), "Debe ser un objeto")
+			continue
+		}
+		var first []dte.Member
+		if f.numbered {
+			first = []dte.Member{{Name: "numItem", Value: dte.Int(int64(i + 1))}}
+		}
+		items = append(items, d.object(v.Index(i), f, index(path, i), first))
+	}
+	return dte.Arr(items...)
+}
+
+// unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
+func (d *decoded) unknown(v dte.Value, fields []field, prefix string) {
+next:
+	for _, m := range v.Members() {
+		best, near := 3, ""
+		for i := range fields {
+			if fields[i].name == m.Name {
+				continue next
+			}
+			if n := distance(strings.ToLower(fields[i].name), strings.ToLower(m.Name)); n < best {
+				best, near = n, fields[i].name
+			}
+		}
+		message := "No se conoce este campo"
+		if near != "" {
+			message += "; ¿quiso decir " + near + "?"
+		}
+		d.fault(prefix+m.Name, dte.FaultUnknown, message)
+	}
+}
+
+// distance is Levenshtein's, of short names; longer ones are not near anything.
+func distance(a, b string) int {
+	if len(a) > 40 || len(b) > 40 {
+		return 99
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+func (d *decoded) wrong(path, message string) dte.Value {
+	d.fault(path, dte.FaultType, message)
+	return dte.Value{}
+}
+
+func (d *decoded) fault(path, code, message string) {
+	if len(d.faults) < maxFaults {
+		d.faults = append(d.faults, dte.Fault{Path: path, Code: code, Message: message})
+	}
+}
+
+// merge adds faults of facts, at the request's own paths, less those that are told already at or above their path.
+func (d *decoded) merge(found []dte.Fault) {
+next:
+	for _, f := range found {
+		f.Path = d.requestPath(f.Path)
+		for _, have := range d.faults {
+			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
+				continue next
+			}
+		}
+		d.fault(f.Path, f.Code, f.Message)
+	}
+}
+
+// requestPath is the request's name of a fact.
+func (d *decoded) requestPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, "cuerpoDocumento"); ok {
+		return "items" + strings.Replace(rest, ".precioUni", ".precioUnitario", 1)
+	}
+	if rest, ok := strings.CutPrefix(path, "resumen.pagos"); ok {
+		if d.onePayment {
+			return "pago" + strings.TrimPrefix(rest, "[0]")
+		}
+		return "pagos" + rest
+	}
+	for _, name := range [...]string{"condicionOperacion", "observaciones"} {
+		if path == "resumen."+name {
+			return name
+		}
+	}
+	return path
+}

@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// document answers GET /dte/documento/:codigoGeneracion with the stored record.
+func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
+	value, _ := ctx.UserValue("codigoGeneracion").(string)
+	code, err := dte.ParseCode(value)
+	if err != nil {
+		return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no es un UUID en mayúsculas",
+			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "Debe tener la forma 8-4-4-4-12, hexadecimal en mayúsculas"}}}
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Engine.Document(deadline, code, t.caller())
+	if err != nil {
+		return err
+	}
+	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	return nil
+}

@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Information is the emisor of GET /dte/information (SPEC 2.8), less the point of sale, which is the token's.
+type Information struct {
+	ID, ClientID                                           int64
+	NIT, NRC, Nombre, NombreComercial                      string
+	CodigoActividad, ActividadEconomica, Direccion         string
+	TipoEstablecimiento, Departamento, Municipio, Distrito string
+	Telefono, Correo, LogoURL                              string
+	ColorPrincipal, ColorSecundario, ColorFondo            string
+	Ambiente                                               string // TEST or PROD
+	CreatedAt                                              time.Time
+}
+
+// encode writes what does not depend on the token, open at its end.
+func (i *Information) encode() []byte {
+	b := strconv.AppendInt([]byte(`{"id":`), i.ID, 10)
+	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre}, {"nombreComercial", i.NombreComercial},
+		{"codigoActividad", i.CodigoActividad}, {"actividadEconomica", i.ActividadEconomica}, {"direccion", i.Direccion},
+		{"tipoEstablecimiento", i.TipoEstablecimiento}, {"departamento", i.Departamento}, {"municipio", i.Municipio}, {"distrito", i.Distrito},
+		{"telefono", i.Telefono}, {"correo", i.Correo}, {"logoUrl", i.LogoURL}, {"colorPrincipal", i.ColorPrincipal},
+		{"colorSecundario", i.ColorSecundario}, {"colorFondo", i.ColorFondo}, {"ambiente", i.Ambiente}} {
+		b = text(append(text(append(b, ','), m.name), ':'), m.value)
+	}
+	b = strconv.AppendInt(append(b, `,"clientId":`...), i.ClientID, 10)
+	b = append(b, `,"createdAt":"`...)
+	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
+}
+
+// information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
+func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
+	b := append([]byte(`{"status":"success","data":{"emisor":`), g.info...)
+	for _, m := range [...]struct{ name, value string }{{"codEstableMH", t.Point.Establishment}, {"codEstable", t.Point.Establishment},
+		{"codPuntoVentaMH", t.Point.PointOfSale}, {"codPuntoVenta", t.Point.PointOfSale}} {
+		b = text(append(text(append(b, ','), m.name), ':'), m.value)
+	}
+	b = append(texts(append(b, `},"permissions":`...), t.Permissions), `}}`...)
+	answer(ctx, fasthttp.StatusOK, b)
+	return nil
+}

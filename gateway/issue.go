@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// issue answers a creation endpoint.
+func (g *Gateway) issue(e *endpoint) handler {
+	return func(ctx *fasthttp.RequestCtx, t *Token) error {
+		if err := t.permit(e.document); err != nil {
+			return err
+		}
+		req := engine.Request{Document: e.document, Caller: t.caller()}
+		d, err := g.read(ctx, e, &req)
+		if err != nil {
+			return err
+		}
+		// The till may hang up; a sale once begun is finished.
+		deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+		defer cancel()
+		if len(d.faults) > 0 {
+			d.merge(g.o.Engine.Check(deadline, req))
+			return e.invalid(d.faults)
+		}
+		r, err := g.o.Engine.Issue(deadline, req)
+		var refused *engine.Error
+		if errors.As(err, &refused) && refused.Code == engine.CodeValidation {
+			d.merge(refused.Faults)
+			return e.invalid(d.faults)
+		}
+		if err != nil {
+			return err
+		}
+		answer(ctx, fasthttp.StatusCreated, appendSuccess(make([]byte, 0, 2*len(r.JSON)+len(r.JWS)+2048), r))
+		return nil
+	}
+}
+
+// read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
+func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Request) (*decoded, error) {
+	if kind := string(ctx.Request.Header.ContentType()); kind != "" && kind != "application/json" && !strings.HasPrefix(kind, "application/json;") {
+		return nil, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+	}
+	if len(ctx.Request.Header.ContentEncoding()) > 0 {
+		return nil, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+	}
+	if key := ctx.Request.Header.Peek("Idempotency-Key"); key != nil {
+		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+			return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
+		}
+		req.IdempotencyKey = string(key)
+	}
+	body := ctx.PostBody()
+	if len(body) > maxBody {
+		return nil, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+	}
+	v, err := dte.Parse(body)
+	if err != nil {
+		return nil, syntax(err)
+	}
+	req.Digest = sha256.Sum256(body)
+	d := e.decode(v, g.o.PaymentCodes)
+	req.Facts, req.TestContingency = d.facts, d.testContingency
+	return d, nil
+}
+
+// syntax is what is wrong with a body that is not strict JSON.
+func syntax(err error) *Problem {
+	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El cuerpo no es JSON válido"}
+	var s *dte.SyntaxError
+	if errors.As(err, &s) {
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: s.Message}}
+	}
+	return p
+}
+
+// invalid is a 400 with every path; a receptor that lacks what SPEC demands of it has its own code.
+func (e *endpoint) invalid(faults []dte.Fault) *Problem {
+	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La solicitud no es válida", Faults: faults}
+	for _, f := range faults {
+		member, inside := strings.CutPrefix(f.Path, "receptor.")
+		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(e.receptor, member))
+		if missing && len(e.receptor) > 0 {
+			p.Type, p.Message, p.RequiredFields = "RECEPTOR_VALIDATION_ERROR", "El receptor no lleva los campos que exige el documento", e.receptor
+		}
+	}
+	return p
+}

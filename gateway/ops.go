@@ -1,0 +1,26 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/valyala/fasthttp"
+)
+
+// readyz is 200 when the branch can issue. MH being down does not make it unready.
+func (g *Gateway) readyz(ctx *fasthttp.RequestCtx) {
+	if err := g.o.Ready(); err != nil {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		ctx.SetBodyString(err.Error() + "\n")
+		return
+	}
+	ctx.SetBodyString("ok\n")
+}
+
+func (g *Gateway) status(ctx *fasthttp.RequestCtx) {
+	b, err := json.MarshalIndent(g.o.Status(), "", "  ")
+	if err != nil {
+		g.refuse(ctx, "/status", err)
+		return
+	}
+	answer(ctx, fasthttp.StatusOK, append(b, '\n'))
+}

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// statuses is the one table from the engine's codes to HTTP.
+var statuses = map[string]int{
+	engine.CodeValidation:  fasthttp.StatusBadRequest,
+	engine.CodeKeyConflict: fasthttp.StatusUnprocessableEntity,
+	engine.CodeNotFound:    fasthttp.StatusNotFound,
+	engine.CodePermission:  fasthttp.StatusForbidden,
+	engine.CodeUnavailable: fasthttp.StatusServiceUnavailable,
+	engine.CodeInternal:    fasthttp.StatusInternalServerError,
+}
+
+// Problem is an error as the tills see it.
+type Problem struct {
+	Status         int
+	Type           string
+	Message        string
+	Faults         []dte.Fault // paths of the request
+	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
+	RetryAfter     time.Duration
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
+
+func problem(status int, kind, message string) *Problem {
+	return &Problem{Status: status, Type: kind, Message: message}
+}
+
+// refuse makes HTTP of an error. What is not meant for the till goes to the log.
+func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
+	var p *Problem
+	var e *engine.Error
+	switch {
+	case errors.As(err, &p):
+	case errors.As(err, &e):
+		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter}
+		if e.Err != nil {
+			g.o.Logger.Error("request failed", "route", route, "error", err)
+		}
+	default:
+		g.o.Logger.Error("request failed", "route", route, "error", err)
+		p = problem(fasthttp.StatusInternalServerError, engine.CodeInternal, "Error interno")
+	}
+	fail(ctx, p)
+}
+
+// fail writes the error envelope.
+func fail(ctx *fasthttp.RequestCtx, p *Problem) {
+	b := append(ctx.Response.Body()[:0], `{"status":"error","type":`...)
+	b = text(b, p.Type)
+	b = text(append(b, `,"message":`...), p.Message)
+	if len(p.RequiredFields) > 0 {
+		b = texts(append(b, `,"requiredFields":`...), p.RequiredFields)
+	}
+	b = append(b, `,"errors":[`...)
+	for i, f := range p.Faults {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, `{"path":`...), f.Path)
+		b = text(append(b, `,"code":`...), f.Code)
+		b = append(text(append(b, `,"message":`...), f.Message), '}')
+	}
+	b = append(b, `]}`...)
+	if p.RetryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
+	}
+	if p.Status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+	}
+	answer(ctx, p.Status, b)
+}
+
+func answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
+	ctx.SetStatusCode(status)
+	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	ctx.Response.Header.Set("Cache-Control", "no-store")
+	ctx.Response.SetBodyRaw(body)
+}
+
+// text and texts write JSON strings through the vocabulary's encoder.
+func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
+
+func texts(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(b, s)
+	}
+	return append(b, ']')
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"strconv"
+
+	"dtegate/engine"
+	"dtegate/engine/authority"
+)
+
+// appendSuccess encodes the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
+// copied as they are: no reflection, no second pass over them.
+func appendSuccess(b []byte, r *engine.Record) []byte {
+	b = append(b, `{"status":"success","data":`...)
+	return append(appendRecord(b, r), '}')
+}
+
+func appendRecord(b []byte, r *engine.Record) []byte {
+	b = strconv.AppendInt(append(b, `{"id":`...), r.ID, 10)
+	b = text(append(b, `,"tipo":`...), r.Tipo)
+	b = text(append(b, `,"codigoGeneracion":`...), r.Code)
+	b = text(append(b, `,"numeroControl":`...), r.ControlNumber)
+	b = text(append(b, `,"estado":`...), r.Estado)
+	b = text(append(b, `,"ambiente":`...), r.Ambiente)
+	b = text(append(b, `,"total":`...), r.Total)
+	b = append(append(b, `,"dteJson":`...), r.JSON...)
+	b = append(append(append(b, `,"dteFirmado":"`...), r.JWS...), '"') // base64url and dots
+	b = optional(append(b, `,"selloRecibido":`...), r.Sello)
+	b = appendResponse(append(b, `,"respuestaMh":`...), r.Response)
+	b = optional(append(b, `,"dteJsonUrl":`...), r.JSONURL)
+	b = optional(append(b, `,"dtePdfUrl":`...), r.PDFURL)
+	b = text(append(b, `,"sequenceNumber":`...), r.SequenceNumber)
+	b = strconv.AppendInt(append(b, `,"sequenceId":`...), r.SequenceID, 10)
+	b = text(append(b, `,"serie":`...), r.Serie)
+	b = strconv.AppendInt(append(b, `,"emisorId":`...), r.EmisorID, 10)
+	b = strconv.AppendInt(append(b, `,"branchId":`...), r.BranchID, 10)
+	b = strconv.AppendInt(append(b, `,"pointOfSaleId":`...), r.PointID, 10)
+	b = strconv.AppendInt(append(b, `,"tokenId":`...), r.TokenID, 10)
+	b = optional(append(b, `,"errorTecnico":`...), r.TechnicalError)
+	b = append(b, `,"createdAt":"`...)
+	b = append(r.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
+	b = append(appendAnalysis(append(b, `,"analisisHacienda":`...), r), `,"regla":{`...)
+	b = text(append(b, `"nombre":`...), r.Rule.Name)
+	b = text(append(b, `,"version":`...), r.Rule.Version)
+	return append(text(append(b, `,"digest":`...), r.Rule.Digest), `}}`...)
+}
+
+// appendResponse is respuestaMh (SPEC 2.3): null in contingency, MH's PROCESADO as PROCESSED.
+func appendResponse(b []byte, r *authority.Response) []byte {
+	if r == nil {
+		return append(b, `null`...)
+	}
+	estado := r.Estado
+	if estado == "PROCESADO" {
+		estado = engine.EstadoProcessed
+	}
+	b = text(append(b, `{"estado":`...), estado)
+	b = strconv.AppendInt(append(b, `,"version":`...), int64(r.Version), 10)
+	b = strconv.AppendInt(append(b, `,"versionApp":`...), int64(r.VersionApp), 10)
+	b = text(append(b, `,"ambiente":`...), r.Ambiente)
+	b = text(append(b, `,"codigoMsg":`...), r.CodigoMsg)
+	b = text(append(b, `,"clasificaMsg":`...), r.ClasificaMsg)
+	b = text(append(b, `,"descripcionMsg":`...), r.DescripcionMsg)
+	b = texts(append(b, `,"observaciones":`...), r.Observaciones)
+	b = optional(append(b, `,"selloRecibido":`...), r.SelloRecibido)
+	b = text(append(b, `,"fhProcesamiento":`...), r.FhProcesamiento)
+	return append(text(append(b, `,"codigoGeneracion":`...), r.CodigoGeneracion), '}')
+}
+
+// appendAnalysis is analisisHacienda (SPEC 2.4).
+func appendAnalysis(b []byte, r *engine.Record) []byte {
+	var notes, faults []string
+	message := "Documento recibido y procesado por Hacienda"
+	if r.Response != nil {
+		notes = append(notes, r.Response.Observaciones...)
+	}
+	notes = append(notes, r.Warnings...)
+	switch r.Estado {
+	case engine.EstadoRejected:
+		message = "Documento rechazado: "
+		if r.Response != nil {
+			message += r.Response.DescripcionMsg
+		}
+		faults = []string{message}
+	case engine.EstadoContingency:
+		message = "Documento emitido en contingencia: se transmitirá a Hacienda cuando sea posible"
+	}
+	b = text(append(b, `{"estadoDocumento":`...), r.Estado)
+	b = strconv.AppendBool(append(b, `,"aceptadoPorMH":`...), r.Estado == engine.EstadoProcessed)
+	b = strconv.AppendBool(append(b, `,"tieneObservaciones":`...), len(notes) > 0)
+	b = texts(append(b, `,"observaciones":`...), notes)
+	b = texts(append(b, `,"erroresValidacion":`...), faults)
+	return append(text(append(b, `,"mensaje":`...), message), '}')
+}
+
+// optional writes null for an empty text.
+func optional(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, `null`...)
+	}
+	return text(b, s)
+}

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/fasthttp/router"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+)
+
+// routes are the tills' routes, all of them.
+func (g *Gateway) routes() fasthttp.RequestHandler {
+	r := g.router()
+	r.POST("/dte/dte01", g.handle("/dte/dte01", g.issue(endpoints["01"])))
+	r.POST("/dte/dte03", g.handle("/dte/dte03", g.issue(endpoints["03"])))
+	r.GET("/dte/information", g.handle("/dte/information", g.information))
+	r.GET("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
+	return g.recovered(r.Handler)
+}
+
+// opsRoutes are the operators' routes.
+func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
+	r := g.router()
+	r.GET("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g.o.Registry, promhttp.HandlerOpts{})))
+	r.GET("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
+	r.GET("/readyz", g.readyz)
+	r.GET("/status", g.status)
+	return g.recovered(r.Handler)
+}
+
+func (g *Gateway) router() *router.Router {
+	r := router.New()
+	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
+	r.NotFound = func(ctx *fasthttp.RequestCtx) {
+		fail(ctx, problem(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
+	}
+	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
+		fail(ctx, problem(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
+	}
+	return r
+}
+
+// handler answers a request of an authenticated till, or returns what is wrong.
+type handler func(*fasthttp.RequestCtx, *Token) error
+
+// handle authenticates, measures, and makes HTTP of errors.
+func (g *Gateway) handle(route string, h handler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		began := time.Now()
+		g.metrics.inFlight.Inc()
+		defer func() {
+			g.metrics.inFlight.Dec()
+			g.metrics.answered(route, ctx.Response.StatusCode(), time.Since(began))
+		}()
+		token, err := g.authenticate(ctx)
+		if err == nil {
+			err = h(ctx, token)
+		}
+		if err != nil {
+			g.refuse(ctx, route, err)
+		}
+	}
+}
+
+// recovered answers 500 when a handler panics: fasthttp would end the process.
+func (g *Gateway) recovered(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		defer func() {
+			if v := recover(); v != nil {
+				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack", string(debug.Stack()))
+				fail(ctx, problem(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
+			}
+		}()
+		h(ctx)
+	}
+}
+
+// parseError answers what fasthttp could not read as a request.
+func (g *Gateway) parseError(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		fail(ctx, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)"))
+	case errors.As(err, &small):
+		fail(ctx, problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB"))
+	default:
+		fail(ctx, problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse"))
+	}
+	ctx.SetConnectionClose()
+}

@@ -1,0 +1,384 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// A crash test runs a workload once and takes, before every write that the store asks of its filesystem and between any
+// two calls, what the disk would hold if the power went just then. Each of these disks is then opened: what had been
+// acknowledged until that moment must be there, and everything must fit together.
+
+// ledger is what the store has acknowledged.
+type ledger struct {
+	mu    sync.Mutex
+	acked map[Code]ackedRecord
+}
+
+type ackedRecord struct {
+	series   string
+	number   uint64
+	revision uint32
+	key      uint64
+}
+
+func (l *ledger) ack(e Entry, key uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked[e.Code] = ackedRecord{e.Series, e.Number, e.Revision, key}
+}
+
+func (l *ledger) copy() map[Code]ackedRecord {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := make(map[Code]ackedRecord, len(l.acked))
+	for c, r := range l.acked {
+		m[c] = r
+	}
+	return m
+}
+
+// crashed is a disk after a power cut, and what was acknowledged before.
+type crashed struct {
+	fs    *vfs.MemFS
+	acked map[Code]ackedRecord
+}
+
+// crasher takes crashed disks of mem.
+type crasher struct {
+	mem    *vfs.MemFS
+	ledger ledger
+	each   int // of so many moments one is taken
+	out    chan crashed
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	count int
+	off   atomic.Bool // nothing more to take
+}
+
+func (c *crasher) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		c.take()
+	}
+	return nil
+}
+
+func (*crasher) String() string { return "crasher" }
+
+func (c *crasher) take() {
+	if c.off.Load() {
+		return
+	}
+	c.mu.Lock()
+	c.count++
+	if c.count%c.each != 0 {
+		c.mu.Unlock()
+		return
+	}
+	acked := c.ledger.copy() // before the disk is taken: what comes between is not required
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 0, 30, 70, 100}[c.rng.IntN(5)], RNG: c.rng}
+	disk := crashed{c.mem.CrashClone(cfg), acked}
+	c.mu.Unlock()
+	c.out <- disk
+}
+
+// crashRun is one seeded run: workers × ops calls, and as many crashes as come up. It returns how many disks were
+// opened and what was wrong with them.
+type crashRun struct {
+	seed    uint64
+	workers int
+	ops     int
+	series  int
+	each    int
+	bugs    bugs
+}
+
+func (r crashRun) run() (scenarios int, problems error) {
+	mem := vfs.NewCrashableMem()
+	if err := Create(options(mem)); err != nil {
+		return 0, err
+	}
+	c := &crasher{mem: mem, each: max(1, r.each), out: make(chan crashed, 8), rng: newRand(r.seed)}
+	c.ledger.acked = make(map[Code]ackedRecord)
+	var mu sync.Mutex
+	var verifiers sync.WaitGroup
+	for range 2 {
+		verifiers.Go(func() {
+			for disk := range c.out {
+				n, err := disk.verify(true)
+				mu.Lock()
+				scenarios += n
+				if err != nil && problems == nil {
+					problems = fmt.Errorf("crash %d: %w", scenarios, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	err := r.work(c)
+	close(c.out)
+	verifiers.Wait()
+	return scenarios, errors.Join(problems, err)
+}
+
+func (r crashRun) work(c *crasher) error {
+	o := options(errorfs.Wrap(c.mem, c))
+	o.bugs = r.bugs
+	s, err := Open(o)
+	if err != nil {
+		return err
+	}
+	var workers sync.WaitGroup
+	errs := make([]error, r.workers)
+	for w := range r.workers {
+		workers.Go(func() { errs[w] = r.worker(s, c, uint64(w)) })
+	}
+	workers.Wait()
+	err = errors.Join(errs...)
+	if r.bugs == (bugs{}) {
+		err = errors.Join(err, checkSound(s))
+	}
+	err = errors.Join(err, s.Close())
+	c.off.Store(true)
+	return err
+}
+
+// worker appends and advances. Now and then a build refuses, which must not spend a number.
+func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
+	rng := newRand(r.seed<<8 | w)
+	var open []Entry
+	for i := range uint64(r.ops) {
+		c.take()
+		n := w<<32 | i
+		switch roll := rng.IntN(10); {
+		case roll < 6 || len(open) == 0:
+			keys := Keys{Series: fmt.Sprint("s", rng.IntN(r.series)), Idempotency: idemOf(n)}
+			if len(open) > 0 && roll < 2 {
+				keys.Origins = []Code{open[0].Code}
+			}
+			e, err := s.Append(ctx, keys, func(slot Slot) (Draft, error) {
+				d := draft(code(n), slot)
+				for _, o := range keys.Origins {
+					d.Counters = []Counter{{o, 1, int64(slot.ID)}}
+				}
+				return d, nil
+			})
+			if err != nil {
+				return err
+			}
+			c.ledger.ack(e, n)
+			open = append(open, e)
+		case roll < 9:
+			at := rng.IntN(len(open))
+			e, err := s.Advance(ctx, open[at].Code, fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(open[at].Code)}}})
+			if err != nil {
+				return err
+			}
+			c.ledger.ack(e, c.ledger.copy()[e.Code].key)
+			open = append(open[:at], open[at+1:]...)
+		default:
+			refused := errors.New("refused")
+			_, err := s.Append(ctx, Keys{Series: fmt.Sprint("s", rng.IntN(r.series))}, func(Slot) (Draft, error) { return Draft{}, refused })
+			if !errors.Is(err, refused) {
+				return fmt.Errorf("a refusing build: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func idemOf(n uint64) *Idempotency {
+	c := code(n)
+	i := &Idempotency{Digest: [32]byte{byte(n)}}
+	copy(i.Key[:], c[:])
+	return i
+}
+
+// verify opens the disk. With again it also cuts the power during that Open, and verifies what is left then.
+func (d crashed) verify(again bool) (scenarios int, err error) {
+	scenarios = 1
+	marked, _, err := readMark(d.fs, options(nil).MarkPath)
+	if err != nil {
+		return scenarios, fmt.Errorf("mark: %w", err)
+	}
+	fs := vfs.FS(d.fs)
+	var second crashed
+	if again && len(d.acked)%4 == 1 {
+		moment, count := len(d.acked), 0
+		fs = errorfs.Wrap(d.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				if count++; count == moment {
+					second = crashed{d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: newRand(uint64(moment))}), d.acked}
+				}
+			}
+			return nil
+		}))
+	}
+	s, err := Open(options(fs))
+	if err != nil {
+		return scenarios, err
+	}
+	err = errors.Join(d.compare(s, marked), checkSound(s), goOn(s), checkSound(s), s.Close())
+	if second.fs != nil && err == nil {
+		n, more := second.verify(false)
+		return scenarios + n, more
+	}
+	return scenarios, err
+}
+
+// compare looks for what was acknowledged.
+func (d crashed) compare(s *Store, marked []uint64) error {
+	for c, want := range d.acked {
+		e, err := s.Get(c)
+		if err != nil {
+			return fmt.Errorf("acknowledged number %d of %s is lost: %w", want.number, want.series, err)
+		}
+		if e.Number != want.number || e.Series != want.series || e.Revision < want.revision {
+			return fmt.Errorf("acknowledged %+v, found %+v", want, e)
+		}
+		if b, err := s.Part(c, "form"); err != nil || !bytes.Equal(b, form(c)) {
+			return fmt.Errorf("form of number %d of %s: %w", want.number, want.series, err)
+		}
+		if want.revision == 2 {
+			if b, err := s.Part(c, "answer"); err != nil || !bytes.Equal(b, form(c)) {
+				return fmt.Errorf("answer of number %d of %s: %w", want.number, want.series, err)
+			}
+		}
+		if found, digest, err := s.Lookup(idemOf(want.key).Key); err != nil || found != c || digest != idemOf(want.key).Digest {
+			return fmt.Errorf("key of number %d of %s leads to %X: %w", want.number, want.series, found, err)
+		}
+		n := uint64(0)
+		if int(e.SequenceID) <= len(marked) {
+			n = marked[e.SequenceID-1]
+		}
+		if n+1 < want.number {
+			return fmt.Errorf("number %d of %s was acknowledged, the mark said %d", want.number, want.series, n)
+		}
+	}
+	return nil
+}
+
+// goOn issues one more record in every series.
+func goOn(s *Store) error {
+	report, err := s.Fsck(ctx)
+	if err != nil {
+		return err
+	}
+	n := 1<<60 + uint64(report.Documents)<<8 // no code twice
+	for series, last := range report.Last {
+		n++
+		e, err := s.Append(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		if err != nil || e.Number != last+1 {
+			return fmt.Errorf("after number %d of %s came %d: %w", last, series, e.Number, err)
+		}
+	}
+	return nil
+}
+
+func TestCrash(t *testing.T) {
+	runs := []crashRun{
+		{seed: 1, workers: 1, ops: 40, series: 1},
+		{seed: 2, workers: 1, ops: 40, series: 3},
+		{seed: 3, workers: 8, ops: 12, series: 1},
+		{seed: 4, workers: 8, ops: 12, series: 4},
+		{seed: 5, workers: 16, ops: 40, series: 3, each: 7},
+	}
+	if soak {
+		for seed := uint64(100); seed < 200; seed++ {
+			runs = append(runs, crashRun{seed: seed, workers: 1 + int(seed%16), ops: 60, series: 1 + int(seed%5)})
+		}
+	}
+	total := 0
+	for _, r := range runs {
+		n, err := r.run()
+		if err != nil {
+			t.Errorf("%+v: %v", r, err)
+		}
+		total += n
+	}
+	t.Logf("%d crashes", total)
+	if total < 1000 {
+		t.Errorf("only %d crashes", total)
+	}
+}
+
+// TestCrash_SeededBugs breaks the store in ways that people really do, and sees that TestCrash would notice.
+func TestCrash_SeededBugs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bugs bugs
+		says string // the alarm must be about this very bug
+	}{
+		"no sync":          {bugs{noSync: true}, "is lost"},
+		"number in memory": {bugs{numberInMemory: true}, "fsck: |does not end as its row says|code is taken"},
+		"split batch":      {bugs{splitBatch: true}, "does not end as its row says"},
+		"mark ahead":       {bugs{markAhead: true}, ErrMark.Error()},
+		"mark behind":      {bugs{markBehind: true}, "the mark said"},
+		"bare markers":     {bugs{bareMarkers: true}, "could not open manifest file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 3; seed++ {
+				r := crashRun{seed: seed, workers: 4, ops: 8, series: 2, bugs: tt.bugs}
+				if tt.bugs.numberInMemory {
+					r.workers, r.ops = 1, 30
+				}
+				if _, err := r.run(); err != nil {
+					if !regexp.MustCompile(tt.says).MatchString(err.Error()) {
+						t.Errorf("another fault was found: %v", err)
+					}
+					t.Logf("caught with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	}
+}
+
+// TestCrash_Create: whenever the power goes, there is no store and Create can be repeated, or there is a whole one.
+func TestCrash_Create(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	rng := newRand(1)
+	var disks []*vfs.MemFS
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			for _, percent := range []int{0, 50, 100} {
+				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+			}
+		}
+		return nil
+	}))
+	if err := Create(options(fs)); err != nil {
+		t.Fatal(err)
+	}
+	disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{}))
+	whole := 0
+	for i, disk := range disks {
+		s, err := Open(options(disk))
+		if err == nil {
+			whole++
+		} else {
+			if !errors.Is(err, ErrNoStore) || i == len(disks)-1 {
+				t.Fatalf("crash %d left neither store nor nothing: %v", i, err)
+			}
+			if err := Create(options(disk)); err != nil {
+				t.Fatalf("crash %d: creating again: %v", i, err)
+			}
+			s = openStore(t, disk)
+		}
+		put(t, s, "a", 1)
+		sound(t, s)
+	}
+	if whole == 0 || whole == len(disks) {
+		t.Errorf("%d of %d disks had a store", whole, len(disks))
+	}
+}
