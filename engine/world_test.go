@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -156,14 +155,22 @@ var quiet = slog.New(slog.DiscardHandler)
 // newWorld makes a branch with a fresh store and an authority that knows it.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, fs: vfs.NewCrashableMem(), now: func() time.Time { return start }}
-	w.sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.now() }, Logger: quiet,
-		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
-	w.server = httptest.NewServer(w.sim.Protocol())
+	w := newSim(t)
+	w.fs = vfs.NewCrashableMem()
 	if err := storage.Create(w.storeOptions(w.fs)); err != nil {
 		t.Fatal(err)
 	}
 	w.open(w.fs, w.fs)
+	return w
+}
+
+// newSim makes a world that has only its authority yet.
+func newSim(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, now: func() time.Time { return start }}
+	w.sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.now() }, Logger: quiet,
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+	w.server = httptest.NewServer(w.sim.Protocol())
 	return w
 }
 
@@ -175,20 +182,32 @@ func (w *world) storeOptions(fs vfs.FS) storage.Options {
 // open starts the branch on a filesystem; seen is what the store sees of it.
 func (w *world) open(fs *vfs.MemFS, seen vfs.FS) {
 	w.t.Helper()
-	var err error
-	if w.store, err = storage.Open(w.storeOptions(seen)); err != nil {
-		w.t.Fatalf("opening store: %v", err)
-	}
 	w.fs = fs
+	if err := w.start(seen); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reopen starts the branch anew on another filesystem, with a new cable.
+func (w *world) reopen(fs *vfs.MemFS) error {
+	w.fs = fs
+	return w.start(fs)
+}
+
+func (w *world) start(seen vfs.FS) (err error) {
+	if w.store, err = storage.Open(w.storeOptions(seen)); err != nil {
+		return fmt.Errorf("opening store: %w", err)
+	}
 	w.wire = &wire{under: authority.NewTransport(time.Second)}
 	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test",
 		Now: func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
 	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client, Rules: common(w.t).book,
 		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	w.engine.bugs = w.bugs
+	return nil
 }
 
 // close ends the branch and proves its store.
@@ -334,6 +353,3 @@ func TestIssue_Outcomes(t *testing.T) {
 		})
 	}
 }
-
-// seeded is a source of randomness that a failing test can print.
-func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

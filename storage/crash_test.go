@@ -118,6 +118,9 @@ func (r crashRun) run() (scenarios int, problems error) {
 				n, err := disk.verify(true)
 				mu.Lock()
 				scenarios += n
+				if err != nil {
+					c.off.Store(true) // one is enough
+				}
 				if err != nil && problems == nil {
 					problems = fmt.Errorf("crash %d: %w", scenarios, err)
 				}
@@ -228,7 +231,7 @@ func (d crashed) verify(again bool) (scenarios int, err error) {
 	if err != nil {
 		return scenarios, err
 	}
-	err = errors.Join(d.compare(s, marked), checkSound(s), goOn(s), checkSound(s), s.Close())
+	err = errors.Join(d.compare(s, marked), goOn(s, len(d.acked)%8 == 3), s.Close())
 	if second.fs != nil && err == nil {
 		n, more := second.verify(false)
 		return scenarios + n, more
@@ -268,11 +271,14 @@ func (d crashed) compare(s *Store, marked []uint64) error {
 	return nil
 }
 
-// goOn issues one more record in every series.
-func goOn(s *Store) error {
+// goOn checks the store and issues one more record in every series.
+func goOn(s *Store, again bool) error {
 	report, err := s.Fsck(ctx)
 	if err != nil {
 		return err
+	}
+	if len(report.Problems) > 0 {
+		return fmt.Errorf("fsck: %v", report.Problems)
 	}
 	n := 1<<60 + uint64(report.Documents)<<8 // no code twice
 	for series, last := range report.Last {
@@ -282,6 +288,9 @@ func goOn(s *Store) error {
 			return fmt.Errorf("after number %d of %s came %d: %w", last, series, e.Number, err)
 		}
 	}
+	if again {
+		return checkSound(s)
+	}
 	return nil
 }
 
@@ -289,9 +298,9 @@ func TestCrash(t *testing.T) {
 	runs := []crashRun{
 		{seed: 1, workers: 1, ops: 40, series: 1},
 		{seed: 2, workers: 1, ops: 40, series: 3},
-		{seed: 3, workers: 8, ops: 12, series: 1},
-		{seed: 4, workers: 8, ops: 12, series: 4},
-		{seed: 5, workers: 16, ops: 40, series: 3, each: 7},
+		{seed: 3, workers: 8, ops: 12, series: 1, each: 2},
+		{seed: 4, workers: 8, ops: 12, series: 4, each: 2},
+		{seed: 5, workers: 16, ops: 40, series: 3, each: 9},
 	}
 	if soak {
 		for seed := uint64(100); seed < 200; seed++ {
@@ -307,7 +316,7 @@ func TestCrash(t *testing.T) {
 		total += n
 	}
 	t.Logf("%d crashes", total)
-	if total < 1000 {
+	if total < 600 {
 		t.Errorf("only %d crashes", total)
 	}
 }
@@ -323,7 +332,6 @@ func TestCrash_SeededBugs(t *testing.T) {
 		"split batch":      {bugs{splitBatch: true}, "does not end as its row says"},
 		"mark ahead":       {bugs{markAhead: true}, ErrMark.Error()},
 		"mark behind":      {bugs{markBehind: true}, "the mark said"},
-		"bare markers":     {bugs{bareMarkers: true}, "could not open manifest file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 3; seed++ {
@@ -380,5 +388,55 @@ func TestCrash_Create(t *testing.T) {
 	}
 	if whole == 0 || whole == len(disks) {
 		t.Errorf("%d of %d disks had a store", whole, len(disks))
+	}
+}
+
+// crashOpen cuts the power at every write of an Open, and says how many of the disks open again.
+func crashOpen(t *testing.T, b bugs) (opened, failed int) {
+	s, mem := newStore(t)
+	put(t, s, "a", 1)
+	sound(t, s)
+	rng := newRand(1)
+	var disks []*vfs.MemFS
+	o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			for _, percent := range []int{0, 50, 50, 50} {
+				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+			}
+		}
+		return nil
+	})))
+	o.bugs = b
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := disks
+	sound(t, s)
+	for _, disk := range taken {
+		s, err := Open(options(disk))
+		if err != nil {
+			t.Log(err)
+			failed++
+			continue
+		}
+		opened++
+		if _, err := s.Get(code(1)); err != nil {
+			t.Error(err)
+		}
+		sound(t, s)
+	}
+	return opened, failed
+}
+
+func TestCrash_Open(t *testing.T) {
+	if opened, failed := crashOpen(t, bugs{}); opened == 0 || failed != 0 {
+		t.Errorf("%d disks opened, %d did not", opened, failed)
+	}
+}
+
+func TestCrash_OpenBareMarkers(t *testing.T) {
+	if _, failed := crashOpen(t, bugs{bareMarkers: true}); failed == 0 {
+		t.Error("nobody noticed: is Pebble mended, and markerFS not needed any more?")
 	}
 }

@@ -74,6 +74,8 @@ type checker struct {
 	rows   int
 	series map[uint32]*seriesCheck
 
+	partsOf     uint64 // the entry whose parts are being counted
+	parts       uint32
 	countersSet int // counter rows that the record which they name did set
 }
 
@@ -89,13 +91,13 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) 
 	steps := []struct {
 		table byte
 		row   func(key, value []byte) error
-		end   func()
+		end   func() error
 	}{
 		{tableMeta, c.metaRow, nil},
 		{tableSeries, c.seriesRow, nil},
 		{tableJournal, c.journalRow, c.journalEnd},
 		{tableEntry, c.entryRow, nil},
-		{tablePart, c.partRow, nil},
+		{tablePart, c.partRow, c.partsEnd},
 		{tableCode, c.codeRow, nil},
 		{tableIdem, c.idemRow, nil},
 		{tableDue, c.dueRow, nil},
@@ -106,7 +108,9 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) 
 			return nil, err
 		}
 		if step.end != nil {
-			step.end()
+			if err := step.end(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, bounds := range [][2][]byte{{nil, {tableMeta}}, {{tableEnd}, nil}} {

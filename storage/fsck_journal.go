@@ -130,7 +130,7 @@ func (c *checker) compareLink(key []byte, l *link) error {
 	return nil
 }
 
-func (c *checker) journalEnd() {
+func (c *checker) journalEnd() error {
 	for _, sequence := range slices.Sorted(maps.Keys(c.series)) {
 		s := c.series[sequence]
 		if s.last != s.row {
@@ -138,4 +138,5 @@ func (c *checker) journalEnd() {
 				s.row.Last, s.row.Position, s.last.Last, s.last.Position)
 		}
 	}
+	return nil
 }

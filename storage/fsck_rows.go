@@ -1,5 +1,9 @@
 package storage
 
+import (
+	"slices"
+)
+
 // Every row that is not the journal's, held against the rows that it speaks of.
 
 func (c *checker) entryRow(key, value []byte) error {
@@ -15,7 +19,7 @@ func (c *checker) entryRow(key, value []byte) error {
 		return nil
 	}
 	// Both its first and its latest change are in the journal: nobody slipped the record in.
-	for _, position := range []uint64{e.Appended, e.Changed} {
+	for _, position := range slices.Compact([]uint64{e.Appended, e.Changed}) {
 		row, err := c.get(journalKey(e.SequenceID, position))
 		if err != nil {
 			return err
@@ -46,25 +50,43 @@ func (c *checker) entryRow(key, value []byte) error {
 			c.problem(key, "is due in queue %q, which does not have it", e.Due.Queue)
 		}
 	}
-	parts := uint32(0)
-	err = scan(c.r, partKey(id, ""), partKey(id+1, ""), func(_, _ []byte) error { parts++; return nil })
-	if err == nil && parts != e.Parts {
-		c.problem(key, "has %d parts, not %d", parts, e.Parts)
-	}
-	return err
+	return nil
 }
 
-// partRow looks for orphans only; the journal has the digests, the entry the number of parts.
+// partRow counts: that those are there which the journal names has been seen, so the right number means no others.
 func (c *checker) partRow(key, _ []byte) error {
 	if len(key) < 10 {
 		c.problem(key, "has a strange key")
 		return nil
 	}
-	e, _, err := c.entry(be.Uint64(key[1:]))
-	if e == nil && err == nil {
-		c.problem(key, "belongs to no entry")
+	if id := be.Uint64(key[1:]); id != c.partsOf {
+		if err := c.partsEnd(); err != nil {
+			return err
+		}
+		c.partsOf = id
 	}
-	return err
+	c.parts++
+	return nil
+}
+
+// partsEnd compares what partRow counted for one entry.
+func (c *checker) partsEnd() error {
+	count := c.parts
+	c.parts = 0
+	if count == 0 {
+		return nil
+	}
+	key := entryKey(c.partsOf)
+	e, _, err := c.entry(c.partsOf)
+	switch {
+	case err != nil:
+		return err
+	case e == nil:
+		c.problem(key, "is missing, %d parts belong to it", count)
+	case e.Parts != count:
+		c.problem(key, "has %d parts, not %d", count, e.Parts)
+	}
+	return nil
 }
 
 func (c *checker) codeRow(key, value []byte) error {
@@ -114,8 +136,9 @@ func (c *checker) counterRow(key, value []byte) error {
 }
 
 // counterEnd: each counter row names the record that set it, and the journal of that record says so.
-func (c *checker) counterEnd() {
+func (c *checker) counterEnd() error {
 	if c.countersSet != 0 {
 		c.problemAt("counters", "%d rows that no record has set", -c.countersSet)
 	}
+	return nil
 }

@@ -46,7 +46,7 @@ var libraries = map[string]string{
 	"github.com/fasthttp/router":               "gateway",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
-	"golang.org/x/sync":                        "cmd/dted engine/authority",
+	"golang.org/x/sync":                        "cmd/dted cmd/dtectl engine/authority",
 }
 
 func TestLayers(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *Simulator) alter(change func(*Chaos) error) error {
 		return err
 	}
 	if s.chaos.Silence && !c.Silence {
-		
+		close(s.spoken)
 		s.spoken = make(chan struct{})
 	}
 	s.chaos = c

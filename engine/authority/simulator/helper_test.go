@@ -296,6 +296,11 @@ func (b *branch) try(d *tree) (int, []byte, error) {
 
 func (b *branch) lookup(tipo, code string) answer {
 	b.t.Helper()
+	return b.lookupOf(nit, tipo, code)
+}
+
+func (b *branch) lookupOf(nit, tipo, code string) answer {
+	b.t.Helper()
 	return b.ask("/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": nit, "tdte": tipo, "codigoGeneracion": code})
 }
 

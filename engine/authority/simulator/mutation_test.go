@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"dtegate/engine/authority/simulator"
@@ -104,6 +105,8 @@ var changes = []change{
 	{"01", "resumen.tributos", []any{map[string]any{"codigo": "20", "descripcion": "IVA", "valor": n("0")}}, "096", "Campo #/resumen/tributos/0/codigo" + invalid},
 	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "FOVIAL", "valor": n("0")}}, "003", "[cuerpoDocumento.tributos" + missing},
 
+	{"01", "resumen.tributos", []any{map[string]any{"codigo": "D1", "descripcion": "a", "valor": n("0")}, map[string]any{"codigo": "D1", "descripcion": "b", "valor": n("0")}}, "007", "[resumen.tributos.codigo" + banned},
+
 	// Amounts of 03.
 	{"03", "resumen.tributos", nil, "003", "[resumen.tributos" + missing},
 	{"03", "resumen.tributos.0.valor", n("14.32"), "020", "[resumen.tributos.codigo.20" + wrong},
@@ -185,4 +188,43 @@ func TestReception_LargeInvoiceNamesItsConsumer(t *testing.T) {
 	}
 	b.refused(d, "003", "[receptor.numDocumento"+missing)
 	b.accepted(d.set("receptor", sample(t, "01", 1).get("receptor")))
+}
+
+func tax(code, value string) map[string]any {
+	return map[string]any{"codigo": code, "descripcion": "Tributo " + code, "valor": n(value)}
+}
+
+// Taxes beside VAT: by the gallon, informative, and as an item of their own.
+func TestReception_OtherTaxes(t *testing.T) {
+	b := open(t)
+	// 3 units, not gallons: nothing to compute D1 from. C5 informs and adds nothing.
+	other := sample(t, "01", 1).set("cuerpoDocumento.0.tributos", []any{"D1", "C5"}).
+		set("resumen.tributos", []any{tax("D1", "2"), tax("C5", "9")}).
+		set("resumen.montoTotalOperacion", n("16.8")).set("resumen.totalPagar", n("16.8")).set("resumen.pagos.0.montoPago", n("16.8"))
+	b.accepted(other)
+
+	gallons := sample(t, "01", 2).set("cuerpoDocumento.0.uniMedida", 22).set("cuerpoDocumento.0.tributos", []any{"D1", "C8"}).
+		set("resumen.tributos", []any{tax("D1", "0.6"), tax("C8", "0.3")}).
+		set("resumen.montoTotalOperacion", n("15.7")).set("resumen.totalPagar", n("15.7")).set("resumen.pagos.0.montoPago", n("15.7"))
+	b.refused(gallons.set("resumen.tributos.1.valor", n("0.6")), "020", "[resumen.tributos.codigo.C8"+wrong)
+	b.accepted(gallons.set("resumen.tributos.1.valor", n("0.3")))
+
+	// The second line as a special tax on fuel, part of the VAT base.
+	item := sample(t, "03", 1).set("cuerpoDocumento.1.tipoItem", 4).set("cuerpoDocumento.1.codTributo", "A8").
+		set("cuerpoDocumento.1.uniMedida", 99).set("cuerpoDocumento.1.cantidad", n("1")).set("cuerpoDocumento.1.precioUni", n("15"))
+	b.accepted(item)
+	item.set("identificacion.codigoGeneracion", code("03", 2)).set("identificacion.numeroControl", "DTE-03-M001P001-000000000000002")
+	b.refused(item.set("cuerpoDocumento.1.codTributo", "C8"), "007", "[cuerpoDocumento.codTributo"+banned)
+	b.refused(item.set("cuerpoDocumento.1.codTributo", "A8").set("cuerpoDocumento.1.uniMedida", 59), "007", "[cuerpoDocumento.uniMedida"+banned)
+}
+
+func TestReception_LongRemarks(t *testing.T) {
+	b := open(t)
+	for i, tipo := range []string{"01", "03"} {
+		b.accepted(sample(t, tipo, i+1).set("resumen.observaciones", strings.Repeat("ñ", 3000)))
+		a := b.refused(sample(t, tipo, i+5).set("resumen.observaciones", strings.Repeat("ñ", 3001)), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
+		if !slices.Equal(a.Observaciones, []string{"Campo #/resumen/observaciones no cumple el tamaño máximo permitido"}) {
+			t.Error(a)
+		}
+	}
 }

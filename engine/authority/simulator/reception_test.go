@@ -86,6 +86,7 @@ func TestReception_Signature(t *testing.T) {
 		"none":              jws(`{"alg":"none"}`, d.bytes(), newKey()),
 		"another payload":   parts[0] + "." + strings.Split(sign(sample(t, "01", 2).bytes()), ".")[1] + "." + parts[2],
 		"padding":           good + "=",
+		"idle bits set":     good[:len(good)-1] + string(good[len(good)-1]+1), // one base64 text a signature
 		"two parts":         parts[0] + "." + parts[1],
 		"no signature":      parts[0] + "." + parts[1] + ".",
 		"not signed":        string(d.bytes()),
@@ -191,7 +192,15 @@ func TestReception_NumbersPerIssuer(t *testing.T) {
 	b.login(other)
 	b.accepted(foreign)
 	// Nobody sees another's documents.
-	if a := b.lookup("01", code("01", 1)); a.status != 400 || a.CodigoMsg != "014" {
+	for _, who := range []string{nit, other} {
+		if a := b.lookupOf(who, "01", code("01", 1)); a.status != 400 || a.CodigoMsg != "014" {
+			t.Errorf("as %s: %v", who, a)
+		}
+	}
+	if a := b.lookupOf(other, "01", code("01", 2)); a.Estado != "PROCESADO" {
+		t.Error(a)
+	}
+	if a := b.lookupOf(nit, "01", code("01", 2)); a.status != 400 {
 		t.Error(a)
 	}
 }

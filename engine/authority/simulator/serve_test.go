@@ -1,6 +1,7 @@
 package simulator_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +12,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"dtegate/engine/authority/simulator"
 )
@@ -120,6 +123,34 @@ func TestServe_OutageCutsTheSilent(t *testing.T) {
 	b.chaos(simulator.Chaos{Silence: true, Outage: true})
 	if err := <-done; err == nil {
 		t.Error("answered")
+	}
+}
+
+// Idle connections are cut too, and at once: a client must not find out with its next sale.
+func TestServe_OutageCutsTheIdle(t *testing.T) {
+	b := serve(t)
+	b.accepted(sample(t, "01", 1))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /nothing HTTP/1.1\r\nHost: mh\r\nUser-Agent: t\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	b.chaos(simulator.Chaos{Outage: true})
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reading during the outage: %v", err)
 	}
 }
 

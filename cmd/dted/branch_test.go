@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/sign"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+const (
+	testNIT        = "06141804941035"
+	testToken      = "token-of-point-"
+	testPassphrase = "passphrase of the test"
+)
+
+// binary builds dted once per test process.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "dted")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "dted")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// branch is a whole appliance as a process, with a simulated authority in this one.
+type branch struct {
+	t        testing.TB
+	dir      string
+	sim      *simulator.Simulator
+	key      *sign.Key
+	api, ops string
+	log      bytes.Buffer
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+}
+
+// newBranch makes a branch with eight points of sale and starts its authority, not its appliance.
+func newBranch(t testing.TB) *branch {
+	t.Helper()
+	b := &branch{t: t, dir: t.TempDir(), api: freePort(t), ops: freePort(t)}
+	var err error
+	if b.key, err = sign.Generate(2048); err != nil {
+		t.Fatal(err)
+	}
+	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: b.key.Public()}}})
+	protocol, manage := listen(t), listen(t)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- b.sim.Serve(ctx, protocol, manage) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	b.fill(protocol.Addr().String())
+	return b
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+func freePort(t testing.TB) string {
+	ln := listen(t)
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+func (b *branch) write(name string, data []byte) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), data, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// fill makes the appliance's folder.
+func (b *branch) fill(mh string) {
+	b.t.Helper()
+	must := func(err error) {
+		if err != nil {
+			b.t.Helper()
+			b.t.Fatal(err)
+		}
+	}
+	sealed, err := sign.Seal(b.key, []byte(testPassphrase))
+	must(err)
+	public, err := bundle.MarshalPublic(plugintest.Key().Public)
+	must(err)
+	must(os.Mkdir(filepath.Join(b.dir, "rules"), 0o700))
+	for _, name := range []string{"catalogues", "dte01", "dte03"} {
+		b.write("rules/"+name+bundle.Extension, plugintest.Bundle(b.t, name))
+	}
+	secret := bytes.Repeat([]byte{9}, 32)
+	tokens := &config.TokenFile{Secret: hex.EncodeToString(secret)}
+	text := fmt.Sprintf(`ambiente = "00"
+data = "data"
+mark = "mark"
+tokens = "tokens.toml"
+api = {listen = %q}
+ops = {listen = %q}
+authority = {url = "http://%s", password_file = "authority.password", answer_timeout = "5s"}
+key = {file = "signing.jwe", passphrase_file = "signing.passphrase"}
+issuer = {id = 7, slug = "tienda", nit = %q, nrc = "2390516", nombre = "Tienda", codigo_actividad = "47111", actividad_economica = "Venta en supermercados", telefono = "22571234", correo = "a@example.com", direccion = {departamento = "06", municipio = "23", distrito = "14", complemento = "Calle Arce"}}
+branch = {id = 3}
+rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]}
+`, b.api, b.ops, mh, testNIT, filepath.Join(plugintest.Root(b.t), "var", "build", "cache"))
+	for i := int64(1); i <= 8; i++ {
+		text += fmt.Sprintf("[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i)
+		mac := hmac.New(sha256.New, secret)
+		fmt.Fprintf(mac, "%s%d", testToken, i)
+		tokens.Tokens = append(tokens.Tokens, config.Token{ID: 10 + i, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)), Point: i,
+			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL"}})
+	}
+	b.write("signing.jwe", sealed)
+	b.write("signing.passphrase", []byte(testPassphrase))
+	b.write("authority.password", []byte("secreto\n"))
+	b.write("rules.pub", public)
+	b.write("dted.toml", []byte(text))
+	must(tokens.Save(filepath.Join(b.dir, "tokens.toml")))
+	must(storage.Create(b.storeOptions()))
+}
+
+func (b *branch) storeOptions() storage.Options {
+	return storage.Options{Dir: filepath.Join(b.dir, "data"), MarkPath: filepath.Join(b.dir, "mark"), Now: time.Now}
+}
+
+// start runs the appliance and waits until it is ready.
+func (b *branch) start() {
+	b.t.Helper()
+	path, err := binary()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cmd = exec.Command(path, "-config", filepath.Join(b.dir, "dted.toml"))
+	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if resp, err := http.Get("http://" + b.ops + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			_ = b.cmd.Process.Kill()
+			_ = b.cmd.Wait()
+			b.t.Fatalf("the appliance does not get ready:\n%s", b.log.String())
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// kill ends the appliance as a power cut would; stop asks it to end and wants status 0.
+func (b *branch) kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.cmd.Process.Kill()
+	_ = b.cmd.Wait()
+}
+
+func (b *branch) stop() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.cmd.Process.Signal(os.Interrupt)
+	if err := b.cmd.Wait(); err != nil {
+		b.t.Errorf("stopping the appliance: %v\n%s", err, b.log.String())
+	}
+}
+
+// client keeps its connections, as a till does.
+var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+// post sends a sale from a point of sale; an error means that no answer came.
+func (b *branch) post(path string, point int, key, body string) (int, []byte, error) {
+	req, err := http.NewRequest(http.MethodPost, "http://"+b.api+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("x-api-token", fmt.Sprintf("%s%d", testToken, point))
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return do(req)
+}
+
+func (b *branch) get(path string, point int) (int, []byte, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+b.api+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", fmt.Sprintf("Bearer %s%d", testToken, point))
+	return do(req)
+}
+
+func do(req *http.Request) (int, []byte, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// record is what the tests look at of an answer.
+type record struct {
+	ID               int64           `json:"id"`
+	Code             string          `json:"codigoGeneracion"`
+	ControlNumber    string          `json:"numeroControl"`
+	Estado           string          `json:"estado"`
+	JSON             json.RawMessage `json:"dteJson"`
+	JWS              string          `json:"dteFirmado"`
+	Sello            *string         `json:"selloRecibido"`
+	SequenceNumber   string          `json:"sequenceNumber"`
+	JSONURL          *string         `json:"dteJsonUrl"`
+	ErrorTecnico     *string         `json:"errorTecnico"`
+	RespuestaMH      json.RawMessage `json:"respuestaMh"`
+	AnalisisHacienda json.RawMessage `json:"analisisHacienda"`
+}
+
+func decode(t testing.TB, body []byte) record {
+	t.Helper()
+	var r struct {
+		Status string `json:"status"`
+		Data   record `json:"data"`
+	}
+	if err := json.Unmarshal(body, &r); err != nil || r.Status != "success" {
+		t.Fatalf("not a success: %v: %s", err, body)
+	}
+	return r.Data
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/storage"
+)
+
+// scenario is one way for three sales to be interrupted.
+type scenario struct {
+	name     string
+	chaos    simulator.Chaos
+	point    int // the crash comes at this point: a write of the store, or a moment around a request; 0: never
+	unsynced int // percent of what was not synced that survives
+	seed     uint64
+}
+
+func (s scenario) String() string {
+	return fmt.Sprintf("%s, crash at point %d, %d %% of unsynced data survives, seed %d", s.name, s.point, s.unsynced, s.seed)
+}
+
+// hostilities of the authority under which the crashes are tried.
+var hostilities = map[string]simulator.Chaos{
+	"calm":           {},
+	"lost request":   {LostRequests: 1},
+	"lost answer":    {LostAnswers: 1},
+	"half answer":    {HalfAnswers: 1},
+	"server error":   {ServerErrors: 1},
+	"rejection":      {Reject: 1},
+	"two lost":       {LostRequests: 1, LostAnswers: 1},
+	"three errors":   {ServerErrors: 3},
+	"expired token":  {ExpiredTokens: 1},
+	"page of html":   {HTML: 1},
+	"cable pulled":   {Outage: true},
+	"answers, twice": {LostAnswers: 2},
+}
+
+// base is a store made once, before anything is issued; every scenario starts from a copy of it.
+var base = sync.OnceValue(func() *vfs.MemFS {
+	fs := vfs.NewCrashableMem()
+	w := &world{now: func() time.Time { return start }}
+	if err := storage.Create(w.storeOptions(fs)); err != nil {
+		panic(err)
+	}
+	return fs
+})
+
+// run plays a scenario and returns how many points it passed. The world goes on behind a crash, unseen: what it
+// answers from then on was never answered, and its cable is cut.
+func (s scenario) run(t *testing.T, bugs bugs) (points int, faults []string) {
+	w := crashWorld(t, s, bugs)
+	defer w.server.Close()
+	var count atomic.Int64
+	var crash sync.Once
+	var armed, crashed atomic.Bool // armed: the branch has started
+	var after *vfs.MemFS
+	disk := w.fs
+	at := func(string) {
+		if n := count.Add(1); int(n) == s.point {
+			crash.Do(func() {
+				after = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: s.unsynced, RNG: rand.New(rand.NewPCG(s.seed, 1))})
+				crashed.Store(true)
+				w.wire.sever()
+			})
+		}
+	}
+	seen := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			at("write")
+		}
+		return nil
+	}))
+	w.open(disk, seen)
+	w.wire.at = at
+	armed.Store(true)
+
+	answered := make(map[string]*Record)
+	for i := 1; i <= 3; i++ {
+		key := fmt.Sprintf("sale %d", i)
+		r, err := w.engine.Issue(context.Background(), sale(key, 1000+i))
+		if crashed.Load() {
+			break
+		}
+		if err != nil {
+			faults = append(faults, fmt.Sprintf("%s: %v", key, err))
+			continue
+		}
+		answered[key] = r
+	}
+	points = int(count.Load())
+	if err := w.store.Close(); err != nil {
+		faults = append(faults, fmt.Sprintf("closing the store that crashed: %v", err))
+	}
+	if after == nil {
+		after = disk
+	}
+	return points, append(faults, w.audit(after, answered)...)
+}
+
+// audit restarts the branch on what the crash left, repeats every sale with its key, and checks P1 to P4.
+func (w *world) audit(disk *vfs.MemFS, answered map[string]*Record) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if err := w.sim.Chaos(simulator.Chaos{}); err != nil {
+		fault("%v", err)
+	}
+	if err := w.reopen(disk); err != nil {
+		return append(faults, err.Error())
+	}
+	defer func() {
+		if err := w.store.Close(); err != nil {
+			fault("closing store: %v", err)
+		}
+	}()
+	ctx := context.Background()
+	if err := w.engine.Recover(ctx, start.Add(settleAfter+1)); err != nil {
+		fault("recovering: %v", err)
+	}
+	codes := make(map[string]string)
+	for i := 1; i <= 3; i++ {
+		key := fmt.Sprintf("sale %d", i)
+		r, err := w.engine.Issue(ctx, sale(key, 1000+i))
+		if err != nil {
+			fault("P3: repeating %s: %v", key, err)
+			continue
+		}
+		if before := answered[key]; before != nil && (before.Code != r.Code || before.JWS != r.JWS || before.ControlNumber != r.ControlNumber || before.Estado != r.Estado) {
+			fault("P2: %s was answered %s %s %s, is %s %s %s", key, before.Code, before.ControlNumber, before.Estado, r.Code, r.ControlNumber, r.Estado)
+		}
+		if other, twice := codes[r.Code]; twice {
+			fault("%s and %s are one document", key, other)
+		}
+		codes[r.Code] = key
+		a, _ := w.sim.Document(r.Code)
+		if r.Estado == EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)) {
+			fault("P4: %s is PROCESSED, MH holds %s", key, a.Document)
+		}
+		if r.Estado != EstadoProcessed && a.Accepted && r.Estado == EstadoRejected {
+			fault("P4: %s is %s and MH accepted it", key, r.Estado)
+		}
+	}
+	report, err := w.store.Fsck(ctx)
+	if err != nil {
+		return append(faults, err.Error())
+	}
+	for _, p := range report.Problems {
+		fault("fsck: %v", p)
+	}
+	if report.Documents != 3 {
+		fault("P1: three sales, %d documents", report.Documents)
+	}
+	if got := w.sim.Received(); got.Duplicates != 0 || got.Documents > 3 {
+		fault("P3/P4: MH received %+v", got)
+	}
+	return faults
+}
+
+func crashWorld(t *testing.T, s scenario, b bugs) *world {
+	w := newSim(t)
+	w.bugs = b
+	w.fs = base().CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	if err := w.sim.Chaos(s.chaos); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestIssue_CrashEverywhere crashes at every point of three sales, under every hostility, with what was not synced
+// lost, kept or half kept.
+func TestIssue_CrashEverywhere(t *testing.T) {
+	var scenarios atomic.Int64
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 3)
+	seeds := uint64(1)
+	if os.Getenv("DTE_SOAK") != "" {
+		seeds = 10
+	}
+	for name, chaos := range hostilities {
+		for _, unsynced := range []int{0, 50, 100} {
+			wg.Go(func() {
+				gate <- struct{}{}
+				defer func() { <-gate }()
+				points, _ := scenario{name: name, chaos: chaos, unsynced: unsynced, seed: 1}.run(t, bugs{})
+				for i := range uint64(points) * seeds {
+					s := scenario{name: name, chaos: chaos, point: 1 + int(i)%points, unsynced: unsynced, seed: i}
+					scenarios.Add(1)
+					if _, faults := s.run(t, bugs{}); len(faults) > 0 {
+						t.Errorf("%v:\n%v", s, strings.Join(faults, "\n"))
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("%d scenarios", scenarios.Load())
+	if scenarios.Load() < 1000 && !t.Failed() {
+		t.Errorf("only %d scenarios: the enumeration has shrunk", scenarios.Load())
+	}
+}
+
+// TestIssue_SeededBugs shows that the enumeration catches the faults that it is there for.
+func TestIssue_SeededBugs(t *testing.T) {
+	for name, b := range map[string]bugs{"resend blindly": {resendBlindly: true}, "forget the key": {forgetKey: true}} {
+		t.Run(name, func(t *testing.T) {
+			for hostility, chaos := range hostilities {
+				points, faults := scenario{name: hostility, chaos: chaos, unsynced: 0, seed: 1}.run(t, b)
+				for point := 1; point <= points && len(faults) == 0; point += 4 {
+					_, faults = scenario{name: hostility, chaos: chaos, point: point, seed: 1}.run(t, b)
+				}
+				if len(faults) > 0 {
+					t.Logf("caught: %s", faults[0])
+					return
+				}
+			}
+			t.Error("no scenario caught it")
+		})
+	}
+}

@@ -1,0 +1,240 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// dyingDisk fails every write from the k-th on. The store must call Fatal and acknowledge nothing more; what it had
+// acknowledged must be on the disk.
+func dyingDisk(k int64, b bugs) (died bool, err error) {
+	mem := vfs.NewCrashableMem()
+	if err := Create(options(mem)); err != nil {
+		return false, err
+	}
+	var writes atomic.Int64
+	var armed atomic.Bool
+	o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if b.fatalReturns && !strings.HasSuffix(op.Path, ".log") {
+			return nil // the mark's disk is well: all the worse
+		}
+		if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= k {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})))
+	dead := make(chan struct{})
+	var once sync.Once
+	o.Fatal = func(string) { // stands for the end of the process: this goroutine does nothing more
+		once.Do(func() { close(dead) })
+		if !b.fatalReturns {
+			runtime.Goexit()
+		}
+	}
+	o.bugs = b
+	s, err := Open(o)
+	if err != nil {
+		return false, err
+	}
+	armed.Store(true)
+	acked := ledger{acked: make(map[Code]ackedRecord)}
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for n := range uint64(12) {
+			e, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % 2), Idempotency: idemOf(n)},
+				func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+			if err != nil {
+				return
+			}
+			acked.ack(e, n)
+		}
+	}()
+	select {
+	case <-dead:
+		died = true
+		if b.fatalReturns {
+			<-finished // it goes on as if nothing had been
+		}
+	case <-finished:
+		// The disk held long enough for the work; or its end came so late that only Close would see it.
+	}
+	disk := crashed{mem.CrashClone(vfs.CrashCloneCfg{}), acked.copy()}
+	_, err = disk.verify(false)
+	return died, err
+}
+
+func TestFault_DyingDisk(t *testing.T) {
+	deaths := 0
+	for k := int64(1); k <= 60; k += 3 {
+		died, err := dyingDisk(k, bugs{})
+		if err != nil {
+			t.Errorf("from write %d on: %v", k, err)
+		}
+		if died {
+			deaths++
+		}
+	}
+	if deaths < 10 {
+		t.Errorf("only %d deaths", deaths)
+	}
+}
+
+// A Fatal that returns makes Pebble report a failed write as done.
+func TestFault_FatalReturns(t *testing.T) {
+	for k := int64(1); k <= 20; k++ {
+		if _, err := dyingDisk(k, bugs{fatalReturns: true}); err != nil {
+			if !strings.Contains(err.Error(), "is lost") && !errors.Is(err, ErrMark) {
+				t.Errorf("another fault was found: %v", err)
+			}
+			return
+		}
+	}
+	t.Error("nobody noticed")
+}
+
+// slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile.
+func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown bool) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashableMem()
+		if err := Create(options(mem)); err != nil {
+			t.Fatal(err)
+		}
+		var gate atomic.Pointer[chan struct{}]
+		o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+			if g := gate.Load(); g != nil && sync && strings.HasSuffix(op.Path, ".log") {
+				<-*g
+			}
+			return nil
+		})))
+		o.bugs = b
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, s, "a", 1)
+		hold := make(chan struct{})
+		gate.Store(&hold)
+		appended := make(chan error, 1)
+		go func() {
+			_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
+				d := draft(code(2), slot)
+				d.Counters = []Counter{{code(1), 1, 5}}
+				return d, nil
+			})
+			appended <- err
+		}()
+		synctest.Wait() // the batch is applied, its sync waits at the gate
+		answered := make(chan bool, 1)
+		go func() { answered <- probe(s) }()
+		synctest.Wait() // the probe has answered, or waits too
+		select {
+		case shown = <-answered:
+			answered <- false
+		case <-appended:
+			t.Error("acknowledged before the sync")
+		default:
+		}
+		close(hold)
+		if err := <-appended; err != nil {
+			t.Error(err)
+		}
+		<-answered
+		sound(t, s)
+	})
+	return shown
+}
+
+// probes try to see record 2, which is applied and not durable.
+var probes = map[string]func(*Store) bool{
+	"Get":    func(s *Store) bool { _, err := s.Get(code(2)); return err == nil },
+	"Part":   func(s *Store) bool { _, err := s.Part(code(2), "form"); return err == nil },
+	"Parts":  func(s *Store) bool { _, err := s.Parts(code(2)); return err == nil },
+	"Lookup": func(s *Store) bool { _, _, err := s.Lookup(idem(2).Key); return err == nil },
+	"Due": func(s *Store) bool {
+		due, err := s.Due("settle", clock()(), 10)
+		return err == nil && len(due) == 2
+	},
+	"Counter": func(s *Store) bool { v, err := s.Counter(code(1), 1); return err == nil && v == 5 },
+	"Records": func(s *Store) bool {
+		seen := errors.New("seen")
+		return s.Records(1, func(Entry) error { return seen }) != nil
+	},
+	"Advance": func(s *Store) bool {
+		_, err := s.Advance(ctx, code(2), fresh, Change{To: fresh})
+		return err == nil
+	},
+	"repetition": func(s *Store) bool {
+		_, err := s.Append(ctx, Keys{Series: "b", Idempotency: idem(2)}, nil)
+		return errors.Is(err, ErrKeyTaken)
+	},
+}
+
+func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
+	for name, probe := range probes {
+		t.Run(name, func(t *testing.T) {
+			if slowDisk(t, bugs{}, probe) {
+				t.Error("shows what a crash would take back")
+			}
+		})
+	}
+}
+
+func TestReads_EarlyBug(t *testing.T) {
+	for _, name := range []string{"Get", "Part", "Parts", "Lookup", "Due", "Counter", "Records"} {
+		t.Run(name, func(t *testing.T) {
+			if !slowDisk(t, bugs{earlyRead: true}, probes[name]) {
+				t.Error("nobody noticed")
+			}
+		})
+	}
+}
+
+// The next number of a series is given while the one before is still on its way to the disk.
+func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
+	asked := slowDisk(t, bugs{}, func(s *Store) bool {
+		refused := errors.New("refused")
+		_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+			if slot.Number != 3 {
+				t.Errorf("number %d", slot.Number)
+			}
+			return Draft{}, refused
+		})
+		return errors.Is(err, refused)
+	})
+	if !asked {
+		t.Error("the series waited for the disk")
+	}
+}
+
+func TestAppend_GivesUpWithItsContext(t *testing.T) {
+	s, _ := newStore(t)
+	cancelled, cancel := context.WithCancel(ctx)
+	_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
+		waiting := make(chan error)
+		go func() {
+			_, err := s.Append(cancelled, Keys{Series: "b", Idempotency: idem(1)}, nil)
+			waiting <- err
+		}()
+		cancel()
+		return draft(code(1), slot), onlyIf(!errors.Is(<-waiting, context.Canceled), errors.New("the waiter did not give up"))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if len(s.locks.named) != 0 {
+		t.Errorf("%d locks are left", len(s.locks.named))
+	}
+	sound(t, s)
+}

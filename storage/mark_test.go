@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const markPath = "other/mark"
+
+func TestMark_StoreBehind(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	put(t, s, "b", 2)
+	sound(t, s)
+	backup := copyOf(fs)
+	s = openStore(t, fs)
+	put(t, s, "b", 3)
+	sound(t, s)
+
+	// The backup beside today's mark: record 3 is missing.
+	writeFile(t, backup, markPath, readFile(t, fs, markPath))
+	if _, err := Open(options(backup)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "ends at number 1, the mark says 2") {
+		t.Errorf("a store behind its mark: %v", err)
+	}
+	report, err := Check(ctx, options(backup))
+	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].String(), "acknowledged records are missing") {
+		t.Errorf("Check says %+v, %v", report, err)
+	}
+	sound(t, openStore(t, fs))
+
+	// A whole series is missing.
+	writeFile(t, fs, markPath, encodeFile(t, fs, []uint64{1, 2, 1}))
+	if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
+		t.Errorf("a store without a marked series: %v", err)
+	}
+	// The mark behind the store is what a crash leaves; Open brings it up.
+	writeFile(t, fs, markPath, encodeFile(t, fs, []uint64{1, 1}))
+	sound(t, openStore(t, fs))
+	if numbers, _, err := readMark(fs, markPath); err != nil || !slices.Equal(numbers, []uint64{1, 2}) {
+		t.Errorf("the mark says %v, %v", numbers, err)
+	}
+}
+
+// encodeFile is a mark of the store on fs that says something else.
+func encodeFile(t *testing.T, fs vfs.FS, numbers []uint64) []byte {
+	_, store, err := readMark(fs, markPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 2*firstSlot)
+	copy(b, encodeMark(nil, 1, store, numbers))
+	return b
+}
+
+func TestMark_Refused(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	sound(t, s)
+	good := readFile(t, fs, markPath)
+	strange := slices.Clone(good)
+	other := vfs.NewMem()
+	if err := Create(options(other)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range firstSlot * 2 {
+		strange[i] ^= 0x55
+	}
+	for name, content := range map[string][]byte{
+		"missing": nil, "empty": {}, "short": good[:100], "unreadable": strange, "of another store": readFile(t, other, markPath),
+	} {
+		if content == nil {
+			if err := fs.Remove(markPath); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			writeFile(t, fs, markPath, content)
+		}
+		if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if report, err := Check(ctx, options(fs)); err != nil || len(report.Problems) == 0 {
+			t.Errorf("%s: Check says %v, %v", name, report, err)
+		}
+	}
+	writeFile(t, fs, markPath, good)
+	sound(t, openStore(t, fs))
+}
+
+// A torn write of one slot leaves what the other says.
+func TestMark_Torn(t *testing.T) {
+	fs := vfs.NewMem()
+	if err := Create(options(fs)); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := openMarkFile(fs, markPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(1); n <= 5; n++ {
+		if err := m.write([]uint64{n, 7}); err != nil {
+			t.Fatal(err)
+		}
+		whole := readFile(t, fs, markPath)
+		newest := int((m.generation + 1) % 2 * firstSlot)
+		for _, at := range []int{0, 9, 20, 33, 37, 45, 53} {
+			torn := slices.Clone(whole)
+			torn[newest+at] ^= 1
+			writeFile(t, fs, "torn", torn)
+			numbers, _, err := readMark(fs, "torn")
+			want := []uint64{n - 1, 7}
+			if n == 1 {
+				want = nil
+			}
+			if err != nil || !slices.Equal(numbers, want) {
+				t.Errorf("byte %d after write %d: %v, %v", at, n, numbers, err)
+			}
+		}
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMark_Grows(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	if err := Create(options(fs)); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := openMarkFile(fs, markPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := make([]uint64, firstSlot/8)
+	for i := range numbers {
+		numbers[i] = uint64(i)
+	}
+	for range 3 {
+		numbers[0]++
+		if err := m.write(numbers); err != nil {
+			t.Fatal(err)
+		}
+		durable := fs.CrashClone(vfs.CrashCloneCfg{})
+		if got, store, err := readMark(durable, markPath); err != nil || !slices.Equal(got, numbers) || store != m.store {
+			t.Errorf("after growing: %d numbers, %v", len(got), err)
+		}
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// One flipped bit anywhere in the log: the store opens with everything that was acknowledged, or not at all.
+func TestMark_FlippedLog(t *testing.T) {
+	s, fs := newStore(t)
+	for n := uint64(1); n <= 20; n++ {
+		put(t, s, fmt.Sprint(n%2), n)
+	}
+	for !s.mark.idle() {
+		if _, err := s.Get(code(1)); err != nil { // let the writer run
+			t.Fatal(err)
+		}
+	}
+	disk := copyOf(fs) // as kill -9 leaves it
+	sound(t, s)
+	log := newestLog(t, disk)
+	whole := readFile(t, disk, log)
+	size := len(whole)
+	for size > 0 && whole[size-1] == 0 {
+		size--
+	}
+	refused, opened := 0, 0
+	for at := 0; at < size; at += 97 {
+		flipped := copyOf(disk)
+		b := slices.Clone(whole)
+		b[at] ^= 1 << (at % 8)
+		writeFile(t, flipped, log, b)
+		s, err := Open(options(flipped))
+		if err != nil {
+			refused++
+			continue
+		}
+		opened++
+		for n := uint64(1); n <= 20; n++ {
+			if _, err := s.Get(code(n)); err != nil {
+				t.Errorf("byte %d flipped: opened without record %d: %v", at, n, err)
+			}
+		}
+		sound(t, s)
+	}
+	t.Logf("%d refused, %d complete", refused, opened)
+	if refused == 0 {
+		t.Error("no flip was noticed")
+	}
+}
+
+func (m *mark) idle() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Equal(m.known, m.said)
+}
+
+// newestLog is the path of the log in use.
+func newestLog(t *testing.T, fs vfs.FS) string {
+	t.Helper()
+	list, err := fs.List("box/store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	for _, name := range slices.Backward(list) {
+		if strings.HasSuffix(name, ".log") {
+			return fs.PathJoin("box/store", name)
+		}
+	}
+	t.Fatal("no log")
+	return ""
+}
+
+func TestCreate_Refuses(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	sound(t, s)
+	if err := Create(options(fs)); !errors.Is(err, ErrExists) {
+		t.Errorf("over a store: %v", err)
+	}
+	// The store is lost; its mark alone keeps numbering from starting at 1 again.
+	if err := fs.RemoveAll("box/store"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(options(fs)); !errors.Is(err, ErrNoStore) {
+		t.Errorf("opening nothing: %v", err)
+	}
+	if _, err := fs.Stat("box/store"); err == nil {
+		t.Error("Open made something")
+	}
+	if err := Create(options(fs)); !errors.Is(err, ErrExists) {
+		t.Errorf("beside a mark that has counted: %v", err)
+	}
+	writeFile(t, fs, markPath, []byte("something else"))
+	if err := Create(options(fs)); !errors.Is(err, ErrExists) {
+		t.Errorf("over another file: %v", err)
+	}
+}
+
+// The operating system's own files, with default paths.
+func TestOpen_RealDisk(t *testing.T) {
+	o := Options{Dir: t.TempDir() + "/var/box/store", Now: clock()}
+	if err := Create(o); err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(1); n <= 3; n++ {
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := put(t, s, "a", n); e.Number != n {
+			t.Errorf("number %d", e.Number)
+		}
+		if space, err := s.Space(); err != nil || space.Free == 0 || space.Store == 0 {
+			t.Errorf("space %+v, %v", space, err)
+		}
+		if _, err := Open(o); err == nil {
+			t.Error("opened twice at once")
+		}
+		sound(t, s)
+	}
+}
