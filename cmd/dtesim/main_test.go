@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 	t.Setenv("DTESIM_MANAGE_ADDR", manage)
 	ctx, cancel := context.WithCancel(t.Context())
 	up := make(chan struct{})
-	log := slog.New(slog.NewTextHandler(signal(up), nil))
+	log := slog.New(slog.NewTextHandler(began(up), nil))
 	done := make(chan error, 1)
 	file := issuersFile(t, one)
 	go func() { done <- run(ctx, file, 1, log) }()
@@ -112,10 +112,10 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// signal closes itself at the first write.
-type signal chan struct{}
+// began closes itself at the first write.
+type began chan struct{}
 
-func (s signal) Write(p []byte) (int, error) {
+func (s began) Write(p []byte) (int, error) {
 	select {
 	case <-s:
 	default:

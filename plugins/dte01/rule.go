@@ -53,12 +53,10 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		row[ivaItem], _ = sdk.MulDiv(row[sdk.OutGravada], rate, layout.Net)
 		iva += row[ivaItem] // below the sum of the lines, which fits
 	}
-	discounted, _ := sdk.MulDiv(s.DescuGravada, rate, layout.Net)
 	var rete int64
 	if sdk.Flag(in.Scalars[sdk.ScaRetencion]) {
 		base := s.Gravada - s.DescuGravada
-		rete, _ = sdk.MulDiv(base, in.Params[ivaReteRate], layout.Net)
-		rete = sdk.Round2(rete)
+		rete, _ = sdk.Cents(base, in.Params[ivaReteRate], layout.Net)
 		if net, _ := sdk.MulDiv(base, sdk.One, layout.Net); net < in.Params[reteThreshold] {
 			out.Faults = append(out.Faults, abi.Fault{Code: sdk.WarnRetention, Line: -1, Column: sdk.ScaRetencion})
 		}
@@ -77,6 +75,6 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.Round2(iva-discounted)), min(0, pay))
+		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.LessPart(iva, s.DescuGravada, rate, layout.Net)), min(0, pay))
 	s.AppendTaxes(out)
 }

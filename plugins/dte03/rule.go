@@ -42,8 +42,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	base := s.Gravada - s.DescuGravada
 	percent := func(param int) int64 {
-		n, _ := sdk.MulDiv(base, in.Params[param], sdk.One) // rates are below one: within the base
-		return sdk.Round2(n)
+		n, _ := sdk.Cents(base, in.Params[param], sdk.One) // rates are below one: within the base
+		return n
 	}
 	s.Taxes[sdk.TaxIVA] = percent(ivaRate)
 	var rete, perci int64

@@ -36,6 +36,24 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 	return int64(quotient), true
 }
 
+// Cents is a×b÷c rounded once, to cents, half away from zero: rounding to 8 decimals first could round twice. c is at
+// most 9e12 (90,000.00).
+func Cents(a, b, c int64) (int64, bool) {
+	n, ok := MulDiv(a, b, c*cent)
+	return n * cent, ok // beyond Max only when a×b÷c is
+}
+
+// LessPart is a − b×p÷q rounded once, to cents, half away from zero, for a and b not negative and p below q.
+func LessPart(a, b, p, q int64) int64 {
+	hi, lo := bits.Mul64(uint64(b), uint64(p))
+	quotient, rest := bits.Div64(hi, lo, uint64(q))
+	n := a - int64(quotient)
+	if rest > 0 && n%cent == cent/2 {
+		n-- // the exact value is a fraction below the half
+	}
+	return Round2(n)
+}
+
 func magnitude(a int64) uint64 {
 	if a < 0 {
 		return uint64(-a)

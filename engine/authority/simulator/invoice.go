@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // invoice checks a 01 v2: prices include VAT, which is only shown.
@@ -27,6 +28,8 @@ func identified(_ *Simulator, d *document) *refusal {
 		return lacking("receptor.tipoDocumento")
 	case number == "":
 		return lacking("receptor.numDocumento")
+	case !slices.Contains(receiverDocuments, kind):
+		return notAllowed("receptor.tipoDocumento")
 	}
 	switch kind {
 	case "36": // NIT, or the DUI that replaced it for persons
@@ -37,9 +40,6 @@ func identified(_ *Simulator, d *document) *refusal {
 		if !digits(number, 9) {
 			return misshapen("receptor.numDocumento")
 		}
-	case "37", "03", "02":
-	default:
-		return notAllowed("receptor.tipoDocumento")
 	}
 	return nil
 }

@@ -197,8 +197,9 @@ func tax(code, value string) map[string]any {
 // Taxes beside VAT: by the gallon, informative, and as an item of their own.
 func TestReception_OtherTaxes(t *testing.T) {
 	b := open(t)
-	// 3 units, not gallons: nothing to compute D1 from. C5 informs and adds nothing.
+	// 3 units beside 2 gallons: nothing to compute D1 from. C5 informs and adds nothing.
 	other := sample(t, "01", 1).set("cuerpoDocumento.0.tributos", []any{"D1", "C5"}).
+		set("cuerpoDocumento.1.tributos", []any{"D1"}).set("cuerpoDocumento.1.uniMedida", 22).
 		set("resumen.tributos", []any{tax("D1", "2"), tax("C5", "9")}).
 		set("resumen.montoTotalOperacion", n("16.8")).set("resumen.totalPagar", n("16.8")).set("resumen.pagos.0.montoPago", n("16.8"))
 	b.accepted(other)

@@ -1,0 +1,177 @@
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+// Agree holds a rule against everything that can contradict it, on seeded random documents: natively, compiled and
+// interpreted it answers the same integers; the filled document passes its schema; the independent Python arithmetic
+// finds nothing (when the oracle folder lies beside the checkout); retention and perception are what exact fractions
+// say. DTE_SOAK=1 makes it 5,000 documents.
+func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
+	documents := 400
+	if os.Getenv("DTE_SOAK") != "" {
+		documents = 5000
+	}
+	r := load(t, name, "compiler")
+	slow := load(t, name, "interpreter")
+	if got := r.Module.Description(); got.Name != d.Name || !reflect.DeepEqual(got.Summary, d.Summary) || !reflect.DeepEqual(got.Faults, d.Faults) {
+		t.Fatalf("the module describes itself as %+v", got)
+	}
+	filler := Filler(t, r)
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(2026, 12))
+	for i := range documents {
+		c := Random(rng, d, r.Params, evaluate, 2000)
+		var native, compiled, interpreted abi.Output
+		evaluate(&c.In, &native)
+		for engine, m := range map[*abi.Output]*rules.Module{&compiled: r.Module, &interpreted: slow.Module} {
+			if err := m.Evaluate(context.Background(), &c.In, engine); err != nil {
+				t.Fatalf("document %d: %v", i, err)
+			}
+		}
+		if !same(&native, &compiled) || !same(&native, &interpreted) {
+			t.Fatalf("document %d: native %+v\ncompiled %+v\ninterpreted %+v", i, native, compiled, interpreted)
+		}
+		for _, f := range native.Faults {
+			if !d.Faults[f.Code].Warning {
+				t.Fatalf("document %d: refused: %+v %s", i, f, d.Faults[f.Code].Code)
+			}
+		}
+		taxes := make([]dte.TaxAmount, len(native.Taxes))
+		for j, x := range native.Taxes {
+			taxes[j] = dte.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)}
+		}
+		doc, faults := filler.Fill(nil, c.Facts, &dte.Computed{N: c.In.N, Lines: native.Lines, Summary: native.Summary, Taxes: taxes}, dte.FillOptions{})
+		if len(faults) > 0 {
+			t.Fatalf("document %d: %v", i, faults)
+		}
+		retentions(t, i, d, &c, &native)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d.json", i)), doc, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recalc(t, dir, documents)
+}
+
+func load(t testing.TB, name, engine string) *rules.Rule {
+	t.Helper()
+	host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = host.Close(context.Background()) })
+	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := host.LoadBundle(context.Background(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Filler compiles a rule's schema, with the catalogues of this repository.
+func Filler(t testing.TB, r *rules.Rule) *dte.Filler {
+	t.Helper()
+	parts, _ := Parts(t, "catalogues")
+	catalogues, err := dte.ParseCatalogues(parts["catalogues.json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Module.Description()
+	out := dte.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	for _, f := range d.LineOutputs {
+		kind := dte.OutAmount
+		if f.Kind == "set" {
+			kind = dte.OutSet
+		}
+		out.Lines = append(out.Lines, dte.Output{Name: f.Name, Kind: kind})
+	}
+	filler, err := dte.CompileSchema(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], out, catalogues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filler
+}
+
+func same(a, b *abi.Output) bool {
+	return slices.Equal(a.Lines, b.Lines) && slices.Equal(a.Summary, b.Summary) && slices.Equal(a.Taxes, b.Taxes) && slices.Equal(a.Faults, b.Faults)
+}
+
+// retentions checks ivaRete and ivaPerci by exact fractions (art. 162 and 163 of the tax code: 1 % of the price
+// without VAT), rounded half up to cents. It shares nothing with the rules.
+func retentions(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Output) {
+	t.Helper()
+	get := func(name string) int64 {
+		if n := slices.Index(d.Summary, name); n >= 0 {
+			return out.Summary[n]
+		}
+		return 0
+	}
+	asked := func(name string) bool {
+		n := slices.IndexFunc(d.Scalars, func(f abi.Field) bool { return f.Name == name })
+		return c.In.Scalars[n] == 1
+	}
+	base := big.NewRat(get("totalGravada")-get("descuGravada"), dte.Scale)
+	if d.Name == "dte01" { // prices include VAT
+		base.Mul(base, big.NewRat(100, 113))
+	}
+	base.Mul(base, big.NewRat(1, 100))
+	half := new(big.Rat).Add(new(big.Rat).Mul(base, big.NewRat(100, 1)), big.NewRat(1, 2))
+	want := new(big.Int).Quo(half.Num(), half.Denom()).Int64() * cent
+	for flag, field := range map[string]string{"isRetenIva": "ivaRete", "isPerciIva": "ivaPerci"} {
+		expected := int64(0)
+		if asked(flag) && slices.Contains(d.Summary, field) {
+			expected = want
+		}
+		if get(field) != expected {
+			t.Errorf("document %d: %s is %d, want %d", i, field, get(field), expected)
+		}
+	}
+}
+
+// recalc runs the independent arithmetic over every document at once.
+func recalc(t *testing.T, dir string, documents int) {
+	t.Helper()
+	script := filepath.Join(Root(t), "..", "shared", "mh", "tools", "recalc.py")
+	if _, err := os.Stat(script); err != nil {
+		t.Log("the oracle folder is not beside the checkout: the Python arithmetic was not asked")
+		return
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	ok := 0
+	for chunk := range slices.Chunk(files, 500) {
+		b, err := exec.Command("python3", append([]string{script}, chunk...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("recalc: %v\n%s", err, b)
+		}
+		for _, line := range strings.Split(string(b), "\n") {
+			switch {
+			case strings.HasSuffix(line, " OK"):
+				ok++
+			case strings.HasPrefix(line, " "):
+				t.Errorf("recalc: %s", line)
+			}
+		}
+	}
+	if ok != documents {
+		t.Errorf("recalc agrees with %d of %d documents", ok, documents)
+	}
+}

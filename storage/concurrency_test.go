@@ -1,0 +1,232 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// hammer lets clients append and advance at once, and checks that every series got 1…n and every record its own.
+func hammer(t *testing.T, clients, each, series int) {
+	s, fs := newStore(t)
+	type given struct {
+		series string
+		number uint64
+	}
+	var mu sync.Mutex
+	numbers := make(map[given]Code)
+	perSeries := make(map[string]uint64)
+	var wait sync.WaitGroup
+	for client := range uint64(clients) {
+		wait.Go(func() {
+			for i := range uint64(each) {
+				n := client<<32 | i
+				name := fmt.Sprint("s", n%uint64(series))
+				e, err := s.Append(ctx, Keys{Series: name, Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) {
+					if i%7 == 3 {
+						return Draft{}, errRefused
+					}
+					return draft(code(n), slot), nil
+				})
+				if i%7 == 3 {
+					if !errors.Is(err, errRefused) {
+						t.Error(err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if other, twice := numbers[given{name, e.Number}]; twice {
+					t.Errorf("number %d of %s was given to %X and %X", e.Number, name, other, e.Code)
+				}
+				numbers[given{name, e.Number}] = e.Code
+				perSeries[name]++
+				mu.Unlock()
+				if e, err = s.Get(e.Code); err != nil || string(e.Head) != string(head(e.Code, e.Number)) {
+					t.Errorf("record %d of %s reads %q, %v", e.Number, name, e.Head, err)
+				}
+				if _, err := s.Advance(ctx, e.Code, fresh, Change{To: done, Parts: []Part{{"answer", []byte{1}}}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	report, err := s.Fsck(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range perSeries {
+		if report.Last[name] != n {
+			t.Errorf("%s ends at %d after %d appends", name, report.Last[name], n)
+		}
+	}
+	if due, err := s.Due("settle", time.Unix(1e9, 0), 10); err != nil || len(due) != 0 {
+		t.Errorf("still due: %d, %v", len(due), err)
+	}
+	sound(t, s)
+	sound(t, openStore(t, fs))
+}
+
+var errRefused = errors.New("refused")
+
+func TestConcurrency_ManySeries(t *testing.T) { hammer(t, 16, volume(40), 8) }
+func TestConcurrency_OneSeries(t *testing.T)  { hammer(t, 16, volume(30), 1) }
+
+func volume(n int) int {
+	if soak {
+		return 50 * n
+	}
+	return n
+}
+
+// Many at once with one key: one record, and everybody else hears of it.
+func TestIdempotency_AtOnce(t *testing.T) {
+	s, _ := newStore(t)
+	for round := range uint64(10) {
+		var mu sync.Mutex
+		var made []Code
+		var wait sync.WaitGroup
+		for client := range uint64(8) {
+			wait.Go(func() {
+				e, err := s.Append(ctx, Keys{Series: fmt.Sprint(client), Idempotency: idem(round)},
+					func(slot Slot) (Draft, error) { return draft(code(round<<8|client), slot), nil })
+				switch {
+				case err == nil:
+					mu.Lock()
+					made = append(made, e.Code)
+					mu.Unlock()
+				case !errors.Is(err, ErrKeyTaken):
+					t.Error(err)
+				default: // what it was made into is there already
+					if _, digest, err := s.Lookup(idem(round).Key); err != nil || digest != idem(round).Digest {
+						t.Errorf("taken, and then %v", err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		if len(made) != 1 {
+			t.Fatalf("one key made %d records", len(made))
+		}
+		if c, _, err := s.Lookup(idem(round).Key); err != nil || c != made[0] {
+			t.Errorf("the key leads to %X, %v", c, err)
+		}
+	}
+	sound(t, s)
+}
+
+// Without the key's lock two requests find the key free and both make a record.
+func TestIdempotency_OpenedKeyBug(t *testing.T) {
+	s, _ := newStore(t)
+	s.o.bugs.openedKey = true
+	_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
+		put(t, s, "b", 1) // the same request on another connection, meanwhile
+		return draft(code(2), slot), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checkSound(s) == nil {
+		t.Error("nobody noticed")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of many who advance the same record from the same state, one does.
+func TestAdvance_AtOnce(t *testing.T) {
+	s, _ := newStore(t)
+	for round := range uint64(10) {
+		put(t, s, "a", round)
+		var mu sync.Mutex
+		winners := 0
+		var wait sync.WaitGroup
+		for client := range 8 {
+			wait.Go(func() {
+				_, err := s.Advance(ctx, code(round), fresh, Change{To: done, Parts: []Part{{"answer", []byte{byte(client)}}}})
+				var conflict *ConflictError
+				switch {
+				case err == nil:
+					mu.Lock()
+					winners++
+					mu.Unlock()
+				case !errors.As(err, &conflict) || conflict.Have != done:
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if winners != 1 {
+			t.Errorf("%d won", winners)
+		}
+	}
+	sound(t, s)
+}
+
+// Two with the same code, in different series: one gets it.
+func TestAppend_SameCodeAtOnce(t *testing.T) {
+	s, _ := newStore(t)
+	for round := range uint64(10) {
+		var wait sync.WaitGroup
+		errs := make([]error, 4)
+		for client := range errs {
+			wait.Go(func() {
+				_, errs[client] = s.Append(ctx, Keys{Series: fmt.Sprint(client)},
+					func(slot Slot) (Draft, error) { return draft(code(round), slot), nil })
+			})
+		}
+		wait.Wait()
+		made := 0
+		for _, err := range errs {
+			if err == nil {
+				made++
+			} else if !errors.Is(err, ErrCodeTaken) {
+				t.Error(err)
+			}
+		}
+		if made != 1 {
+			t.Errorf("one code made %d records", made)
+		}
+	}
+	sound(t, s)
+}
+
+// Origins in any order, overlapping: nobody waits in a circle.
+func TestAppend_OriginsDoNotDeadlock(t *testing.T) {
+	s, _ := newStore(t)
+	for n := range uint64(4) {
+		put(t, s, "a", n)
+	}
+	var wait sync.WaitGroup
+	for client := range uint64(8) {
+		wait.Go(func() {
+			for i := range uint64(10) {
+				a, b := code(client%4), code((client+1+i%3)%4)
+				_, err := s.Append(ctx, Keys{Series: fmt.Sprint(client % 2), Origins: []Code{a, b, a}}, func(slot Slot) (Draft, error) {
+					v, err := s.Counter(a, 0)
+					return Draft{Code: code(1000 + client<<8 + i), Counters: []Counter{{a, 0, v + 1}}}, err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Advance(ctx, a, fresh, Change{To: fresh}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for n := range uint64(4) {
+		if v, err := s.Counter(code(n), 0); err != nil || v != 20 {
+			t.Errorf("counter of origin %d is %d, %v", n, v, err)
+		}
+	}
+	sound(t, s)
+}
