@@ -1,32 +1,25 @@
 package storage
-import ("testing";"fmt";"time";"github.com/cockroachdb/pebble/v2/vfs";"github.com/cockroachdb/pebble/v2";"os")
+import ("testing";"fmt";"time";"github.com/cockroachdb/pebble/v2/vfs";"crypto/rsa";"crypto/rand";"crypto/sha512";"crypto";"sync";"syscall")
+func cpuNow() time.Duration { var u syscall.Rusage; syscall.Getrusage(0,&u); return time.Duration(u.Utime.Nano()+u.Stime.Nano()) }
 func TestZZ(t *testing.T){
- b:=&testing.B{}
- _ = b
- o:=options(vfs.NewMem()); o.Now=time.Now
- if os.Getenv("ZZDIR")!="" { o.FS=vfs.Default; o.Dir=os.Getenv("ZZDIR")+"/store"; o.MarkPath=os.Getenv("ZZDIR")+"/mark" }
- if err:=Create(o);err!=nil{t.Fatal(err)}
- s,err:=Open(o); if err!=nil{t.Fatal(err)}
+ key,_:=rsa.GenerateKey(rand.Reader,2048)
  data:=randomData()
- N:=uint64(30000)
- done:=make(chan bool)
- for w:=uint64(0);w<16;w++{ go func(){ defer func(){done<-true}()
- for n:=w;n<N;n+=16{
-  _,err:=s.Append(ctx,Keys{Series:fmt.Sprint(n%8),Idempotency:idemOf(n)},func(slot Slot)(Draft,error){return benchDraft(n,slot,data),nil})
-  if err!=nil{t.Error(err);return}
-  _,err=s.Advance(ctx,code(n),fresh,Change{To:2,Parts:[]Part{{"answer",data[:500]}}})
-  if err!=nil{t.Error(err);return}
- }}()}
- for range 16 {<-done}
- m:=s.db.Metrics()
- fmt.Println(m.String())
- fmt.Println("write amp", m.Total().WriteAmp())
- var mm pebble.Metrics; _ = mm
- start:=time.Now()
- if err:=s.Close();err!=nil{t.Fatal(err)}
- fmt.Println("close",time.Since(start)); start=time.Now()
- s,err=Open(o); if err!=nil{t.Fatal(err)}
- fmt.Println("open",time.Since(start)); start=time.Now()
- r,err:=s.Fsck(ctx); fmt.Println("fsck",time.Since(start),r.Documents,r.Problems,err)
- s.Close()
+ sem:=make(chan bool,2)
+ sign:=func(){ sem<-true; h:=sha512.Sum512(data); rsa.SignPKCS1v15(nil,key,crypto.SHA512,h[:]); <-sem }
+ run:=func(clients int,N uint64,f func(n uint64)) (time.Duration,time.Duration){ var wg sync.WaitGroup; c0,t0:=cpuNow(),time.Now()
+  for w:=uint64(0);w<uint64(clients);w++{ wg.Go(func(){ for n:=w;n<N;n+=uint64(clients){f(n)}})}
+  wg.Wait(); return (time.Since(t0)/time.Duration(N)),(cpuNow()-c0)/time.Duration(N)}
+ for _,cfg:=range [][2]int{{1,1},{16,8},{16,1}} {
+  o:=options(vfs.Default); o.Now=time.Now; d:=t.TempDir(); o.Dir=d+"/s"; o.MarkPath=d+"/m"
+  if err:=Create(o);err!=nil{t.Fatal(err)}
+  s,err:=Open(o); if err!=nil{t.Fatal(err)}
+  var sumA,sumB,cA,cB time.Duration; var base uint64
+  for round:=0;round<6;round++{
+   a,ca:=run(cfg[0],400,func(n uint64){sign()}); sumA+=a;cA+=ca
+   b,cb:=run(cfg[0],400,func(n uint64){ n+=base; _,err:=s.Append(ctx,Keys{Series:fmt.Sprint(n%uint64(cfg[1])),Idempotency:idemOf(n)},func(slot Slot)(Draft,error){sign();return benchDraft(n,slot,data),nil}); if err!=nil{t.Error(err)}}); sumB+=b;cB+=cb
+   base+=400
+  }
+  fmt.Printf("%v bare %v cpu %v | append %v cpu %v | thr ratio %.2f cpu ratio %.2f  marks/doc %.2f\n",cfg,sumA/6,cA/6,sumB/6,cB/6,float64(sumA)/float64(sumB),float64(cB)/float64(cA), float64(s.mark.file.generation)/2400)
+  sound(t,s)
+ }
 }

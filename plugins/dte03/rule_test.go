@@ -7,3 +7,7 @@ import (
 )
 
 func TestRule_Agrees(t *testing.T) { plugintest.Agree(t, "dte03", description, evaluate) }
+
+func TestSchema_Agrees(t *testing.T) {
+	plugintest.SchemaAgrees(t, "dte03", "v4/fe-ccf-v4.json", "03/v4_*.json")
+}

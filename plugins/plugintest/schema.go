@@ -1,0 +1,132 @@
+package plugintest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+)
+
+// SchemaAgrees holds a rule's schema file against MH's own, when the oracle folder lies beside the checkout: on seeded
+// mutations of its valid documents each accepts what the other accepts. DTE_SOAK=1 makes it 20,000.
+func SchemaAgrees(t *testing.T, name, published, examples string) {
+	shared := filepath.Join(Root(t), "..", "shared", "mh")
+	theirs, err := os.ReadFile(filepath.Join(shared, "schemas", "2026-08-11_v2.0-current", filepath.FromSlash(published)))
+	if err != nil {
+		t.Skip("the oracle folder is not beside the checkout")
+	}
+	parts, _ := Parts(t, name)
+	ours := bare(t, parts["schema.json"])
+	mh := bare(t, bytes.TrimPrefix(theirs, []byte("\xef\xbb\xbf")))
+	files, _ := filepath.Glob(filepath.Join(shared, "examples", filepath.FromSlash(examples)))
+	if len(files) == 0 {
+		t.Fatal("no examples")
+	}
+	var documents []dte.Value
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults := ours.Check(b); len(faults) > 0 {
+			t.Errorf("%s: %v", filepath.Base(path), faults)
+		}
+		v, err := dte.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, v)
+	}
+	count := 2000
+	if os.Getenv("DTE_SOAK") != "" {
+		count = 20_000
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	refused := 0
+	for i := range count {
+		doc := mutate(rng, documents[rng.IntN(len(documents))]).Append(nil)
+		a, b := ours.Check(doc), mh.Check(doc)
+		if (len(a) == 0) != (len(b) == 0) {
+			t.Errorf("mutation %d: ours says %v, MH's %v\n%s", i, a, b, doc)
+		}
+		if len(a) > 0 {
+			refused++
+		}
+	}
+	t.Logf("%d mutations, %d refused by both", count, refused)
+	if refused < count/10 || refused > count*95/100 {
+		t.Errorf("%d of %d mutations refused: they prove little", refused, count)
+	}
+}
+
+// bare compiles a schema without what the overlay adds.
+func bare(t *testing.T, schema []byte) *dte.Filler {
+	t.Helper()
+	f, err := dte.CompileSchema(schema, []byte(`{"total":"totalPagar"}`), dte.Outputs{Summary: []string{"totalPagar"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// mutate changes one place of a document: a value replaced, a member taken or added, a list repeated or emptied.
+func mutate(rng *rand.Rand, v dte.Value) dte.Value {
+	switch {
+	case v.Kind() == dte.KindObject && v.Len() > 0 && rng.IntN(8) > 0:
+		members := slices.Clone(v.Members())
+		i := rng.IntN(len(members))
+		switch rng.IntN(14) {
+		case 0:
+			members = slices.Delete(members, i, i+1)
+		case 1:
+			members = append(members, dte.Member{Name: "extra", Value: dte.Int(1)})
+		default:
+			members[i].Value = mutate(rng, members[i].Value)
+		}
+		return dte.Obj(members...)
+	case v.Kind() == dte.KindArray && v.Len() > 0 && rng.IntN(8) > 0:
+		var items []dte.Value
+		for i := range v.Len() {
+			items = append(items, v.Index(i))
+		}
+		i := rng.IntN(len(items))
+		switch rng.IntN(6) {
+		case 0:
+			return dte.Arr()
+		case 1:
+			items = append(items, items[i])
+		default:
+			items[i] = mutate(rng, items[i])
+		}
+		return dte.Arr(items...)
+	}
+	return leaf(rng, v)
+}
+
+// leaf is another value near the limits that the schemas set.
+func leaf(rng *rand.Rand, v dte.Value) dte.Value {
+	if v.Kind() == dte.KindString && rng.IntN(2) == 0 {
+		s := v.Text()
+		switch rng.IntN(4) {
+		case 0:
+			return dte.Str(s + "0")
+		case 1:
+			return dte.Str(strings.ToLower(s))
+		case 2:
+			return dte.Str(s[:len(s)/2])
+		}
+		return dte.Str(strings.Repeat("ñ", []int{0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 14, 15, 20, 25, 26, 30, 31, 36, 37, 50, 51, 100, 101, 150, 151, 200, 201, 250, 251, 300, 500, 501, 1500, 1501, 3000, 3001}[rng.IntN(36)]))
+	}
+	numbers := []dte.Value{dte.Int(0), dte.Int(1), dte.Int(2), dte.Int(3), dte.Int(-1), dte.Int(99), dte.Int(100), dte.Int(101), dte.Int(2000), dte.Int(2001),
+		dte.Num(1), dte.Num(1_000_000), dte.Num(500_000), dte.Num(-1_000_000), dte.Int(90_000_000_000)}
+	others := []dte.Value{dte.Null(), dte.Bool(true), dte.Str(""), dte.Str("x"), dte.Str("2026-02-30"), dte.Str("2026-02-28"), dte.Obj(), dte.Arr(), dte.Arr(dte.Str("20")), dte.Arr(dte.Str("20"), dte.Str("20"))}
+	if rng.IntN(2) == 0 {
+		return numbers[rng.IntN(len(numbers))]
+	}
+	return others[rng.IntN(len(others))]
+}
