@@ -1,6 +1,7 @@
 package storage
 import ("testing";"fmt";"time";"github.com/cockroachdb/pebble/v2/vfs";"crypto/rsa";"crypto/rand";"crypto/sha512";"crypto";"sync";"syscall")
-func cpuNow() time.Duration { var u syscall.Rusage; syscall.Getrusage(0,&u); return time.Duration(u.Utime.Nano()+u.Stime.Nano()) }
+var lastU, lastS time.Duration
+func cpuNow() time.Duration { var u syscall.Rusage; syscall.Getrusage(0,&u); fmt.Printf(" u %v s %v\n", (time.Duration(u.Utime.Nano())-lastU)/400, (time.Duration(u.Stime.Nano())-lastS)/400); lastU,lastS=time.Duration(u.Utime.Nano()),time.Duration(u.Stime.Nano()); return time.Duration(u.Utime.Nano()+u.Stime.Nano()) }
 func TestZZ(t *testing.T){
  key,_:=rsa.GenerateKey(rand.Reader,2048)
  data:=randomData()
@@ -9,7 +10,7 @@ func TestZZ(t *testing.T){
  run:=func(clients int,N uint64,f func(n uint64)) (time.Duration,time.Duration){ var wg sync.WaitGroup; c0,t0:=cpuNow(),time.Now()
   for w:=uint64(0);w<uint64(clients);w++{ wg.Go(func(){ for n:=w;n<N;n+=uint64(clients){f(n)}})}
   wg.Wait(); return (time.Since(t0)/time.Duration(N)),(cpuNow()-c0)/time.Duration(N)}
- for _,cfg:=range [][2]int{{1,1},{16,8},{16,1}} {
+ for _,cfg:=range [][2]int{{1,1}} {
   o:=options(vfs.Default); o.Now=time.Now; d:=t.TempDir(); o.Dir=d+"/s"; o.MarkPath=d+"/m"
   if err:=Create(o);err!=nil{t.Fatal(err)}
   s,err:=Open(o); if err!=nil{t.Fatal(err)}
