@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dtegate/plugins/plugintest"
+)
+
+// TestREADME runs the README's commands, in its order, in one shell against a demonstration as make run starts it,
+// and compares what they print with what the README shows.
+func TestREADME(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the README's commands use curl, which is not here")
+	}
+	root := plugintest.Root(t)
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(pairs) < 5 {
+		t.Fatalf("the README has only %d commands with an answer", len(pairs))
+	}
+	script, want := "set -u\n", ""
+	for i, p := range pairs {
+		script += p[1] + fmt.Sprintf("echo '--- %d'\n", i)
+		want += p[2] + fmt.Sprintf("--- %d\n", i)
+	}
+	demo, replace := startDemo(t, root)
+	cmd := exec.Command("bash", "-c", replace.Replace(script))
+	cmd.Dir = root
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil || out.String() != want {
+		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, demo.String())
+	}
+}
+
+// startDemo builds the three programs and runs the demonstration on free ports; the replacer turns the README's
+// addresses into these.
+func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
+	t.Helper()
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "./cmd/dted", "./cmd/dtectl", "./cmd/dtesim")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := filepath.Join(t.TempDir(), "demo")
+	cmd := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--dir", dir)
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	pairs := []string{"var/demo", dir}
+	var ops string
+	cmd.Env = os.Environ()
+	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR"} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := ln.Addr().String()
+		ln.Close()
+		cmd.Env = append(cmd.Env, name+"="+address)
+		pairs = append(pairs, fmt.Sprintf("127.0.0.1:808%d", i), address)
+		if name == "DTED_OPS_ADDR" {
+			ops = address
+		}
+	}
+	log := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("ending the demonstration: %v", err)
+		}
+		for _, name := range []string{"dted.pid", "dtesim.pid"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				t.Errorf("%s is left behind", name)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := await(ctx, "http://"+ops+"/readyz"); err != nil {
+		t.Fatalf("the demonstration does not start: %v", err)
+	}
+	return log, strings.NewReplacer(pairs...)
+}
