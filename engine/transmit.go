@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
+	"time"
 
 	"dtegate/engine/authority"
 )
@@ -42,6 +44,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			break
 		}
 		sends++
+		began := e.now()
 		o := e.client.Submit(ctx, s)
 		switch o.Kind {
 		case authority.Accepted:
@@ -53,6 +56,9 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			return e.adopt(ctx, s, o)
 		}
 		doubtful, last = o.Sent, o
+		if unreachable(o) && e.now().Sub(began) > certainly {
+			break // a login that hangs: to wait as long again helps nobody
+		}
 	}
 	last.Kind, last.Sent = authority.Unknown, doubtful
 	return last
@@ -66,6 +72,9 @@ func (e *Engine) adopt(ctx context.Context, s authority.Submission, refused auth
 		case authority.Accepted:
 			return o
 		case authority.NotFound:
+			if strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion") {
+				continue // MH has the code and has it not: it has not made up its mind
+			}
 			return refused
 		}
 		if ctx.Err() != nil {
@@ -74,6 +83,9 @@ func (e *Engine) adopt(ctx context.Context, s authority.Submission, refused auth
 	}
 	return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: errors.New("MH holds the code or number and does not answer the query")}
 }
+
+// certainly is how long a certain failure (refused, no route) may take to be worth another try at once.
+const certainly = 400 * time.Millisecond
 
 // unreachable tells that nobody was there to receive anything.
 func unreachable(o authority.Outcome) bool { return o.Kind == authority.Unknown && !o.Sent }

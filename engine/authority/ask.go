@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -77,15 +78,20 @@ func (c *Client) post(ctx context.Context, path, contentType, token string, payl
 	return resp.StatusCode, answer, true, nil
 }
 
-// wire is Response with MH's nulls.
+// wire is Response as MH writes it. What decides (estado, codigoGeneracion, selloRecibido) must be a string; the rest
+// is taken as it comes.
 type wire struct {
-	Response
-	SelloRecibido   *string   `json:"selloRecibido"`
-	FhProcesamiento *string   `json:"fhProcesamiento"`
-	ClasificaMsg    *string   `json:"clasificaMsg"`
-	CodigoMsg       *string   `json:"codigoMsg"`
-	DescripcionMsg  *string   `json:"descripcionMsg"`
-	Observaciones   []*string `json:"observaciones"`
+	Version          json.RawMessage `json:"version"`
+	VersionApp       json.RawMessage `json:"versionApp"`
+	Ambiente         text            `json:"ambiente"`
+	Estado           string          `json:"estado"`
+	CodigoGeneracion string          `json:"codigoGeneracion"`
+	SelloRecibido    string          `json:"selloRecibido"`
+	FhProcesamiento  text            `json:"fhProcesamiento"`
+	ClasificaMsg     text            `json:"clasificaMsg"`
+	CodigoMsg        text            `json:"codigoMsg"`
+	DescripcionMsg   text            `json:"descripcionMsg"`
+	Observaciones    texts           `json:"observaciones"`
 }
 
 // sello is the form of every seal seen: a year, a UUID without hyphens, four characters.
@@ -97,50 +103,49 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome {
 		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status}, args...)...)}
 	}
+	// A 404 speaks for MH when it is empty or JSON. A page (a proxy, a portal, MH's front without its service) does not.
+	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
+		return Outcome{Kind: NotFound}
+	}
 	var w wire
 	if err := json.Unmarshal(answer, &w); err != nil {
-		if status == http.StatusNotFound {
-			return Outcome{Kind: NotFound}
-		}
 		return undecided("%.60q", answer)
 	}
-	r := w.flatten()
+	r := w.response()
+	if status == http.StatusNotFound && r.CodigoGeneracion == "" {
+		return Outcome{Kind: NotFound}
+	}
 	if r.CodigoGeneracion != code {
-		if status == http.StatusNotFound {
-			return Outcome{Kind: NotFound}
-		}
-		return undecided("it is about %q", r.CodigoGeneracion)
+		return undecided("it is about %.60q", r.CodigoGeneracion)
 	}
 	switch {
 	case status == http.StatusOK && r.Estado == "PROCESADO":
 		if !sello.MatchString(r.SelloRecibido) {
-			return undecided("the seal %q has not MH's form", r.SelloRecibido)
+			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
 		}
 		if c.options.Ambiente == "01" && strings.HasSuffix(r.SelloRecibido, "SIMU") {
 			return Outcome{Sent: true, Err: ErrSimulated}
 		}
 		return Outcome{Kind: Accepted, Response: r}
-	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO":
+	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) && r.Estado == "RECHAZADO" && r.SelloRecibido == "":
 		return Outcome{Kind: Rejected, Response: r}
 	}
-	return undecided("estado %q", r.Estado)
+	return undecided("estado %.60q", r.Estado)
 }
 
-func (w *wire) flatten() *Response {
-	r := w.Response
-	text := func(p *string) string {
-		if p == nil {
-			return ""
-		}
-		return *p
+func (w *wire) response() *Response {
+	number := func(b json.RawMessage) int {
+		n, _ := strconv.Atoi(strings.Trim(string(b), `"`)) // 0 for what is no number: it decides nothing
+		return n
 	}
-	r.SelloRecibido, r.FhProcesamiento, r.ClasificaMsg = text(w.SelloRecibido), text(w.FhProcesamiento), text(w.ClasificaMsg)
-	r.CodigoMsg, r.DescripcionMsg = text(w.CodigoMsg), text(w.DescripcionMsg)
-	r.Observaciones = []string{}
-	for _, o := range w.Observaciones {
-		if t := strings.TrimSpace(text(o)); t != "" { // MH pads the list with empty texts
-			r.Observaciones = append(r.Observaciones, t)
-		}
+	r := &Response{
+		Version: number(w.Version), VersionApp: number(w.VersionApp), Ambiente: string(w.Ambiente), Estado: w.Estado,
+		CodigoGeneracion: w.CodigoGeneracion, SelloRecibido: w.SelloRecibido, FhProcesamiento: string(w.FhProcesamiento),
+		ClasificaMsg: string(w.ClasificaMsg), CodigoMsg: string(w.CodigoMsg), DescripcionMsg: string(w.DescripcionMsg),
+		Observaciones: w.Observaciones,
 	}
-	return &r
+	if r.Observaciones == nil {
+		r.Observaciones = []string{}
+	}
+	return r
 }

@@ -5,11 +5,15 @@ package authority
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Password is MH's API password; it prints redacted.
@@ -18,6 +22,10 @@ type Password string
 func (Password) String() string       { return "[redacted]" }
 func (Password) GoString() string     { return "[redacted]" }
 func (Password) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText hides the password from encoders (JSON, TOML), Format from the verbs that String does not reach.
+func (Password) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+func (Password) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[redacted]") }
 
 // Options of New.
 type Options struct {
@@ -44,9 +52,18 @@ type Client struct {
 	http    *http.Client
 	metrics *metrics
 
-	mu      sync.Mutex // held during a login: one at a time
+	logins singleflight.Group
+
+	mu      sync.Mutex // guards what follows
 	token   string
 	expires time.Time
+	refusal error // of the credentials; nil: none since the last login
+	refused time.Time
+}
+
+// Format shows whom the client asks. fmt would walk into its fields, where the password and the token are.
+func (c *Client) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "authority %s", c.options.BaseURL)
 }
 
 // New returns a client; it connects to nothing.
@@ -100,7 +117,7 @@ const (
 // Outcome is the result of one call.
 type Outcome struct {
 	Kind     Kind
-	Response *Response // of Accepted and Rejected
+	Response *Response // of Accepted, Rejected and NotFound, where there is one
 	// Sent, of Unknown: MH could have received the document. False is certain.
 	Sent bool
 	Err  error // of Unknown: why
@@ -135,6 +152,8 @@ var (
 	ErrSimulated = errors.New("the seal is a simulated one, in production")
 	// ErrAnswer: an answer that is not MH's.
 	ErrAnswer = errors.New("the answer is not one of MH's")
+	// ErrQuery: MH refused the query itself, which says nothing about the document.
+	ErrQuery = errors.New("MH refuses the query")
 )
 
 // Submit sends a document once. It logs in first if need be, and once more when the token turns out to be refused.
@@ -155,9 +174,23 @@ func (c *Client) Query(ctx context.Context, document, code string) Outcome {
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
 	began := c.options.Now()
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", body, code)
-	if o.Kind == Rejected { // the manual's answer for a code that MH does not hold
-		o.Kind = NotFound
+	if o.Kind == Rejected {
+		o = notFound(o)
 	}
 	c.metrics.observe("query", o, c.options.Now().Sub(began))
+	return o
+}
+
+// notFound reads the refusal of a query. The manual shows HTTP 400 and RECHAZADO for a code that MH does not hold
+// (MT1 §4.3.1), with a placeholder for codigoMsg; a rejection that MH should remember has the same body, and sending
+// the document again gets it again. A refusal of the query's own values (003 and 006 invalid, 007 not allowed, 095 not
+// authorised) must not pass for either: MH may hold the document.
+func notFound(o Outcome) Outcome {
+	switch o.Response.CodigoMsg {
+	case "003", "006", "007", "095":
+		return Outcome{Kind: Unknown, Response: o.Response, Sent: true,
+			Err: fmt.Errorf("%w: %s %s", ErrQuery, o.Response.CodigoMsg, o.Response.DescripcionMsg)}
+	}
+	o.Kind = NotFound
 	return o
 }

@@ -2,33 +2,78 @@ package authority
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // ErrCredentials means that MH refuses the user or the password (wrong, expired, to be changed): no retry helps.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
-// Login gets a token now, whether there is one or not.
+// The refusals that say what is to be done. Both are ErrCredentials.
+var (
+	ErrPasswordExpired = fmt.Errorf("%w: the password of MH's API has expired", ErrCredentials)       // code 103
+	ErrPasswordChange  = fmt.Errorf("%w: the password of MH's API has to be changed", ErrCredentials) // codes 104, 105
+)
+
+const (
+	// refusalPause is how long refused credentials are not tried again by themselves: MH locks accounts, and only a
+	// person can help. Login tries at once.
+	refusalPause = time.Minute
+	// tokenMargin is how long before its end a token is renewed.
+	tokenMargin = time.Hour
+)
+
+// Login gets a token now, whether there is one or not, or joins a login that is under way.
 func (c *Client) Login(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.login(ctx)
+	_, err := c.share(ctx, true)
+	return err
 }
 
-// authorize returns a token that should be good. One login runs at a time; the others wait for it.
+// authorize returns a token that should be good.
 func (c *Client) authorize(ctx context.Context) (string, error) {
+	if token, err := c.current(); token != "" || err != nil {
+		return token, err
+	}
+	return c.share(ctx, false)
+}
+
+// current is the token in force, or the refusal in force, or neither.
+func (c *Client) current() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.token == "" || !c.options.Now().Before(c.expires) {
-		if err := c.login(ctx); err != nil {
-			return "", err
-		}
+	now := c.options.Now()
+	switch {
+	case c.token != "" && now.Before(c.expires):
+		return c.token, nil
+	case c.refusal != nil && now.Before(c.refused.Add(refusalPause)):
+		return "", c.refusal
 	}
-	return c.token, nil
+	return "", nil
+}
+
+// share runs one login for all who ask meanwhile. It outlives the caller that began it, for the others; each waits no
+// longer than its own ctx.
+func (c *Client) share(ctx context.Context, force bool) (string, error) {
+	done := c.logins.DoChan("login", func() (any, error) {
+		if token, err := c.current(); !force && (token != "" || err != nil) {
+			return token, err // another login ended just before this one began
+		}
+		return c.login(context.WithoutCancel(ctx))
+	})
+	select {
+	case r := <-done:
+		token, _ := r.Val.(string)
+		return token, r.Err
+	case <-ctx.Done():
+		return "", fmt.Errorf("waiting for a login: %w", ctx.Err())
+	}
 }
 
 // forget drops a token that MH refused, unless another request has replaced it already.
@@ -40,38 +85,104 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// login posts the credentials (MT1 §4.1). The caller holds the lock.
-func (c *Client) login(ctx context.Context) error {
+// login posts the credentials (MT1 §4.1) and keeps what comes of it.
+func (c *Client) login(ctx context.Context) (string, error) {
 	form := url.Values{"user": {c.options.NIT}, "pwd": {string(c.options.Password)}}.Encode()
 	status, answer, _, err := c.post(ctx, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
 	if err != nil {
 		c.metrics.logins.WithLabelValues("unknown").Inc()
-		return err
+		return "", err
 	}
-	var r struct {
-		Status  string          `json:"status"`
-		Message string          `json:"message"`
-		Error   string          `json:"error"`
-		Body    json.RawMessage `json:"body"`
-	}
-	var body struct {
-		Token string `json:"token"`
-	}
-	if err := json.Unmarshal(answer, &r); err == nil && r.Status == "OK" {
-		_ = json.Unmarshal(r.Body, &body) // no token is told below
-	}
+	token, err := readLogin(status, answer)
+	now := c.options.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = nil
 	switch {
-	case body.Token != "":
-	case r.Status == "ERROR", status == 401, status == 403:
+	case errors.Is(err, ErrCredentials):
+		c.refusal, c.refused = err, now
 		c.metrics.logins.WithLabelValues("refused").Inc()
-		return fmt.Errorf("%w: HTTP %d: %s %s", ErrCredentials, status, r.Error, r.Message)
-	default:
+		return "", err
+	case err != nil:
 		c.metrics.logins.WithLabelValues("unknown").Inc()
-		return fmt.Errorf("%w: login: HTTP %d", ErrAnswer, status)
+		return "", err
 	}
 	c.metrics.logins.WithLabelValues("ok").Inc()
-	// MH's token begins with "Bearer "; sending the word twice is refused.
-	c.token = "Bearer " + strings.TrimPrefix(body.Token, "Bearer ")
-	c.expires = c.options.Now().Add(c.options.TokenLife)
-	return nil
+	c.token, c.expires = token, now.Add(tokenLife(token, c.options.TokenLife))
+	c.metrics.expiry.Set(float64(c.expires.Unix()))
+	return token, nil
+}
+
+// readLogin reads MH's answer to a login. Errors come over HTTP 200 with status ERROR, or over 401.
+func readLogin(status int, answer []byte) (token string, err error) {
+	var r struct {
+		Status    text            `json:"status"`
+		Error     text            `json:"error"`
+		Message   text            `json:"message"`
+		Codigo    text            `json:"codigo"`
+		CodigoMsg text            `json:"codigoMsg"`
+		Body      json.RawMessage `json:"body"`
+	}
+	var body struct {
+		Token   string `json:"token"`
+		Codigo  text   `json:"codigo"`
+		Mensaje text   `json:"mensaje"`
+	}
+	if json.Unmarshal(answer, &r) == nil && len(r.Body) > 0 {
+		_ = json.Unmarshal(r.Body, &body) // what cannot be read holds no token
+	}
+	if status == http.StatusOK && r.Status == "OK" && body.Token != "" {
+		// MH's token begins with "Bearer "; sending the word twice is refused.
+		return "Bearer " + strings.TrimPrefix(body.Token, "Bearer "), nil
+	}
+	said := strings.Join(strings.Fields(fmt.Sprint(r.Codigo, " ", r.CodigoMsg, " ", body.Codigo, " ", r.Error, " ", r.Message, " ", body.Mensaje)), " ")
+	if len(said) > 200 {
+		said = strings.ToValidUTF8(said[:200], "")
+	}
+	refused := status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		(status == http.StatusOK && r.Status == "ERROR" && r.Error == "Unauthorized")
+	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
+}
+
+// authCode finds one of the service's codes (MT2, codes of authentication), wherever in the answer it stands: the
+// manuals print the codes and not the body that carries them.
+var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
+
+func refusal(said string, refused bool) error {
+	switch authCode.FindString(said) {
+	case "100", "101", "106", "110", "111": // wrong user, ask support, wrong credentials, malformed request
+		return ErrCredentials
+	case "103":
+		return ErrPasswordExpired
+	case "104", "105":
+		return ErrPasswordChange
+	case "102", "109": // could not authenticate, could not make the token: MH's own trouble
+		return ErrAnswer
+	}
+	if refused {
+		return ErrCredentials
+	}
+	return ErrAnswer
+}
+
+// tokenLife is how long a token is used: up to the limit, and less when the token itself ends sooner (MT2: the life
+// is configurable). Only the span between its iat and exp counts; MH's clock need not be ours.
+func tokenLife(token string, limit time.Duration) time.Duration {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return limit
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return limit
+	}
+	var claims struct{ Iat, Exp int64 }
+	if json.Unmarshal(payload, &claims) != nil || claims.Iat <= 0 || claims.Exp <= claims.Iat {
+		return limit
+	}
+	life := time.Duration(min(claims.Exp-claims.Iat, int64(limit/time.Second))) * time.Second
+	if life == limit {
+		return limit
+	}
+	return life - min(tokenMargin, life/10)
 }

@@ -12,6 +12,7 @@ type metrics struct {
 	latency  *prometheus.HistogramVec
 	logins   *prometheus.CounterVec
 	up       prometheus.Gauge
+	expiry   prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -24,6 +25,8 @@ func newMetrics() *metrics {
 			Help: "Logins by result: ok, refused, unknown."}, []string{"result"}),
 		up: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_authority_up",
 			Help: "1 when the last call to MH was answered, 0 when it was not."}),
+		expiry: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_authority_token_expiry_timestamp_seconds",
+			Help: "When the token of MH's API will be renewed, as Unix time; 0 before the first login."}),
 	}
 	for _, r := range []string{"ok", "refused", "unknown"} {
 		m.logins.WithLabelValues(r)
@@ -57,4 +60,5 @@ func (c *Client) Collect(ch chan<- prometheus.Metric) {
 	c.metrics.latency.Collect(ch)
 	c.metrics.logins.Collect(ch)
 	c.metrics.up.Collect(ch)
+	c.metrics.expiry.Collect(ch)
 }

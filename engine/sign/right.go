@@ -2,12 +2,14 @@ package sign
 
 import (
 	"context"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha512"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // ErrSpent means that a right to sign was used a second time.
@@ -46,6 +48,9 @@ func (r *Right) Sign(ctx context.Context, payload []byte) (string, error) {
 	if r.spent.Swap(true) {
 		return "", fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
 	}
+	if err := ctx.Err(); err != nil { // select would choose at random when the gate is free, too
+		return "", fmt.Errorf("waiting to sign: %w", err)
+	}
 	select {
 	case r.signer.gate <- struct{}{}:
 	case <-ctx.Done():
@@ -55,18 +60,21 @@ func (r *Right) Sign(ctx context.Context, payload []byte) (string, error) {
 	return signCompact(r.signer.key, payload)
 }
 
+// header is {"alg":"RS512"} and the dot after it: no typ, no kid, no x5c, as MH's signer writes it.
+const header = "eyJhbGciOiJSUzUxMiJ9."
+
+// signCompact makes the JWS compact (RFC 7515 §7.1) by hand. go-jose's signer encodes header and payload twice: 20 to
+// 40 µs and 36 allocations more for a document of ten lines. Check holds the two implementations to each other.
 func signCompact(k *Key, payload []byte) (string, error) {
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS512, Key: k.private}, nil)
+	encoding := base64.RawURLEncoding
+	n := len(header) + encoding.EncodedLen(len(payload))
+	b := make([]byte, n, n+1+encoding.EncodedLen(k.private.Size()))
+	copy(b, header)
+	encoding.Encode(b[len(header):], payload)
+	digest := sha512.Sum512(b)
+	signature, err := rsa.SignPKCS1v15(nil, k.private, crypto.SHA512, digest[:])
 	if err != nil {
 		return "", fmt.Errorf("signing: %w", err)
 	}
-	jws, err := s.Sign(payload)
-	if err != nil {
-		return "", fmt.Errorf("signing: %w", err)
-	}
-	text, err := jws.CompactSerialize()
-	if err != nil {
-		return "", fmt.Errorf("signing: %w", err)
-	}
-	return text, nil
+	return string(encoding.AppendEncode(append(b, '.'), signature)), nil
 }

@@ -150,7 +150,15 @@ func TestKey_NeverPrints(t *testing.T) {
 func FuzzParseCertificate(f *testing.F) {
 	b, _ := DemoCertificate(testKey(), "1", "clave", time.Time{}, time.Time{})
 	f.Add(b)
-	f.Fuzz(func(_ *testing.T, b []byte) { _, _, _ = ParseCertificate(b, "clave") })
+	f.Add(b[:len(b)/2])
+	f.Add(bytes.Replace(b, []byte("<nit>1</nit>"), []byte("<nit/><nit>1</nit><!-- -->"), 1))
+	f.Add([]byte(`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e "e">]><CertificadoMH><nit>&e;</nit></CertificadoMH>`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, c, err := ParseCertificate(b, "clave")
+		if (k == nil) != (err != nil) || (err != nil && c != Certificate{}) || (err == nil && strings.TrimSpace(c.NIT) == "") {
+			t.Fatalf("key %v, certificate %+v, error %v", k, c, err)
+		}
+	})
 }
 
 // BenchmarkSign measures the whole signature against the bare one inside it.

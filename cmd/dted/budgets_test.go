@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha512"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var budgets = flag.Bool("budgets", false, "measure the budgets; run it alone")
+
+// bench is one branch being measured against bare signatures with a key of the same size, and against the disk.
+type bench struct {
+	*branch
+	bare *rsa.PrivateKey
+	disk *os.File
+	row  func(name string, measured, limit float64, unit string)
+}
+
+// TestBudgets prints what is measured beside its limit. Compared operations are interleaved one by one: from block to
+// block the machine drifts more than they differ.
+func TestBudgets(t *testing.T) {
+	if !*budgets {
+		t.Skip("make bench runs it")
+	}
+	bare, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{branch: newBranch(t), bare: bare}
+	if b.disk, err = os.Create(filepath.Join(b.dir, "bare")); err != nil {
+		t.Fatal(err)
+	}
+	defer b.disk.Close()
+	b.row = func(name string, measured, limit float64, unit string) {
+		verdict := "ok"
+		if limit > 0 && measured > limit || limit < 0 && measured < -limit {
+			verdict = "MISSED"
+			t.Errorf("%s: %.2f", name, measured)
+		}
+		bound := fmt.Sprintf("≤ %g", limit)
+		if limit < 0 {
+			bound = fmt.Sprintf("≥ %g", -limit)
+		}
+		fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
+	}
+	b.start()
+	defer b.stop()
+	for i := range 50 { // warm
+		b.sell(t, i%8+1)
+	}
+	b.alone(t)
+	b.cpu(t)
+	b.together(t)
+	b.size(t)
+}
+
+// sale10 has ten lines and is issued in contingency: MH plays no part.
+var sale10 = func() string {
+	lines := make([]string, 10)
+	for i := range lines {
+		lines[i] = fmt.Sprintf(`{"codigo":"A-%04d","descripcion":"Artículo de la línea %d","cantidad":%d,"precioUnitario":%d.95,"montoDescu":0.5}`, i, i, i+1, i+3)
+	}
+	return `{"testContingencia":true,"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
+}()
+
+func (b *bench) sell(t *testing.T, point int) {
+	if status, body, err := b.post("/dte/dte01", point, "", sale10); err != nil || status != http.StatusCreated {
+		t.Errorf("%d %v %s", status, err, body)
+	}
+}
+
+var signed = bytes.Repeat([]byte("x"), 6000)
+
+func (b *bench) sign() {
+	sum := sha512.Sum512(signed)
+	_, _ = rsa.SignPKCS1v15(nil, b.bare, crypto.SHA512, sum[:])
+}
+
+func (b *bench) sync() {
+	_, _ = b.disk.Write(bytes.Repeat([]byte("x"), 9<<10))
+	_ = b.disk.Sync()
+}
+
+func timed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[int(float64(len(d)-1)*q)]
+}
+
+// alone: one request in flight.
+func (b *bench) alone(t *testing.T) {
+	const n = 1500
+	var requests, floor []time.Duration
+	for i := range n {
+		floor = append(floor, timed(b.sign)+timed(b.sync))
+		requests = append(requests, timed(func() { b.sell(t, i%8+1) }))
+	}
+	b.row("p50, 1 in flight / one bare signature and one fsync of 9 KB", ratio(quantile(requests, .5), quantile(floor, .5)), 1.4, "x")
+	b.row("p99, 1 in flight / one bare signature and one fsync of 9 KB (its p50)", ratio(quantile(requests, .99), quantile(floor, .5)), 3, "x")
+	fmt.Printf("    p50 %v, p99 %v; floor p50 %v, p99 %v\n", quantile(requests, .5), quantile(requests, .99), quantile(floor, .5), quantile(floor, .99))
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+// cpu: user and system time of the appliance for one document, against a bare signature's.
+func (b *bench) cpu(t *testing.T) {
+	const n = 1500
+	var signatures time.Duration
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := b.spent(t)
+	for i := range n {
+		own := self()
+		b.sign()
+		signatures += self() - own
+		b.sell(t, i%8+1)
+	}
+	b.row("process CPU per document, over HTTP / one bare RS512 signature", ratio(b.spent(t)-before, signatures), 1.35, "x")
+}
+
+// self is the CPU time of this thread, which the caller has locked.
+func self() time.Duration {
+	var u syscall.Rusage
+	const thread = 1 // RUSAGE_THREAD
+	if err := syscall.Getrusage(thread, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// spent is the CPU time of the appliance, in ticks of 10 ms.
+func (b *bench) spent(t *testing.T) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// together: sixteen requests in flight, on eight series and on one, against parallel bare signatures.
+func (b *bench) together(t *testing.T) {
+	const flight, round, rounds = 16, 320, 5
+	var latency []time.Duration
+	var mu sync.Mutex
+	throughput := func(point func(worker int) int) float64 {
+		took := timed(func() {
+			var wg sync.WaitGroup
+			for w := range flight {
+				wg.Go(func() {
+					for range round / flight {
+						d := timed(func() { b.sell(t, point(w)) })
+						mu.Lock()
+						latency = append(latency, d)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+		})
+		return round / took.Seconds()
+	}
+	parallel := func() float64 {
+		took := timed(func() {
+			var wg sync.WaitGroup
+			for range runtime.NumCPU() {
+				wg.Go(func() {
+					for range round / runtime.NumCPU() {
+						b.sign()
+					}
+				})
+			}
+			wg.Wait()
+		})
+		return round / took.Seconds()
+	}
+	var eight, one []float64
+	var spread []time.Duration
+	for range rounds {
+		floor := parallel()
+		latency = nil
+		eight = append(eight, throughput(func(w int) int { return w%8 + 1 })/floor)
+		spread = append(spread, latency...)
+		floor = parallel()
+		one = append(one, throughput(func(int) int { return 1 })/floor)
+	}
+	slices.Sort(eight)
+	slices.Sort(one)
+	b.row("documents/s, 16 in flight on 8 series / parallel bare signatures/s", eight[rounds/2], -0.80, "x")
+	b.row("documents/s, 16 in flight on 1 series / parallel bare signatures/s", one[rounds/2], -0.45, "x")
+	b.row("p99 / p50, 16 in flight on 8 series", ratio(quantile(spread, .99), quantile(spread, .5)), 4, "x")
+}
+
+// size: the stripped binary of both architectures.
+func (b *bench) size(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		path := filepath.Join(b.dir, "dted-"+arch)
+		cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.row("dted, stripped, "+arch, float64(info.Size())/(1<<20), 25, "MiB")
+	}
+}

@@ -1,0 +1,124 @@
+package authority
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestQuery_WhatDoesNotDeny(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		text   string
+		want   Kind
+	}{
+		"404 with a page":                {404, "<html>Not Found</html>", Unknown},
+		"404 with text":                  {404, "default backend - 404", Unknown},
+		"404 about another document":     {404, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1), Unknown},
+		"404 in MH's form":               {404, body("RECHAZADO", "null", "014"), NotFound},
+		"404 of the application server":  {404, `{"timestamp":"x","status":404,"error":"Not Found"}`, NotFound},
+		"400 about another document":     {400, strings.Replace(body("RECHAZADO", "null", "014"), "FF84", "0000", 1), Unknown},
+		"400 without MH's form":          {400, `{"error":"Bad Request"}`, Unknown},
+		"the query's values are refused": {400, body("RECHAZADO", "null", "006"), Unknown},
+		"the issuer is not authorised":   {400, body("RECHAZADO", "null", "095"), Unknown},
+		"a rejection that MH remembers":  {400, body("RECHAZADO", "null", "096"), NotFound},
+		"a rejection with a seal":        {400, body("RECHAZADO", `"`+goodSeal+`"`, "096"), Unknown},
+	} {
+		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); io.WriteString(w, c.text) }, nil)
+		if o := client.Query(t.Context(), "01", testCode); o.Kind != c.want || (o.Kind == Unknown && (o.Err == nil || !o.Sent)) {
+			t.Errorf("%s: got %+v", name, o)
+		}
+	}
+}
+
+// A seal counts, whatever the types of the members that decide nothing.
+func TestDecide_OddTypes(t *testing.T) {
+	client := New(Options{Now: time.Now, Ambiente: "00"})
+	text := fmt.Sprintf(`{"version":"2","versionApp":2.5,"ambiente":0,"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":%q,`+
+		`"fhProcesamiento":{},"clasificaMsg":10,"codigoMsg":1,"descripcionMsg":["a"],"observaciones":"una sola"}`, testCode, goodSeal)
+	o := client.decide(200, []byte(text), testCode)
+	if o.Kind != Accepted || o.Response.Version != 2 || o.Response.CodigoMsg != "1" || len(o.Response.Observaciones) != 1 {
+		t.Fatalf("got %+v %+v", o, o.Response)
+	}
+	for _, bad := range []string{
+		strings.Replace(text, `"`+goodSeal+`"`, "20219", 1), strings.Replace(text, `"PROCESADO"`, "1", 1), text + "{}", text[:len(text)-1], "null", "[]",
+	} {
+		if o := client.decide(200, []byte(bad), testCode); o.Kind != Unknown || !o.Sent {
+			t.Errorf("%s: got %+v", bad, o)
+		}
+	}
+}
+
+func TestSubmit_AnswerTooLong(t *testing.T) {
+	client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, body("PROCESADO", `"`+goodSeal+`"`, "001")+strings.Repeat(" ", maxAnswer))
+	}, nil)
+	if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || !o.Sent {
+		t.Fatalf("got %+v", o)
+	}
+}
+
+// Every failure before the request is written is certain.
+func TestSubmit_NoConnection(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never shakes hands
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	tls := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate is nobody's
+	defer tls.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for name, url := range map[string]string{
+		"mute handshake":     "https://" + mute.Addr().String(),
+		"false certificate":  tls.URL,
+		"tls to a plain one": strings.Replace(plain.URL, "http:", "https:", 1),
+	} {
+		client := New(Options{BaseURL: url, Now: time.Now, ConnectTimeout: 20 * time.Millisecond, AnswerTimeout: time.Second})
+		client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
+		if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || o.Err == nil {
+			t.Errorf("%s: got %+v", name, o)
+		}
+	}
+}
+
+// A kept connection that dies under the request: whatever the transport makes of it, one Submit is one reception at
+// most, and a reception is never called impossible.
+func TestSubmit_KeptConnectionDies(t *testing.T) {
+	var received, served atomic.Int32
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 0 {
+			received.Add(1)
+		}
+		if served.Add(1)%2 == 0 { // the second request of each connection
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, body("PROCESADO", `"`+goodSeal+`"`, "001"))
+	})}
+	go server.Serve(l)
+	defer server.Close()
+	client := New(Options{BaseURL: "http://" + l.Addr().String(), Now: time.Now, Ambiente: "00"})
+	client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
+	for _, jws := range []string{"a.b.c", strings.Repeat("x", 20_000)} {
+		for i := range 20 {
+			before := received.Load()
+			o := client.Submit(t.Context(), Submission{Code: testCode, JWS: jws})
+			if n := received.Load() - before; n > 1 || (n == 1 && o.Kind == Unknown && !o.Sent) {
+				t.Fatalf("call %d: %d receptions, outcome %+v", i, n, o)
+			}
+		}
+	}
+	if received.Load() != 40 {
+		t.Errorf("%d receptions of 40", received.Load())
+	}
+}
