@@ -98,6 +98,8 @@ type world struct {
 	engine *Engine
 	now    func() time.Time
 	bugs   bugs
+	// storeAt, if set, is where the store lies instead of in memory.
+	storeAt *storage.Options
 }
 
 // wire is the cable between the branch and the authority: it can be cut, and calls back around each request.
@@ -175,6 +177,9 @@ func newSim(t testing.TB) *world {
 }
 
 func (w *world) storeOptions(fs vfs.FS) storage.Options {
+	if w.storeAt != nil {
+		return *w.storeAt
+	}
 	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: fs, Logger: quiet, Now: func() time.Time { return w.now() },
 		Fatal: func(m string) { panic("fatal: " + m) }}
 }

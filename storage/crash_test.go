@@ -216,10 +216,13 @@ func (d crashed) verify(again bool) (scenarios int, err error) {
 	}
 	fs := vfs.FS(d.fs)
 	var second crashed
+	var mu sync.Mutex
 	if again && len(d.acked)%4 == 1 {
 		moment, count := len(d.acked), 0
 		fs = errorfs.Wrap(d.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				mu.Lock()
+				defer mu.Unlock()
 				if count++; count == moment {
 					second = crashed{d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: newRand(uint64(moment))}), d.acked}
 				}

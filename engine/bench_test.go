@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// BenchmarkIssue is the whole engine for one sale of ten lines in contingency, on a real disk, beside the bare
+// signature that no issuing can do without.
+func BenchmarkIssue(b *testing.B) {
+	w := newSim(b)
+	defer w.server.Close()
+	o := w.storeOptions(vfs.Default)
+	o.Dir, o.MarkPath = b.TempDir()+"/data", b.TempDir()+"/mark"
+	if err := storage.Create(o); err != nil {
+		b.Fatal(err)
+	}
+	w.storeAt = &o
+	if err := w.start(vfs.Default); err != nil {
+		b.Fatal(err)
+	}
+	defer w.store.Close()
+	req := sale("", 1130)
+	req.TestContingency = true
+	line := req.Facts.Get("cuerpoDocumento").Index(0)
+	var lines []dte.Value
+	for i := range 10 {
+		lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
+	}
+	req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(lines...))
+	b.Run("issue", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			req.Caller = testCaller(i%8 + 1)
+			if _, err := w.engine.Issue(context.Background(), req); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("signature", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, err := w.engine.signer.Right([16]byte{}, fmt.Sprint(i)).Sign(context.Background(), make([]byte, 6000)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
