@@ -21,6 +21,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
 )
 
 var budgets = flag.Bool("budgets", false, "measure the budgets; run it alone")
@@ -65,6 +71,7 @@ func TestBudgets(t *testing.T) {
 	for i := range 50 { // warm
 		b.sell(t, i%8+1)
 	}
+	b.rules(t)
 	b.alone(t)
 	b.cpu(t)
 	b.together(t)
@@ -213,6 +220,90 @@ func (b *bench) together(t *testing.T) {
 	b.row("documents/s, 16 in flight on 8 series / parallel bare signatures/s", eight[rounds/2], -0.80, "x")
 	b.row("documents/s, 16 in flight on 1 series / parallel bare signatures/s", one[rounds/2], -0.45, "x")
 	b.row("p99 / p50, 16 in flight on 8 series", ratio(quantile(spread, .99), quantile(spread, .5)), 4, "x")
+}
+
+// rules: one evaluation and one fill, without anything around them.
+func (b *bench) rules(t *testing.T) {
+	ctx := context.Background()
+	signed, err := bundle.Read(plugintest.Bundle(t, "dte01"), []bundle.Key{plugintest.Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for engine, limit := range map[string]float64{"compiler": 15, "interpreter": 150} {
+		host, err := rules.NewHost(ctx, rules.Options{Engine: engine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := host.LoadBundle(ctx, signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, facts := tenLines(r, 10)
+		var out abi.Output
+		var each []time.Duration
+		for range 3000 {
+			each = append(each, timed(func() { err = r.Module.Evaluate(ctx, in, &out) }))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.row("rule evaluation, 10 lines, bounded, "+engine, float64(quantile(each, .5))/1000, limit, "µs")
+		if engine == "compiler" {
+			filler := plugintest.Filler(t, r)
+			b.fill(t, filler, facts, &out, in.N, 30)
+			in, facts = tenLines(r, 2000)
+			if err := r.Module.Evaluate(ctx, in, &out); err != nil {
+				t.Fatal(err)
+			}
+			b.fill(t, filler, facts, &out, in.N, 3000)
+		}
+		if err := host.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (b *bench) fill(t *testing.T, f *dte.Filler, facts dte.Value, out *abi.Output, n int, limit float64) {
+	computed := &dte.Computed{N: n, Lines: out.Lines, Summary: out.Summary}
+	var document []byte
+	var each []time.Duration
+	for range 300 {
+		each = append(each, timed(func() {
+			var faults []dte.Fault
+			if document, faults = f.Fill(document[:0], facts, computed, dte.FillOptions{}); len(faults) > 0 {
+				t.Fatal(faults)
+			}
+		}))
+	}
+	b.row(fmt.Sprintf("fill and check, %d lines", n), float64(quantile(each, .5))/1000, limit, "µs")
+}
+
+// tenLines is a document of n lines as the module and as the filler see it.
+func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
+	d := r.Module.Description()
+	in := &abi.Input{Params: r.Params, N: n}
+	for range d.Scalars {
+		in.Scalars = append(in.Scalars, abi.Absent)
+	}
+	var lines []dte.Value
+	for i := range n {
+		for _, f := range d.Columns {
+			in.Lines = append(in.Lines, map[string]int64{"cantidad": int64(i%9+1) * dte.Scale, "precioUni": 695_000_000, "montoDescu": 50_000_000,
+				"tipoItem": 1, "uniMedida": 59, "noGravado": abi.Absent}[f.Name])
+		}
+		line, err := dte.Parse(fmt.Appendf(nil, `{"numItem":%d,"tipoItem":1,"cantidad":%d,"uniMedida":59,"descripcion":"Artículo de la línea","precioUni":6.95}`, i+1, i%9+1))
+		if err != nil {
+			panic(err)
+		}
+		lines = append(lines, line)
+	}
+	facts, err := dte.Parse([]byte(`{"identificacion":{"ambiente":"00","numeroControl":"DTE-01-M001P001-000000000000001","codigoGeneracion":"FF84E5DB-79C5-42CE-B415-EC510C53EFB5","tipoModelo":1,"tipoOperacion":1,"fecEmi":"2026-12-02","horEmi":"10:15:30","tipoMoneda":"USD"},
+"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda","codActividad":"47111","descActividad":"Venta en supermercados","direccion":{"departamento":"06","municipio":"23","distrito":"14","complemento":"Calle Arce"},"telefono":"22571234","correo":"a@example.com","codEstable":"M001","codPuntoVenta":"P001"},
+"resumen":{"condicionOperacion":1,"pagos":[{"codigo":"01"}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	return in, facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
 // size: the stripped binary of both architectures.

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+)
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"items", "item", 1}, {"cantidad", "cantdiad", 2}, {strings.Repeat("x", 41), "x", 99}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// Faults of facts come back under the request's own names.
+func TestRequestPath(t *testing.T) {
+	one, list := &decoded{onePayment: true}, &decoded{}
+	for fact, want := range map[string]string{
+		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items", "resumen.condicionOperacion": "condicionOperacion",
+		"resumen.observaciones": "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo", "receptor.direccion.municipio": "receptor.direccion.municipio",
+		"resumen.totalPagar": "resumen.totalPagar",
+	} {
+		if got := list.requestPath(fact); got != want {
+			t.Errorf("%s: %s, want %s", fact, got, want)
+		}
+	}
+	if got := one.requestPath("resumen.pagos[0].plazo"); got != "pago.plazo" {
+		t.Errorf("pago: %s", got)
+	}
+}
+
+func TestDecode_PaymentCodes(t *testing.T) {
+	v, err := dte.Parse([]byte(`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"T"},{"codigo":"05"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := endpoints["01"].decode(v, map[string]string{"T": "02"})
+	payments := d.facts.Get("resumen").Get("pagos")
+	if len(d.faults) > 0 || payments.Index(0).Get("codigo").Text() != "02" || payments.Index(1).Get("codigo").Text() != "05" {
+		t.Errorf("%v %s", d.faults, payments.Append(nil))
+	}
+}
+
+// Whatever a till sends, the decoder gives facts or faults, and at most so many.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1.5,"tributos":["D1"]}],"condicionOperacion":2,"pago":{"codigo":"01"}}`))
+	f.Add([]byte(`{"receptor":null,"items":[[],{}],"descuentoGlobal":{"gravada":1e999},"pagos":[{"montoPago":-1}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		v, err := dte.Parse(body)
+		if err != nil {
+			return
+		}
+		for _, e := range endpoints {
+			d := e.decode(v, map[string]string{"a": "b"})
+			if len(d.faults) > maxFaults {
+				t.Fatalf("%d faults", len(d.faults))
+			}
+			if len(d.faults) == 0 && d.facts.Get("cuerpoDocumento").Len() == 0 {
+				t.Fatalf("no items and no fault: %s", body)
+			}
+		}
+	})
+}
