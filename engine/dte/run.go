@@ -24,7 +24,6 @@ type run struct {
 	facts      Value
 	computed   *Computed
 	document   bool // Check: paths are the document's own, not those of the facts
-	catalogues bool
 	slots      []slot
 	index      [maxArrays]int32 // where each "[]" above the current place stands
 	words      [256]byte

@@ -40,7 +40,10 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 // most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
 	n, ok := MulDiv(a, b, c*cent)
-	return n * cent, ok // beyond Max only when a×b÷c is
+	if !ok || n > Max/cent || n < -Max/cent {
+		return 0, false
+	}
+	return n * cent, true
 }
 
 // LessPart is a − b×p÷q rounded once, to cents, half away from zero, for a and b not negative and p below q.

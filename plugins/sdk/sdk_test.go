@@ -32,6 +32,9 @@ func TestAnswer(t *testing.T) {
 		out.Summary = append(out.Summary, 7)
 		out.Faults = append(out.Faults, abi.Fault{Code: int(in.Scalars[0]), Line: -1, Column: -1})
 	})
+	if len(description) == 0 {
+		t.Error("no description after Register")
+	}
 	for fault, lines := range map[int64]int{0: 0, 1: 2} {
 		buffer := make([]byte, 4096)
 		n := copy(buffer, abi.AppendInput(nil, &abi.Input{Scalars: []int64{fault}, Lines: []int64{1, 2}, N: 2}))
