@@ -56,7 +56,30 @@ func hammer(t *testing.T, clients, each, series int) {
 			}
 		})
 	}
+	stop := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() { // and somebody looks at the queue meanwhile, which moves under them
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			due, err := s.Due("settle", time.Unix(1e9, 0), 100)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, e := range due {
+				if e.Due == nil || e.Due.Queue != "settle" {
+					t.Errorf("not due: %+v", e)
+				}
+			}
+		}
+	})
 	wait.Wait()
+	close(stop)
+	reader.Wait()
 	report, err := s.Fsck(ctx)
 	if err != nil {
 		t.Fatal(err)

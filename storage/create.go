@@ -52,6 +52,7 @@ func create(o *Options) error {
 	if err := writeNewMark(o.FS, o.MarkPath, store, nil, firstSlot); err != nil {
 		return err
 	}
+	// Pebble has synced its folder; this does not rely on it.
 	if err := syncDir(o.FS, aside); err != nil {
 		return err
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -104,7 +107,8 @@ func TestFault_FatalReturns(t *testing.T) {
 }
 
 // slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile.
-func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown bool) {
+// It returns what the probe saw before the sync, false when it had to wait, and what it saw in the end.
+func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, finally bool) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewCrashableMem()
 		if err := Create(options(mem)); err != nil {
@@ -141,7 +145,7 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown bo
 		synctest.Wait() // the probe has answered, or waits too
 		select {
 		case shown = <-answered:
-			answered <- false
+			answered <- shown
 		case <-appended:
 			t.Error("acknowledged before the sync")
 		default:
@@ -150,10 +154,10 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown bo
 		if err := <-appended; err != nil {
 			t.Error(err)
 		}
-		<-answered
+		finally = <-answered
 		sound(t, s)
 	})
-	return shown
+	return shown, finally
 }
 
 // probes try to see record 2, which is applied and not durable.
@@ -184,8 +188,13 @@ var probes = map[string]func(*Store) bool{
 func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 	for name, probe := range probes {
 		t.Run(name, func(t *testing.T) {
-			if slowDisk(t, bugs{}, probe) {
+			shown, finally := slowDisk(t, bugs{}, probe)
+			if shown {
 				t.Error("shows what a crash would take back")
+			}
+			// Records does not wait: its reader comes back.
+			if !finally && name != "Records" {
+				t.Error("does not show it when it is durable")
 			}
 		})
 	}
@@ -194,7 +203,7 @@ func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 func TestReads_EarlyBug(t *testing.T) {
 	for _, name := range []string{"Get", "Part", "Parts", "Lookup", "Due", "Counter", "Records"} {
 		t.Run(name, func(t *testing.T) {
-			if !slowDisk(t, bugs{earlyRead: true}, probes[name]) {
+			if shown, _ := slowDisk(t, bugs{earlyRead: true}, probes[name]); !shown {
 				t.Error("nobody noticed")
 			}
 		})
@@ -203,7 +212,7 @@ func TestReads_EarlyBug(t *testing.T) {
 
 // The next number of a series is given while the one before is still on its way to the disk.
 func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
-	asked := slowDisk(t, bugs{}, func(s *Store) bool {
+	asked, _ := slowDisk(t, bugs{}, func(s *Store) bool {
 		refused := errors.New("refused")
 		_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			if slot.Number != 3 {
@@ -237,4 +246,35 @@ func TestAppend_GivesUpWithItsContext(t *testing.T) {
 		t.Errorf("%d locks are left", len(s.locks.named))
 	}
 	sound(t, s)
+}
+
+// TestFault_ProcessExits: even with a Fatal that returns, a failed write ends the process, and nothing is acknowledged.
+func TestFault_ProcessExits(t *testing.T) {
+	if os.Getenv("DTE_STORAGE_CHILD") == "1" {
+		mem := vfs.NewCrashableMem()
+		if err := Create(options(mem)); err != nil {
+			t.Fatal(err)
+		}
+		var armed atomic.Bool
+		o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})))
+		o.Fatal = nil
+		o.Logger = slog.New(slog.NewTextHandler(os.Stdout, nil))
+		s := openStoreWith(t, o)
+		armed.Store(true)
+		e, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1), slot), nil })
+		fmt.Println("went on with", e, err)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestFault_ProcessExits$")
+	child.Env = append(os.Environ(), "DTE_STORAGE_CHILD=1")
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "store stops") || strings.Contains(string(out), "went on") {
+		t.Errorf("%v: %s", err, out)
+	}
 }

@@ -51,7 +51,12 @@ func newStore(t testing.TB) (*Store, *vfs.MemFS) {
 
 func openStore(t testing.TB, fs vfs.FS) *Store {
 	t.Helper()
-	s, err := Open(options(fs))
+	return openStoreWith(t, options(fs))
+}
+
+func openStoreWith(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

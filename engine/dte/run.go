@@ -21,17 +21,17 @@ type slot struct {
 // stay reachable until the next or until the collector empties the pool.
 type run struct {
 	*Filler
-	facts      Value
-	computed   *Computed
-	document   bool // Check: paths are the document's own, not those of the facts
-	slots      []slot
-	index      [maxArrays]int32 // where each "[]" above the current place stands
-	words      [256]byte
-	faults     []Fault
-	limit      int
-	quiet      int    // inside a condition that is only asked, not enforced
-	cause      string // inside then or else: why it is enforced
-	table      []int32
+	facts    Value
+	computed *Computed
+	document bool // Check: paths are the document's own, not those of the facts
+	slots    []slot
+	index    [maxArrays]int32 // where each "[]" above the current place stands
+	words    [256]byte
+	faults   []Fault
+	limit    int
+	quiet    int    // inside a condition that is only asked, not enforced
+	cause    string // inside then or else: why it is enforced
+	table    []int32
 }
 
 // grow adds n absent slots and returns the first.
