@@ -282,8 +282,8 @@ func (b *bench) fill(t *testing.T, f *dte.Filler, facts dte.Value, out *abi.Outp
 func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 	d := r.Module.Description()
 	in := &abi.Input{Params: r.Params, N: n}
-	for range d.Scalars {
-		in.Scalars = append(in.Scalars, abi.Absent)
+	for _, f := range d.Scalars {
+		in.Scalars = append(in.Scalars, map[bool]int64{true: 1, false: abi.Absent}[f.Kind == "present"])
 	}
 	var lines []dte.Value
 	for i := range n {

@@ -13,6 +13,10 @@ type Layout struct {
 	DefaultIVA bool
 }
 
+// zeros is a row of outputs before it is computed. Copied whole: each turn of a loop costs a guest a check of its time
+// limit.
+var zeros [32]int64
+
 // Lines computes every line of a sale and its totals. What is wrong goes to out.Faults, and ok is false.
 func (l *Layout) Lines(in *abi.Input, out *abi.Output, r Rates) (s Sale, ok bool) {
 	var sums [3]int64
@@ -20,9 +24,7 @@ func (l *Layout) Lines(in *abi.Input, out *abi.Output, r Rates) (s Sale, ok bool
 	for i := range in.N {
 		row := in.Lines[i*l.Columns : (i+1)*l.Columns]
 		at := len(out.Lines)
-		for range l.Outputs {
-			out.Lines = append(out.Lines, 0)
-		}
+		out.Lines = append(out.Lines, zeros[:l.Outputs]...)
 		amount, fault, column := lineAmount(row)
 		if fault >= 0 {
 			out.Faults = append(out.Faults, abi.Fault{Code: fault, Line: i, Column: column})
@@ -86,6 +88,13 @@ func lineAmount(row []int64) (amount int64, fault, column int) {
 
 // taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, and names them on the line.
 func (l *Layout) taxes(row, result []int64, amount int64, r Rates, s *Sale) (fault, column int) {
+	if row[ColTributos] == 0 { // almost every line
+		if l.DefaultIVA && row[ColImpuesto] == Gravado && amount > 0 {
+			result[OutTributos] = 1 << TaxIVA
+			s.Named |= 1 << TaxIVA
+		}
+		return -1, -1
+	}
 	var named int64
 	for bit, tax := range l.TaxBit {
 		if row[ColTributos]>>bit&1 != 0 {

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
+	"unsafe"
 )
 
 const (
@@ -203,17 +205,20 @@ func DecodeOutput(b []byte, out *Output) error {
 	return nil
 }
 
+// Integers are copied as the bytes that they are: the interface is little endian, and so is every machine that the
+// gateway or a guest runs on. A loop would cost a guest a check of its time limit at each turn.
 func appendInts(dst []byte, ns []int64) []byte {
-	for _, n := range ns {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
+	if len(ns) == 0 {
+		return dst
 	}
-	return dst
+	return append(dst, unsafe.Slice((*byte)(unsafe.Pointer(&ns[0])), 8*len(ns))...)
 }
 
 func ints(dst []int64, b []byte, n int) ([]int64, []byte) {
-	for range n {
-		dst = append(dst, int64(binary.LittleEndian.Uint64(b)))
-		b = b[8:]
+	if n == 0 {
+		return dst, b
 	}
-	return dst, b
+	dst = slices.Grow(dst, n)[:n]
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 8*n), b)
+	return dst, b[8*n:]
 }
