@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -201,23 +202,25 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 
 // unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
 func (d *decoded) unknown(v dte.Value, fields []field, prefix string) {
-next:
 	for _, m := range v.Members() {
-		best, near := 3, ""
-		for i := range fields {
-			if fields[i].name == m.Name {
-				continue next
-			}
-			if n := distance(strings.ToLower(fields[i].name), strings.ToLower(m.Name)); n < best {
-				best, near = n, fields[i].name
-			}
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == m.Name }) {
+			d.fault(prefix+m.Name, dte.FaultUnknown, "No se conoce este campo"+hint(m.Name, fields))
 		}
-		message := "No se conoce este campo"
-		if near != "" {
-			message += "; ¿quiso decir " + near + "?"
-		}
-		d.fault(prefix+m.Name, dte.FaultUnknown, message)
 	}
+}
+
+// hint names the field that a misspelt name is nearest to, if any is near.
+func hint(name string, fields []field) string {
+	best, near := 3, ""
+	for i := range fields {
+		if n := distance(strings.ToLower(fields[i].name), strings.ToLower(name)); n < best {
+			best, near = n, fields[i].name
+		}
+	}
+	if near == "" {
+		return ""
+	}
+	return "; ¿quiso decir " + near + "?"
 }
 
 // distance is Levenshtein's, of short names; longer ones are not near anything.
