@@ -1,17 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+	"dtegate/plugins/plugintest"
 )
 
 const (
@@ -119,6 +124,7 @@ func TestAPI_Records(t *testing.T) {
 				t.Errorf("erroresValidacion %v, mensaje %v", errors, a["mensaje"])
 			}
 			b.checkSignature(t, decode(t, body))
+			checkPublished(t, kind, decode(t, body).JSON)
 			marks := r["dteJson"].(map[string]any)["identificacion"].(map[string]any)
 			if contingency != (marks["tipoModelo"] == 2.0 && marks["tipoOperacion"] == 2.0 && marks["tipoContingencia"] != nil) {
 				t.Errorf("marks %v in a document %s", marks, c.estado)
@@ -150,6 +156,24 @@ func (b *branch) checkSignature(t *testing.T, r record) {
 	}
 	if payload, _ := base64.RawURLEncoding.DecodeString(parts[1]); string(payload) != string(r.JSON) {
 		t.Errorf("the payload is not dteJson:\n%s\n%s", payload, r.JSON)
+	}
+}
+
+// checkPublished holds a document against MH's own schema file, when the oracle folder lies beside the checkout.
+func checkPublished(t *testing.T, kind string, document []byte) {
+	t.Helper()
+	name := map[string]string{"01": "v2/fe-f-v2.json", "03": "v4/fe-ccf-v4.json"}[kind]
+	schema, err := os.ReadFile(filepath.Join(plugintest.Root(t), "..", "shared", "mh", "schemas", "2026-08-11_v2.0-current", filepath.FromSlash(name)))
+	if err != nil {
+		t.Logf("MH's file %s is not beside the checkout", name)
+		return
+	}
+	f, err := dte.CompileSchema(bytes.TrimPrefix(schema, []byte("\xef\xbb\xbf")), []byte(`{"total":"totalPagar"}`), dte.Outputs{Summary: []string{"totalPagar"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := f.Check(document); len(faults) > 0 {
+		t.Errorf("MH's %s refuses dteJson: %v", name, faults)
 	}
 }
 
