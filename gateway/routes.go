@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"net"
 	"runtime/debug"
 	"time"
 
@@ -83,6 +84,7 @@ func (g *Gateway) parseError(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		discard(ctx.Conn())
 		fail(ctx, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)"))
 	case errors.As(err, &small):
 		fail(ctx, problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB"))
@@ -90,4 +92,20 @@ func (g *Gateway) parseError(ctx *fasthttp.RequestCtx, err error) {
 		fail(ctx, problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse"))
 	}
 	ctx.SetConnectionClose()
+}
+
+// discard reads what a client goes on sending, up to 16 MiB or until it pauses: closing a connection with unread bytes
+// would reset it, and the client would never see the answer.
+func discard(c net.Conn) {
+	var b [32 << 10]byte
+	for n := 0; n < 16<<20; {
+		if c.SetReadDeadline(time.Now().Add(200*time.Millisecond)) != nil {
+			return
+		}
+		k, err := c.Read(b[:])
+		if err != nil {
+			return
+		}
+		n += k
+	}
 }
