@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
+	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -65,7 +66,7 @@ func common(t testing.TB) shared {
 func loadBook(t testing.TB, host *rules.Host) *Rulebook {
 	t.Helper()
 	var loaded []*rules.Rule
-	for _, name := range []string{"catalogues", "dte01", "dte03"} {
+	for _, name := range plugins.Names {
 		b, err := bundle.Read(plugintest.Bundle(t, name), []bundle.Key{plugintest.Key()}, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,5 @@
-// Package plugins builds the rule modules of this repository: each folder beside it is one, with the same file names.
+// Package plugins builds the rule bundles of this repository: each folder beside it is one document type, with one
+// module, and below it a folder for each generation of MH's schema that the module serves.
 package plugins
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -16,7 +18,7 @@ import (
 )
 
 // Names of the bundles that a branch needs, in the order of their folders.
-var Names = []string{"catalogues", "dte01", "dte03"}
+var Names = []string{"catalogues", "dte01/v2", "dte03/v4"}
 
 // Compile builds a module with the plain Go toolchain. root is the module's root folder. It is quick when out is up
 // to date.
@@ -30,21 +32,21 @@ func Compile(ctx context.Context, root, name, out string) error {
 	return nil
 }
 
-// Parts reads a bundle's parts and manifest from its source folder; module.wasm, if it has a main.go, is compiled to
-// the folder build.
+// Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"); module.wasm, if the folder above it has
+// a main.go, is compiled to the folder build.
 func Parts(ctx context.Context, root, name, build string) (map[string][]byte, bundle.Manifest, error) {
 	var m bundle.Manifest
 	folder := filepath.Join(root, "plugins", name)
 	parts := make(map[string][]byte)
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".json") {
+	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
 			return err
 		}
-		rel, err := filepath.Rel(folder, path)
+		rel, err := filepath.Rel(folder, file)
 		if err != nil {
 			return err
 		}
-		parts[filepath.ToSlash(rel)], err = os.ReadFile(path)
+		parts[filepath.ToSlash(rel)], err = os.ReadFile(file)
 		return err
 	})
 	if err != nil {
@@ -54,11 +56,12 @@ func Parts(ctx context.Context, root, name, build string) (map[string][]byte, bu
 		return nil, m, fmt.Errorf("reading the manifest of %s: %w", name, err)
 	}
 	delete(parts, "manifest.json")
-	if _, err := os.Stat(filepath.Join(folder, "main.go")); errors.Is(err, fs.ErrNotExist) {
+	module := path.Dir(name)
+	if _, err := os.Stat(filepath.Join(root, "plugins", module, "main.go")); errors.Is(err, fs.ErrNotExist) {
 		return parts, m, nil
 	}
-	wasm := filepath.Join(build, name+".wasm")
-	if err := Compile(ctx, root, name, wasm); err != nil {
+	wasm := filepath.Join(build, module+".wasm")
+	if err := Compile(ctx, root, module, wasm); err != nil {
 		return nil, m, err
 	}
 	parts["module.wasm"], err = os.ReadFile(wasm)

@@ -23,6 +23,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/sign"
+	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -129,8 +130,8 @@ func (b *branch) fill(mh string) {
 	public, err := bundle.MarshalPublic(plugintest.Key().Public)
 	must(err)
 	must(os.Mkdir(filepath.Join(b.dir, "rules"), 0o700))
-	for _, name := range []string{"catalogues", "dte01", "dte03"} {
-		b.write("rules/"+name+bundle.Extension, plugintest.Bundle(b.t, name))
+	for _, name := range plugins.Names {
+		b.write("rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension, plugintest.Bundle(b.t, name))
 	}
 	secret := bytes.Repeat([]byte{9}, 32)
 	tokens := &config.TokenFile{Secret: hex.EncodeToString(secret)}

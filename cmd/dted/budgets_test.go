@@ -275,7 +275,7 @@ func (b *bench) together(t *testing.T) {
 // rules: one evaluation and one fill, without anything around them.
 func (b *bench) rules(t *testing.T) {
 	ctx := context.Background()
-	signed, err := bundle.Read(plugintest.Bundle(t, "dte01"), []bundle.Key{plugintest.Key()}, 1)
+	signed, err := bundle.Read(plugintest.Bundle(t, "dte01/v2"), []bundle.Key{plugintest.Key()}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-func TestRule_Agrees(t *testing.T) { plugintest.Agree(t, "dte01", description, evaluate) }
+func TestRule_Agrees(t *testing.T) { plugintest.Agree(t, "dte01/v2", description, evaluate) }
 
 func TestSchema_Agrees(t *testing.T) {
-	plugintest.SchemaAgrees(t, "dte01", "v2/fe-f-v2.json", "01/v2_*.json")
+	plugintest.SchemaAgrees(t, "dte01/v2", "v2/fe-f-v2.json", "01/v2_*.json")
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -52,7 +53,8 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err := os.MkdirAll(build, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.Create(filepath.Join(build, name+".lock"))
+	module, _, _ := strings.Cut(name, "/")
+	lock, err := os.Create(filepath.Join(build, module+".lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
