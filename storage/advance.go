@@ -32,12 +32,23 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if err := checkDue(c.Due); err != nil {
 		return Entry{}, err
 	}
-	held, err := s.locks.acquire(ctx, lockOfRecord(code))
+	if err := checkCounters(c.Counters); err != nil {
+		return Entry{}, err
+	}
+	drawn := origins(c.Counters)
+	names := []string{lockOfRecord(code)}
+	for _, o := range drawn {
+		names = append(names, lockOfRecord(o))
+	}
+	held, err := s.locks.acquire(ctx, names...)
 	if err != nil {
 		return Entry{}, err
 	}
 	defer held.release()
 	s.settled(code) // its Append may not be durable yet
+	for _, o := range drawn {
+		s.settled(o)
+	}
 	e, err := s.entry(code)
 	if err != nil {
 		return Entry{}, err
@@ -73,11 +84,15 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if c.Head != nil {
 		e.Head = c.Head
 	}
-	settle, ok := s.pending.begin(code, nil)
+	counters, err := s.count(b, c.Counters, true)
+	if err != nil {
+		return Entry{}, err
+	}
+	settle, ok := s.pending.begin(code, drawn)
 	if !ok {
 		return Entry{}, fmt.Errorf("another change is under way: %w", &ConflictError{Have: from})
 	}
-	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from}, c.Parts)
+	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from, Counters: counters}, c.Parts)
 	s.commit(b, func() { held.drop(series) })
 	settle()
 	return e.Entry, nil

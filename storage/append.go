@@ -81,11 +81,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	if err := draft.check(keys.Origins); err != nil {
 		return Entry{}, err
 	}
-	var origins []Code
-	if len(draft.Counters) > 0 {
-		origins = keys.Origins
-	}
-	settle, ok := s.pending.begin(draft.Code, origins)
+	settle, ok := s.pending.begin(draft.Code, origins(draft.Counters))
 	if !ok {
 		return Entry{}, ErrCodeTaken
 	}
@@ -106,11 +102,12 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	if k := keys.Idempotency; k != nil {
 		set(b, idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), id), k.Digest[:]...))
 	}
-	for _, c := range draft.Counters {
-		v := be.AppendUint64(make([]byte, 0, counterSize), uint64(c.Value))
-		set(b, counterKey(c.Origin, c.Line), be.AppendUint64(v, id))
+	counters, err := s.count(b, draft.Counters, false)
+	if err != nil {
+		settle()
+		return Entry{}, err
 	}
-	s.change(b, keys.Series, &row, &e, &link{Op: opAppend, Counters: draft.Counters}, draft.Parts)
+	s.change(b, keys.Series, &row, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 	if s.o.bugs.markAhead {
 		s.mark.note(row.Sequence, e.Number)
 		s.mark.wait(row.Sequence, e.Number)

@@ -183,7 +183,8 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			open = append(open, e)
 		case roll < 9:
 			at := rng.IntN(len(open))
-			e, err := s.Advance(ctx, open[at].Code, fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(open[at].Code)}}})
+			e, err := s.Advance(ctx, open[at].Code, fresh, Change{To: done, Head: []byte("settled"), Parts: []Part{{"answer", form(open[at].Code)}},
+				Counters: []Counter{{open[0].Code, 1, -1}}})
 			if err != nil {
 				return err
 			}

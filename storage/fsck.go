@@ -76,7 +76,7 @@ type checker struct {
 
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
-	countersSet int // counter rows that the record which they name did set
+	countersSet int // counter rows that a change in the journal left so
 }
 
 // seriesCheck is how far the walk through a series' journal has come.

@@ -118,9 +118,9 @@ func (c *checker) compareLink(key []byte, l *link) error {
 		switch {
 		case err != nil:
 			return err
-		case len(value) != counterSize || be.Uint64(value[8:]) < l.ID:
+		case len(value) != counterSize || be.Uint64(value[8:]) < v.Revision:
 			c.problem(key, "counter of %X line %d is missing or older", v.Origin, v.Line)
-		case be.Uint64(value[8:]) == l.ID:
+		case be.Uint64(value[8:]) == v.Revision:
 			c.countersSet++
 			if int64(be.Uint64(value)) != v.Value {
 				c.problem(key, "counter of %X line %d is altered", v.Origin, v.Line)

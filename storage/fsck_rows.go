@@ -135,10 +135,10 @@ func (c *checker) counterRow(key, value []byte) error {
 	return nil
 }
 
-// counterEnd: each counter row names the record that set it, and the journal of that record says so.
+// counterEnd: each counter row says how often it was set, and one change in the journals is that time.
 func (c *checker) counterEnd() error {
 	if c.countersSet != 0 {
-		c.problemAt("counters", "%d rows that no record has set", -c.countersSet)
+		c.problemAt("counters", "%d rows that no change has set", -c.countersSet)
 	}
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 // link is one change of one record, as the journal of its series keeps it:
 //
 //	version u8 · previous [32] · op u8 · time i64 (Unix ns) · id u64 · code [16] · number u64 · from u8 · state u8 ·
-//	revision u32 · entry [32] · parts u16 × (len u8, name, digest [32]) · counters u16 × (origin [16], line u32, value i64)
+//	revision u32 · entry [32] · parts u16 × (len u8, name, digest [32]) · counters u16 ×
+//	(origin [16], line u32, value i64, revision u64)
 //
 // Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes, and stands in the next link
 // as previous; the series row holds the last one. Whoever alters, removes or inserts a change must rewrite every later
@@ -23,7 +24,7 @@ type link struct {
 	Revision    uint32
 	Entry       [32]byte // of the entry row that this change left
 	Parts       []partDigest
-	Counters    []Counter
+	Counters    []count
 }
 
 type partDigest struct {
@@ -37,7 +38,7 @@ const (
 )
 
 func (l *link) encode() []byte {
-	b := make([]byte, 0, 130+len(l.Parts)*48+len(l.Counters)*28)
+	b := make([]byte, 0, 130+len(l.Parts)*48+len(l.Counters)*36)
 	b = append(append(b, rowVersion), l.Previous[:]...)
 	b = be.AppendUint64(append(b, l.Op), uint64(l.At))
 	b = append(be.AppendUint64(b, l.ID), l.Code[:]...)
@@ -51,7 +52,7 @@ func (l *link) encode() []byte {
 	b = be.AppendUint16(b, uint16(len(l.Counters)))
 	for _, c := range l.Counters {
 		b = be.AppendUint32(append(b, c.Origin[:]...), c.Line)
-		b = be.AppendUint64(b, uint64(c.Value))
+		b = be.AppendUint64(be.AppendUint64(b, uint64(c.Value)), c.Revision)
 	}
 	return b
 }
@@ -71,9 +72,9 @@ func decodeLink(b []byte) (l link, err error) {
 		l.Parts = append(l.Parts, p)
 	}
 	for n := c.u16(); n > 0 && !c.bad; n-- {
-		var v Counter
+		var v count
 		copy(v.Origin[:], c.take(16))
-		v.Line, v.Value = c.u32(), int64(c.u64())
+		v.Line, v.Value, v.Revision = c.u32(), int64(c.u64()), c.u64()
 		l.Counters = append(l.Counters, v)
 	}
 	return l, c.end("journal link")

@@ -18,7 +18,7 @@ import (
 //	idem      key [32]                                  id u64, digest [32]
 //	due       len u8, queue, time i64 (sign flipped),   empty
 //	          id u64
-//	counter   origin [16], line u32                     value i64, id u64 of the record that set it
+//	counter   origin [16], line u32                     value i64, revision u64: how often it was set
 const (
 	tableMeta    byte = 1
 	tableSeries  byte = 2

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -136,6 +137,14 @@ func (m *model) Advance(r *rapid.T) {
 	if rapid.Bool().Draw(r, "with head") {
 		change.Head = contents.Draw(r, "head")
 	}
+	overflow := false
+	if rapid.Bool().Draw(r, "gives back") {
+		n := Counter{m.pick(r), uint32(rapid.IntRange(0, 2).Draw(r, "line")), rapid.Int64().Draw(r, "difference")}
+		change.Counters = []Counter{n}
+		have := m.counters[Counter{n.Origin, n.Line, 0}]
+		sum := new(big.Int).Add(big.NewInt(have), big.NewInt(n.Value))
+		overflow = !sum.IsInt64()
+	}
 	e, err := m.s.Advance(ctx, c, from, change)
 	var conflict *ConflictError
 	switch {
@@ -158,8 +167,14 @@ func (m *model) Advance(r *rapid.T) {
 			return
 		}
 	}
-	if err != nil {
-		r.Fatal(err)
+	if (err != nil) != overflow {
+		r.Fatalf("counters %v: %v", change.Counters, err)
+	}
+	if overflow {
+		return
+	}
+	for _, n := range change.Counters {
+		m.counters[Counter{n.Origin, n.Line, 0}] += n.Value
 	}
 	rec.entry.State, rec.entry.Due = change.To, change.Due
 	rec.entry.Revision++

@@ -82,24 +82,16 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return e.Code, [32]byte(row[8:]), nil
 }
 
-// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: an Append.
+// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: an Append,
+// in its build.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	if err := s.enter(); err != nil {
 		return 0, fmt.Errorf("reading counter: %w", err)
 	}
 	defer s.leave()
-	row, err := get(s.db, counterKey(origin, line))
+	n, err := s.counter(origin, line)
 	s.settled(origin)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return 0, nil
-	case err == nil && len(row) != counterSize:
-		err = ErrCorrupt
-	}
-	if err != nil {
-		return 0, fmt.Errorf("reading counter of %X line %d: %w", origin, line, err)
-	}
-	return int64(be.Uint64(row)), nil
+	return n.Value, err
 }
 
 // recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.

@@ -30,7 +30,7 @@ const (
 	rowVersion  = 1
 	flagDue     = 1
 	flagIdem    = 2
-	counterSize = 16 // value, id
+	counterSize = 16 // value, revision
 )
 
 func (r *seriesRow) encode() []byte {

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -41,7 +42,7 @@ type Keys struct {
 type Counter struct {
 	Origin Code
 	Line   uint32
-	Value  int64 // absolute, not a difference
+	Value  int64 // absolute in a Draft, a difference in a Change
 }
 
 // Slot is what a record gets before it is made.
@@ -79,6 +80,9 @@ type Change struct {
 	Head  []byte // nil keeps the head as it is
 	Parts []Part // added; none may exist
 	Due   *Due   // replaces the old one; nil takes the record out of its queue
+	// Counters are added to what they are; a document that is refused gives back what it drew. An error, and
+	// nothing happens, when a sum leaves int64.
+	Counters []Counter
 }
 
 func checkName(what, name string) error {
@@ -131,29 +135,41 @@ func (d *Draft) check(origins []Code) error {
 	if err := checkDue(d.Due); err != nil {
 		return err
 	}
-	if len(d.Counters) > 65535 {
-		return fmt.Errorf("%d counters are more than 65535", len(d.Counters))
-	}
-	locked := make(map[Code]bool, len(origins))
 	for _, o := range origins {
 		if o == d.Code {
 			return fmt.Errorf("record %X is its own origin", o)
 		}
-		locked[o] = true
 	}
-	type line struct {
-		origin Code
-		line   uint32
-	}
-	set := make(map[line]bool, len(d.Counters))
 	for _, c := range d.Counters {
-		if !locked[c.Origin] {
+		if !slices.Contains(origins, c.Origin) {
 			return fmt.Errorf("counter of %X, which is not a locked origin", c.Origin)
 		}
-		if set[line{c.Origin, c.Line}] {
-			return fmt.Errorf("counter of %X line %d is set twice", c.Origin, c.Line)
+	}
+	return checkCounters(d.Counters)
+}
+
+func checkCounters(counters []Counter) error {
+	if len(counters) > 65535 {
+		return fmt.Errorf("%d counters are more than 65535", len(counters))
+	}
+	set := make(map[Counter]bool, len(counters))
+	for _, c := range counters {
+		c.Value = 0
+		if set[c] {
+			return fmt.Errorf("counter of %X line %d is there twice", c.Origin, c.Line)
 		}
-		set[line{c.Origin, c.Line}] = true
+		set[c] = true
 	}
 	return nil
+}
+
+// origins are the records that counters belong to, each once.
+func origins(counters []Counter) []Code {
+	var codes []Code
+	for _, c := range counters {
+		if !slices.Contains(codes, c.Origin) {
+			codes = append(codes, c.Origin)
+		}
+	}
+	return codes
 }
