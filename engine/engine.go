@@ -115,6 +115,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
 			e.log.Error("recovering documents", "error", err)
 		}
+		if err := e.resumeInvalidations(ctx, before); err != nil && ctx.Err() == nil {
+			e.log.Error("resuming invalidations", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -188,7 +191,7 @@ func notFound(code dte.Code) *Error {
 // Waiting counts, by queue, what is due to be settled or reported, up to 10,000 a queue.
 func (e *Engine) Waiting() (map[string]int, error) {
 	waiting := make(map[string]int)
-	for _, queue := range []string{QueueSettle, QueueReport} {
+	for _, queue := range []string{QueueSettle, QueueReport, QueueInvalidate} {
 		due, err := e.store.Due(queue, e.now().Add(settleAfter), 10_000)
 		if err != nil {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)

@@ -35,6 +35,9 @@ type head struct {
 	// Doubtful: the normal form may have reached MH. It must be asked before the contingency form is sent.
 	Doubtful bool   `json:"doubtful,omitempty"`
 	Cause    string `json:"cause,omitempty"` // why it was deferred, for people
+	// Origin is the code of the document that a note or a return is issued against.
+	Origin       string        `json:"origin,omitempty"`
+	Invalidation *Invalidation `json:"invalidation,omitempty"`
 }
 
 // Parts of a stored document. Each form is signed by its own right, once.
@@ -42,6 +45,7 @@ const (
 	partFacts       = "facts"       // the facts, JSON
 	formNormal      = "normal"      // JWS of the document as issued online
 	formContingency = "contingency" // JWS of the same document with the marks of contingency
+	partDraws       = "draws"       // what it takes of its origin's counters, JSON
 )
 
 func (h *head) encode() ([]byte, error) {
@@ -111,9 +115,10 @@ func (e *Engine) view(entry storage.Entry, h *head, jws string) (*Record, error)
 		SequenceID:     int64(entry.SequenceID),
 		Serie:          h.Serie,
 		EmisorID:       h.EmisorID, BranchID: h.BranchID, PointID: h.PointID, TokenID: h.TokenID,
-		CreatedAt: h.CreatedAt,
-		Rule:      h.Rule,
-		Warnings:  h.Warnings,
+		CreatedAt:    h.CreatedAt,
+		Rule:         h.Rule,
+		Warnings:     h.Warnings,
+		Invalidation: h.Invalidation,
 	}
 	if entry.State == Rejected {
 		r.TechnicalError = "Rechazado por Hacienda: " + rejection(h.Response)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -53,24 +54,37 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		return nil, pathRefused, err
 	}
 
-	// 3. The amounts, or everything that is wrong with the sale.
-	computed, faults, err := rule.evaluate(ctx, draft.facts)
-	if err != nil {
-		return nil, pathRefused, internal(err)
+	// 3. The amounts, or everything that is wrong with the sale. What is issued against another document is computed
+	// under that document's lock, in step 4.
+	var computed *evaluation
+	defer func() {
+		if computed != nil {
+			evaluations.Put(computed)
+		}
+	}()
+	keys := storage.Keys{Series: draft.series, Idempotency: key}
+	if req.Origin != nil {
+		if _, err := e.origin(ctx, draft); err != nil {
+			return nil, pathRefused, err
+		}
+		keys.Origins = []storage.Code{storage.Code(req.Origin.Code)}
+	} else if computed, err = e.compute(ctx, rule, draft); err != nil {
+		return nil, pathRefused, err
 	}
-	if len(faults) > 0 {
-		return nil, pathRefused, refuse(append(faults, e.breaches(rule, draft, faults)...))
-	}
-	defer evaluations.Put(computed)
 
 	// 4. Number, fill, sign once, and one synced batch. After this line a crash is safe, before it nothing happened.
 	var signed prepared
-	entry, err := e.store.Append(ctx, storage.Keys{Series: draft.series, Idempotency: key},
-		func(slot storage.Slot) (storage.Draft, error) {
-			var err error
-			signed, err = e.prepare(ctx, draft, rule, computed, slot)
-			return signed.draft, err
-		})
+	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (storage.Draft, error) {
+		var from *origin
+		var err error
+		if req.Origin != nil {
+			if from, computed, err = e.draw(ctx, rule, draft); err != nil {
+				return storage.Draft{}, err
+			}
+		}
+		signed, err = e.prepare(ctx, draft, rule, computed, slot, from)
+		return signed.draft, err
+	})
 	var refused *Error
 	switch {
 	case errors.As(err, &refused):
@@ -86,6 +100,34 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	// 5 and 6. Transmit under the policy, settle, answer from durable state.
 	record, err = e.transmitFresh(ctx, entry, signed)
 	return record, pathOnline, err
+}
+
+// compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
+func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, error) {
+	computed, faults, err := r.evaluate(ctx, d.facts)
+	if err != nil {
+		return nil, internal(err)
+	}
+	if len(faults) > 0 {
+		return nil, refuse(append(faults, e.breaches(r, d, faults)...))
+	}
+	return computed, nil
+}
+
+// draw completes and computes a draft against its origin, which is locked.
+func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluation, error) {
+	o, err := e.origin(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.against(d, o); err != nil {
+		return nil, nil, err
+	}
+	computed, err := e.compute(ctx, r, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, computed, e.drawn(d, o, r, computed)
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.
@@ -139,6 +181,7 @@ type draft struct {
 	series  string
 	facts   dte.Value // without the control number
 	form    string
+	draws   []draw // what it takes of its origin
 }
 
 func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
@@ -170,9 +213,14 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 	return d, nil
 }
 
-// emisor is the issuer as a document issued at p shows it.
+// emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
+// data does not say it, is what the first letter of its code means (MF2 p.28).
 func emisor(i Issuer, p Point) dte.Value {
-	return i.Facts.With("codEstable", dte.Str(p.Establishment)).With("codPuntoVenta", dte.Str(p.PointOfSale))
+	f := i.Facts.With("codEstable", dte.Str(p.Establishment)).With("codPuntoVenta", dte.Str(p.PointOfSale))
+	if v := f.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
+		f = f.With("tipoEstablecimiento", dte.Str(map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]))
+	}
+	return f
 }
 
 // numbered returns the facts with the control number of slot n.
@@ -193,7 +241,7 @@ type prepared struct {
 }
 
 // prepare stamps the number, fills and signs. A breach of the schema is an *Error, and the number stays unspent.
-func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation, slot storage.Slot) (prepared, error) {
+func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation, slot storage.Slot, from *origin) (prepared, error) {
 	facts, control, err := d.numbered(slot.Number)
 	if err != nil {
 		return prepared{}, internal(err)
@@ -225,6 +273,17 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 		h.Cause = "testContingencia"
 		p.draft.State, p.draft.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
 	}
+	if from != nil {
+		h.Origin = req.Origin.Code.String()
+		draws, err := json.Marshal(d.draws)
+		if err != nil {
+			return p, internal(err)
+		}
+		p.draft.Parts = append(p.draft.Parts, storage.Part{Name: partDraws, Data: draws})
+		if p.draft.Counters, err = e.counters(d, from); err != nil {
+			return p, err
+		}
+	}
 	p.draft.Head, err = h.encode()
 	return p, err
 }
@@ -238,8 +297,8 @@ func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
 		return nil
 	}
 	d, err := e.draft(req, now)
-	if err != nil {
-		return nil
+	if err != nil || kinds[req.Document].against != nothing {
+		return nil // what it is issued against is not known: nothing to hold it to
 	}
 	return e.breaches(rule, d, nil)
 }

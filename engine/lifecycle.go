@@ -17,19 +17,23 @@ const (
 	Rejected storage.State = 3
 	// Deferred: made in contingency form, owed to MH.
 	Deferred storage.State = 4
+	// Invalidated: MH accepted the event that takes it back.
+	Invalidated storage.State = 5
 )
 
 // transitions is the whole life of a document; move is the only function that changes a state.
 var transitions = map[storage.State][]storage.State{
 	Signed:   {Accepted, Rejected, Deferred},
 	Deferred: {Accepted, Rejected},
+	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it
 }
 
 // estados are the public names (SPEC section 3). Signed has none: lookups wait for its end.
 var estados = map[storage.State]string{
-	Accepted: EstadoProcessed,
-	Rejected: EstadoRejected,
-	Deferred: EstadoContingency,
+	Accepted:    EstadoProcessed,
+	Rejected:    EstadoRejected,
+	Deferred:    EstadoContingency,
+	Invalidated: EstadoInvalidated,
 }
 
 func allowed(from, to storage.State) error {
@@ -47,4 +51,6 @@ const (
 	QueueSettle = "settle"
 	// QueueReport holds documents in Deferred: owed to MH by a contingency event and then by themselves.
 	QueueReport = "report"
+	// QueueInvalidate holds accepted documents whose invalidation is signed and not answered.
+	QueueInvalidate = "invalidate"
 )

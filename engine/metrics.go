@@ -20,6 +20,7 @@ type metrics struct {
 	refusals  *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 	recovered prometheus.Counter
+	events    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -33,6 +34,8 @@ func newMetrics() *metrics {
 			Help:    "Time to answer a sale: online, in contingency, replayed by its key, or refused.",
 			Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 16, 32, 64}},
 			[]string{"path"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_invalidations_total",
+			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."}, []string{"result"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
@@ -51,6 +54,18 @@ func (m *metrics) issued(document, path string, r *Record, err error, took time.
 	}
 }
 
+func (m *metrics) invalidated(r *Record, err error) {
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+		m.events.WithLabelValues(refused.Code).Inc()
+	case err != nil:
+		m.events.WithLabelValues(CodeInternal).Inc()
+	default:
+		m.events.WithLabelValues(r.Invalidation.Estado).Inc()
+	}
+}
+
 // Describe and Collect make the engine its own collector; what waits is read from the store at each scrape.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	m := e.metrics
@@ -58,6 +73,7 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	m.refusals.Describe(ch)
 	m.latency.Describe(ch)
 	m.recovered.Describe(ch)
+	m.events.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -67,4 +83,5 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 	m.refusals.Collect(ch)
 	m.latency.Collect(ch)
 	m.recovered.Collect(ch)
+	m.events.Collect(ch)
 }

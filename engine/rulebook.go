@@ -9,10 +9,18 @@ import (
 )
 
 // Rulebook is a generation of rules made ready for issuing: each document rule with the filler of its schema and
-// the binding of its module's inputs to facts.
+// the binding of its module's inputs to facts, each event with its filler.
 type Rulebook struct {
 	generation *rules.Generation
 	compiled   map[*rules.Rule]*rule
+	events     map[*rules.Rule]*event
+}
+
+// event is a bundle without a module: the layout of an event, and its limits as parameters.
+type event struct {
+	ref    RuleRef
+	filler *dte.Filler
+	params map[string]int64 // 1e-8
 }
 
 // rule is one bundle ready to compute and fill.
@@ -32,16 +40,17 @@ func NewRulebook(g *rules.Generation) (*Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Rulebook{generation: g, compiled: make(map[*rules.Rule]*rule)}
+	b := &Rulebook{generation: g, compiled: make(map[*rules.Rule]*rule), events: make(map[*rules.Rule]*event)}
 	for _, r := range g.Rules() {
-		if r.Bundle.Manifest.Kind != "document" {
-			continue
+		switch r.Bundle.Manifest.Kind {
+		case "document":
+			b.compiled[r], err = compile(r, catalogues)
+		case "event":
+			b.events[r], err = compileEvent(r, catalogues)
 		}
-		c, err := compile(r, catalogues)
 		if err != nil {
 			return nil, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)
 		}
-		b.compiled[r] = c
 	}
 	return b, nil
 }
@@ -87,6 +96,33 @@ func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {
 		return nil, fmt.Errorf("overlay names %q as the total, and the module answers no such amount", filler.Total())
 	}
 	return c, nil
+}
+
+func compileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*event, error) {
+	m := r.Bundle.Manifest
+	filler, err := dte.CompileSchema(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], dte.Outputs{}, catalogues)
+	if err != nil {
+		return nil, fmt.Errorf("compiling schema: %w", err)
+	}
+	e := &event{ref: RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, filler: filler, params: make(map[string]int64)}
+	for _, p := range m.Params {
+		if e.params[p.Name], err = p.Fixed(); err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", p.Name, err)
+		}
+	}
+	return e, nil
+}
+
+// whole is a parameter that counts something, 0 when the bundle has it not.
+func (e *event) whole(name string) int { return int(e.params[name] / dte.Scale) }
+
+// event returns the event that is valid on a day.
+func (b *Rulebook) event(name, ambiente, day string) (*event, error) {
+	r, err := b.generation.Pick("event", name, ambiente, day)
+	if err != nil {
+		return nil, err
+	}
+	return b.events[r], nil
 }
 
 // pick returns the rule that is valid for a document type on a day (yyyy-mm-dd, in El Salvador).

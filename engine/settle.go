@@ -123,6 +123,9 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if change.Head, err = h.encode(); err != nil {
 		return entry, internal(err)
 	}
+	if change.Counters, err = e.settles(entry, h, change.To); err != nil {
+		return entry, internal(err)
+	}
 	next, err := e.store.Advance(ctx, entry.Code, entry.State, change)
 	if err != nil {
 		return entry, internal(fmt.Errorf("recording the outcome: %w", err))

@@ -27,11 +27,14 @@ type Caller struct {
 
 // Request is one sale to be turned into a document.
 type Request struct {
-	// Document is the type of CAT-002, "01" or "03".
+	// Document is the type of CAT-002.
 	Document string
 	// Facts are what the till said, under the names of the document: receptor, cuerpoDocumento, resumen and the
 	// rule's own inputs (isRetenIva, descuentoGlobal). identificacion and emisor are the engine's to add.
 	Facts dte.Value
+	// Origin, of notes and returns, is the document that they are issued against. A return's cuerpoDocumento then
+	// holds numItem, a line of the origin, and cantidad, what comes back of it.
+	Origin *Origin
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
 	// returns the document that the first request made.
 	IdempotencyKey string
@@ -47,6 +50,7 @@ const (
 	EstadoProcessed   = "PROCESSED"
 	EstadoRejected    = "REJECTED"
 	EstadoContingency = "CONTINGENCIA"
+	EstadoInvalidated = "INVALIDATED"
 )
 
 // RuleRef names the rule module that computed a document.
@@ -59,7 +63,7 @@ type RuleRef struct {
 // Record is a document as the API shows it (SPEC 2.2).
 type Record struct {
 	ID            int64
-	Tipo          string // FACTURA_CONSUMIDOR_FINAL, CREDITO_FISCAL
+	Tipo          string // FACTURA_CONSUMIDOR_FINAL, ...
 	Code          string // codigoGeneracion, upper case
 	ControlNumber string
 	Estado        string // one of the public states
@@ -82,16 +86,23 @@ type Record struct {
 	CreatedAt      time.Time
 	Rule           RuleRef
 	Warnings       []string
+	Invalidation   *Invalidation // nil until somebody asked for it
 }
 
 // Codes of Error. The gateway's problem table makes HTTP of them.
 const (
-	CodeValidation  = "VALIDATION_ERROR"
-	CodeKeyConflict = "IDEMPOTENCY_CONFLICT"
-	CodeNotFound    = "DOCUMENT_NOT_FOUND"
-	CodePermission  = "PERMISSION_DENIED"
-	CodeUnavailable = "UNAVAILABLE"
-	CodeInternal    = "INTERNAL"
+	CodeValidation     = "VALIDATION_ERROR"
+	CodeKeyConflict    = "IDEMPOTENCY_CONFLICT"
+	CodeNotFound       = "DOCUMENT_NOT_FOUND"
+	CodeNotProcessed   = "DOCUMENT_NOT_PROCESSED"
+	CodeOriginType     = "INVALID_ORIGIN_TYPE"
+	CodeOriginStatus   = "INVALID_ORIGIN_STATUS"
+	CodeItemNotFound   = "ITEM_NOT_FOUND"
+	CodeOverReturn     = "OVER_RETURN_ERROR"
+	CodeNotInvalidable = "INVALIDATION_NOT_ALLOWED"
+	CodePermission     = "PERMISSION_DENIED"
+	CodeUnavailable    = "UNAVAILABLE"
+	CodeInternal       = "INTERNAL"
 )
 
 // Error is the one typed error that crosses the boundary of this package.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func common(t testing.TB) shared {
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, err := rules.NewHost(context.Background(), rules.Options{})
+		host, err := rules.NewHost(context.Background(), rules.Options{CacheDir: filepath.Join(plugintest.Root(t), "var", "build", "cache")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +148,13 @@ func (w *wire) call(point string) {
 	}
 }
 
-func (w *wire) sever() {
+func (w *wire) sever() { w.set(true) }
+func (w *wire) mend()  { w.set(false) }
+
+func (w *wire) set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cut = true
+	w.cut = cut
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -68,9 +68,10 @@ func (t *Token) caller() engine.Caller {
 	return engine.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions}
 }
 
-// permit refuses a document type that the token may not issue.
+// permit refuses a document type that the token may not issue. A return takes the permission of its origin, which the
+// engine knows.
 func (t *Token) permit(document string) error {
-	if p := engine.Permission(document); !slices.Contains(t.Permissions, p) {
+	if p := engine.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
 		return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil

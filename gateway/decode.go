@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 )
 
@@ -15,21 +16,25 @@ const maxFaults = 50
 
 // decoded is a request turned into facts, with everything that is wrong with it.
 type decoded struct {
+	endpoint        *endpoint
+	body            dte.Value
 	facts           dte.Value
+	origin          *engine.Origin
 	testContingency bool
-	onePayment      bool // the request said pago, not pagos
 	faults          []dte.Fault
 }
 
 // decode turns a request into facts by the endpoint's table. Faults carry the request's own paths.
 func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
-	d := &decoded{}
+	d := &decoded{endpoint: e, body: body}
 	if body.Kind() != dte.KindObject {
 		d.fault("", dte.FaultType, "El cuerpo debe ser un objeto JSON")
 		return d
 	}
 	d.unknown(body, e.fields, "")
+	d.alternatives()
 	var root, resumen []dte.Member
+	var entries []dte.Value
 	for i := range e.fields {
 		f := &e.fields[i]
 		v := d.value(body.Get(f.name), f, f.name)
@@ -42,14 +47,18 @@ func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
 		case inResumen:
 			resumen = append(resumen, dte.Member{Name: f.factName(), Value: v})
 		case inPagos:
-			d.onePayment = true
 			resumen = append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(v)})
-		case nowhere:
-			d.testContingency = v.Bool()
+		case inApendice:
+			entries = append(entries, d.entry(f, v))
 		}
 	}
-	resumen = d.payments(body, resumen, codes)
+	d.testContingency = body.Get("testContingencia").Bool()
+	if e.pays {
+		resumen = d.payments(body, resumen, codes)
+	}
 	d.facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
+	d.append(entries)
+	d.shape()
 	return d
 }
 
@@ -272,23 +281,4 @@ next:
 		}
 		d.fault(f.Path, f.Code, f.Message)
 	}
-}
-
-// requestPath is the request's name of a fact.
-func (d *decoded) requestPath(path string) string {
-	if rest, ok := strings.CutPrefix(path, "cuerpoDocumento"); ok {
-		return "items" + strings.Replace(rest, ".precioUni", ".precioUnitario", 1)
-	}
-	if rest, ok := strings.CutPrefix(path, "resumen.pagos"); ok {
-		if d.onePayment {
-			return "pago" + strings.TrimPrefix(rest, "[0]")
-		}
-		return "pagos" + rest
-	}
-	for _, name := range [...]string{"condicionOperacion", "observaciones"} {
-		if path == "resumen."+name {
-			return name
-		}
-	}
-	return path
 }

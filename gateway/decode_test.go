@@ -20,7 +20,11 @@ func TestDistance(t *testing.T) {
 
 // Faults of facts come back under the request's own names.
 func TestRequestPath(t *testing.T) {
-	one, list := &decoded{onePayment: true}, &decoded{}
+	payment, err := dte.Parse([]byte(`{"pago":{"codigo":"01"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, list := &decoded{endpoint: endpoints["01"], body: payment}, &decoded{endpoint: endpoints["01"]}
 	for fact, want := range map[string]string{
 		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items", "resumen.condicionOperacion": "condicionOperacion",
 		"resumen.observaciones": "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo", "receptor.direccion.municipio": "receptor.direccion.municipio",

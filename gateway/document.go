@@ -11,11 +11,9 @@ import (
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
 func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
-	value, _ := ctx.UserValue("codigoGeneracion").(string)
-	code, err := dte.ParseCode(value)
+	code, err := pathCode(ctx)
 	if err != nil {
-		return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no es un UUID en mayúsculas",
-			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "Debe tener la forma 8-4-4-4-12, hexadecimal en mayúsculas"}}}
+		return err
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
@@ -25,4 +23,15 @@ func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
 	return nil
+}
+
+// pathCode is the generation code that a path names.
+func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
+	value, _ := ctx.UserValue("codigoGeneracion").(string)
+	code, err := dte.ParseCode(value)
+	if err != nil {
+		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no es un UUID en mayúsculas",
+			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "Debe tener la forma 8-4-4-4-12, hexadecimal en mayúsculas"}}}
+	}
+	return code, nil
 }

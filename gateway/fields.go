@@ -29,6 +29,7 @@ type field struct {
 	limit    int         // most items of a list
 	numbered bool        // each item gets numItem
 	place    place       // where the fact goes
+	label    string      // of an entry of the appendix
 }
 
 // place is the object of the facts that a top-level member belongs to.
@@ -37,8 +38,9 @@ type place uint8
 const (
 	inRoot place = iota
 	inResumen
-	inPagos // one object, the only one of resumen.pagos
-	nowhere // read by the gateway itself
+	inPagos    // one object, the only one of resumen.pagos
+	inApendice // a text or a number, as one entry of the appendix under its label
+	nowhere    // read by the gateway itself
 )
 
 func (f *field) factName() string {
@@ -87,34 +89,4 @@ var item = []field{
 
 var payment = []field{
 	{name: "codigo", required: true}, {name: "plazo"}, {name: "periodo", shape: isInteger, min: amount(1)}, {name: "referencia"},
-}
-
-// sale are the members that every sale has (SPEC 4.1, 4.2), behind the receptor.
-var sale = []field{
-	{name: "items", fact: "cuerpoDocumento", shape: isList, required: true, members: item, limit: maxItems, numbered: true},
-	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
-	{name: "pago", shape: isObject, members: payment, place: inPagos},
-	{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}}, payment...), limit: 99, place: inResumen},
-	{name: "observaciones", place: inResumen},
-	{name: "descuentoGlobal", shape: isObject, members: []field{{name: "gravada", shape: isNumber, min: amount(0)}, {name: "exenta", shape: isNumber, min: amount(0)}, {name: "noSujeta", shape: isNumber, min: amount(0)}}},
-	{name: "testContingencia", shape: isFlag, place: nowhere},
-}
-
-// endpoint is one creation endpoint.
-type endpoint struct {
-	document string
-	fields   []field
-	receptor []string // SPEC's requiredFields, whose lack has a code of its own
-}
-
-var endpoints = map[string]*endpoint{
-	"01": {document: "01", fields: append([]field{
-		{name: "receptor", shape: isObject, required: true, loose: true, members: append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)},
-	}, sale...)},
-	"03": {document: "03", receptor: []string{"tipoDocumento", "numDocumento", "nit", "nombre"}, fields: append([]field{
-		{name: "receptor", shape: isObject, required: true, loose: true, members: append(append(required("tipoDocumento", "numDocumento", "nit", "nombre"), plain("nrc",
-			"codActividad", "descActividad", "nombreComercial", "telefono", "correo")...), direccion)},
-		{name: "isRetenIva", shape: isFlag},
-		{name: "isPerciIva", shape: isFlag},
-	}, sale...)},
 }

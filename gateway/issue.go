@@ -33,9 +33,12 @@ func (g *Gateway) issue(e *endpoint) handler {
 		}
 		r, err := g.o.Engine.Issue(deadline, req)
 		var refused *engine.Error
-		if errors.As(err, &refused) && refused.Code == engine.CodeValidation {
+		if errors.As(err, &refused) && len(refused.Faults) > 0 {
 			d.merge(refused.Faults)
-			return e.invalid(d.faults)
+			if refused.Code == engine.CodeValidation {
+				return e.invalid(d.faults)
+			}
+			return &Problem{Status: statuses[refused.Code], Type: refused.Code, Message: refused.Message, Faults: d.faults}
 		}
 		if err != nil {
 			return err
@@ -47,30 +50,39 @@ func (g *Gateway) issue(e *endpoint) handler {
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
 func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Request) (*decoded, error) {
-	if kind := string(ctx.Request.Header.ContentType()); kind != "" && kind != "application/json" && !strings.HasPrefix(kind, "application/json;") {
-		return nil, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
-	}
-	if len(ctx.Request.Header.ContentEncoding()) > 0 {
-		return nil, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
-	}
 	if key := ctx.Request.Header.Peek("Idempotency-Key"); key != nil {
 		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 			return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
 	}
-	body := ctx.PostBody()
-	if len(body) > maxBody {
-		return nil, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
-	}
-	v, err := dte.Parse(body)
+	v, err := body(ctx)
 	if err != nil {
-		return nil, syntax(err)
+		return nil, err
 	}
-	req.Digest = sha256.Sum256(body)
+	req.Digest = sha256.Sum256(ctx.PostBody())
 	d := e.decode(v, g.o.PaymentCodes)
-	req.Facts, req.TestContingency = d.facts, d.testContingency
+	req.Facts, req.TestContingency, req.Origin = d.facts, d.testContingency, d.origin
 	return d, nil
+}
+
+// body reads a request's body: strict JSON, plain, of at most 1 MiB.
+func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
+	if kind := string(ctx.Request.Header.ContentType()); kind != "" && kind != "application/json" && !strings.HasPrefix(kind, "application/json;") {
+		return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+	}
+	if len(ctx.Request.Header.ContentEncoding()) > 0 {
+		return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+	}
+	b := ctx.PostBody()
+	if len(b) > maxBody {
+		return dte.Value{}, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+	}
+	v, err := dte.Parse(b)
+	if err != nil {
+		return dte.Value{}, syntax(err)
+	}
+	return v, nil
 }
 
 // syntax is what is wrong with a body that is not strict JSON.
@@ -88,6 +100,9 @@ func (e *endpoint) invalid(faults []dte.Fault) *Problem {
 	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La solicitud no es válida", Faults: faults}
 	for _, f := range faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
+		if f.Code == engine.CodeOriginType { // what a note's rule says of its original
+			p.Type, p.Message = f.Code, f.Message
+		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(e.receptor, member))
 		if missing && len(e.receptor) > 0 {
 			p.Type, p.Message, p.RequiredFields = "RECEPTOR_VALIDATION_ERROR", "El receptor no lleva los campos que exige el documento", e.receptor

@@ -14,12 +14,18 @@ import (
 
 // statuses is the one table from the engine's codes to HTTP.
 var statuses = map[string]int{
-	engine.CodeValidation:  fasthttp.StatusBadRequest,
-	engine.CodeKeyConflict: fasthttp.StatusUnprocessableEntity,
-	engine.CodeNotFound:    fasthttp.StatusNotFound,
-	engine.CodePermission:  fasthttp.StatusForbidden,
-	engine.CodeUnavailable: fasthttp.StatusServiceUnavailable,
-	engine.CodeInternal:    fasthttp.StatusInternalServerError,
+	engine.CodeValidation:     fasthttp.StatusBadRequest,
+	engine.CodeKeyConflict:    fasthttp.StatusUnprocessableEntity,
+	engine.CodeNotFound:       fasthttp.StatusNotFound,
+	engine.CodeNotProcessed:   fasthttp.StatusConflict,
+	engine.CodeNotInvalidable: fasthttp.StatusConflict,
+	engine.CodeOriginType:     fasthttp.StatusBadRequest,
+	engine.CodeOriginStatus:   fasthttp.StatusBadRequest,
+	engine.CodeItemNotFound:   fasthttp.StatusBadRequest,
+	engine.CodeOverReturn:     fasthttp.StatusBadRequest,
+	engine.CodePermission:     fasthttp.StatusForbidden,
+	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
+	engine.CodeInternal:       fasthttp.StatusInternalServerError,
 }
 
 // Problem is an error as the tills see it.

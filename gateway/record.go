@@ -41,7 +41,11 @@ func appendRecord(b []byte, r *engine.Record) []byte {
 	b = append(appendAnalysis(append(b, `,"analisisHacienda":`...), r), `,"regla":{`...)
 	b = text(append(b, `"nombre":`...), r.Rule.Name)
 	b = text(append(b, `,"version":`...), r.Rule.Version)
-	return append(text(append(b, `,"digest":`...), r.Rule.Digest), `}}`...)
+	b = append(text(append(b, `,"digest":`...), r.Rule.Digest), '}')
+	if r.Invalidation == nil {
+		return append(b, '}')
+	}
+	return append(appendInvalidation(append(b, `,"invalidacion":`...), r.Invalidation), '}')
 }
 
 // appendResponse is respuestaMh (SPEC 2.3): null in contingency, MH's PROCESADO as PROCESSED.
@@ -81,6 +85,8 @@ func appendAnalysis(b []byte, r *engine.Record) []byte {
 			message += r.Response.DescripcionMsg
 		}
 		faults = []string{message}
+	case engine.EstadoInvalidated:
+		message = "Documento invalidado: Hacienda recibió el evento de invalidación"
 	case engine.EstadoContingency:
 		message = "Documento emitido en contingencia: se transmitirá a Hacienda cuando sea posible"
 	}

@@ -15,8 +15,13 @@ import (
 // routes are the tills' routes, all of them.
 func (g *Gateway) routes() fasthttp.RequestHandler {
 	r := g.router()
-	r.POST("/dte/dte01", g.handle("/dte/dte01", g.issue(endpoints["01"])))
-	r.POST("/dte/dte03", g.handle("/dte/dte03", g.issue(endpoints["03"])))
+	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
+		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
+		r.POST(path, g.handle(path, g.issue(endpoints[document])))
+	}
+	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
+	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
+	r.GET("/dte/documentos", g.handle("/dte/documentos", g.list))
 	r.GET("/dte/information", g.handle("/dte/information", g.information))
 	r.GET("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
 	return g.recovered(r.Handler)

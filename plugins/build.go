@@ -17,8 +17,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Names of the bundles that a branch needs, in the order of their folders.
-var Names = []string{"catalogues", "dte01/v2", "dte03/v4"}
+// Names of the bundles that a branch needs: a folder a generation.
+var Names = []string{
+	"catalogues",
+	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v2", "dte14/v1", "dte14/v2",
+	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
+}
 
 // Compile builds a module with the plain Go toolchain. root is the module's root folder. It is quick when out is up
 // to date.

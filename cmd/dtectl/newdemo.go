@@ -114,7 +114,7 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, p := range cfg.Points {
-		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL"})
+		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, permissions)
 		if err != nil {
 			return err
 		}

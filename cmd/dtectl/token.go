@@ -20,7 +20,7 @@ type tokenCommand struct {
 type tokenNewCommand struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
 	Name        string   `required:"" help:"What people call the till."`
-	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL" help:"Documents that it may issue."`
+	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates."`
 }
 
 // Run prints the token alone, so that a script can take it. The appliance reads tokens at its start.

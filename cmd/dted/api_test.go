@@ -136,7 +136,7 @@ func TestAPI_Records(t *testing.T) {
 		t.Fatalf("%d %v", status, err)
 	}
 	data := object(t, body)["data"].(map[string]any)
-	if e := fields(t, "emisor", data["emisor"], emisorFields); e["codPuntoVenta"] != "P002" || len(data["permissions"].([]any)) != 2 {
+	if e := fields(t, "emisor", data["emisor"], emisorFields); e["codPuntoVenta"] != "P002" || len(data["permissions"].([]any)) != 7 {
 		t.Errorf("information: %s", body)
 	}
 }

@@ -152,7 +152,7 @@ rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]
 		mac := hmac.New(sha256.New, secret)
 		fmt.Fprintf(mac, "%s%d", testToken, i)
 		tokens.Tokens = append(tokens.Tokens, config.Token{ID: 10 + i, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)), Point: i,
-			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL"}})
+			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}})
 	}
 	b.write("signing.jwe", sealed)
 	b.write("signing.passphrase", []byte(testPassphrase))

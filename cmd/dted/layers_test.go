@@ -24,10 +24,15 @@ var layers = map[string][]string{
 
 	"gateway": {"engine", "engine/dte", "engine/authority"},
 
-	"plugins/sdk":   {"rules/abi"},
-	"plugins/dte01": {"plugins/sdk", "rules/abi"},
-	"plugins/dte03": {"plugins/sdk", "rules/abi"},
-	"plugins":       {"rules/bundle"},
+	"plugins/sdk":     {"rules/abi"},
+	"plugins/dte01":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte03":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte05":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte06":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte07":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte14":   {"plugins/sdk", "rules/abi"},
+	"plugins/retorno": {"plugins/sdk", "rules/abi"},
+	"plugins":         {"rules/bundle"},
 
 	"cmd/dted/config": {},
 	"cmd/dted":        {"cmd/dted/config", "gateway", "engine", "engine/dte", "engine/sign", "engine/authority", "rules", "rules/bundle", "storage"},

@@ -169,6 +169,26 @@ func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
 	return o
 }
 
+// Event is one event on its way: an invalidation (MT1 §4.6).
+type Event struct {
+	Version int    // identificacion.version
+	Code    string // codigoGeneracion of the event
+	JWS     string
+	SendID  int64
+}
+
+// Invalidate sends an invalidation once. MH's answer is about the event: the seal is the event's own.
+func (c *Client) Invalidate(ctx context.Context, e Event) Outcome {
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version, "documento": e.JWS}
+	began := c.options.Now()
+	o := c.ask(ctx, "/fesv/anulardte", body, e.Code)
+	if o.Kind == NotFound {
+		o = Outcome{Kind: Unknown, Sent: true, Err: ErrAnswer}
+	}
+	c.metrics.observe("invalidate", o, c.options.Now().Sub(began))
+	return o
+}
+
 // Query asks what MH holds under a code (MT1 §4.3). Accepted carries what it holds.
 func (c *Client) Query(ctx context.Context, document, code string) Outcome {
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}

@@ -205,14 +205,22 @@ func (c *compiler) bind(f *field, s *shape) error {
 			}
 			f.path = e.fact
 		}
-		f.from = x
+		if countArrays(x.when) > f.arrays {
+			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
+		}
+		f.from, f.source = x, sourceFacts // what the overlay says of a place goes before what the module answers for its name
 	}
 	return nil
 }
 
 func (c *compiler) from(e *fromEntry) (*from, error) {
-	x := &from{amount: -1, words: -1}
+	x := &from{amount: -1, words: -1, value: e.value, form: e.form, is: e.when.Get("is").Text()}
 	var err error
+	if e.when.Exists() {
+		if x.when, err = parsePath(e.when.Get("fact").Text()); err != nil {
+			return nil, err
+		}
+	}
 	if e.fact != "" {
 		if x.fact, err = parsePath(e.fact); err != nil {
 			return nil, err

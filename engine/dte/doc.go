@@ -5,7 +5,7 @@
 // # Filling
 //
 // There is no Go struct for any document. CompileSchema turns a schema file and our overlay into a Filler, once;
-// Fill then walks the layout in order, takes each value from the rule module's answer, from where the overlay says,
+// Fill then walks the layout in order, takes each value from where the overlay says, from the rule module's answer,
 // from the fact under the same path, or from the schema's constant, judges the result by every keyword, and writes
 // it. Conditions look at the resolved document, never at the facts. Facts and documents are Values, numbers are
 // Amounts in 1e-8 units; nothing here is ever a float.

@@ -40,8 +40,12 @@ const (
 // from is where the overlay says that a value comes from.
 type from struct {
 	fact   []step
-	amount int // summary output, -1 none
-	words  int // summary output, -1 none
+	amount int    // summary output, -1 none
+	words  int    // summary output, -1 none
+	value  Value  // constant, absent when there is none
+	form   string // of the fact's text, "" as it is
+	when   []step // the form applies when the fact here is that text; nil always
+	is     string
 }
 
 // rule is what must hold at a place: a compiled schema. Members and items refer to the fields of the place that

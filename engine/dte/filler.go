@@ -80,8 +80,9 @@ func (f *Filler) Version() int { return f.version }
 // Fill appends the document made of the facts and the module's answer to dst, as compact JSON in the order of the
 // schema, or returns what is wrong with it, and nil bytes.
 //
-// A value comes from the first of these that has it: the module's answer, the overlay's source, the fact under the
-// same path, the schema's constant; else it is null where the schema allows that and requires the member. Facts
+// A value is the module's answer of the place's name, unless the overlay names a source for the place. Otherwise it
+// comes from the first of these that has it: the overlay's source, the fact under the same path, the schema's
+// constant; else it is null where the schema allows that and requires the member. Facts
 // that the schema does not name are the module's business and are passed over.
 //
 // Without an answer (c is nil) what is there is checked, and nothing that waits for the module; the bytes then
@@ -156,7 +157,7 @@ func (f *Filler) fits(facts Value, c *Computed) (Fault, bool) {
 
 func (r *run) release() {
 	r.facts, r.computed = Value{}, nil
-	r.slots, r.faults, r.quiet, r.cause = r.slots[:0], r.faults[:0], 0, ""
+	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.runs.Put(r)
 }
 

@@ -3,6 +3,7 @@ package dte
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
@@ -23,6 +24,9 @@ type fromEntry struct {
 	fact   string // a path of the facts
 	amount string // a summary output, when the fact is not there
 	words  string // a summary output, in words
+	value  Value  // a constant, when the fact is not there
+	form   string // "########-#": the fact's text with each # one of its characters
+	when   Value  // {"fact": path, "is": text}: the form applies only then
 }
 
 type drop struct {
@@ -53,13 +57,13 @@ func parseOverlay(data []byte) (*overlay, error) {
 		}
 		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
 	}
-	err = each(v, "from", true, []string{"path", "fact", "amount", "words"}, func(e Value) error {
-		f := fromEntry{e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text()}
-		if (f.words == "") == (f.fact == "" && f.amount == "") {
-			return fmt.Errorf("needs either words, or fact or amount or both")
+	err = each(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e Value) error {
+		f := fromEntry{
+			e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(), e.Get("value"),
+			e.Get("form").Text(), e.Get("when"),
 		}
 		o.from = append(o.from, f)
-		return nil
+		return f.check()
 	})
 	if err != nil {
 		return nil, err
@@ -85,6 +89,35 @@ func parseOverlay(data []byte) (*overlay, error) {
 		return nil
 	})
 	return o, err
+}
+
+// check refuses an entry that says nothing, or two things at once.
+func (f *fromEntry) check() error {
+	others := 0
+	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
+		if given {
+			others++
+		}
+	}
+	switch {
+	case f.words != "" && f.fact != "", others > 1, others == 0 && f.fact == "":
+		return fmt.Errorf("needs either words, or fact or amount or value, fact with one of the others")
+	case f.value.node != nil:
+		return fmt.Errorf("value: only texts, numbers, truth values and null")
+	case f.form == "" && f.when.Exists(), f.form != "" && f.fact == "":
+		return fmt.Errorf("form shapes a fact, and when limits a form")
+	case f.form != "" && !strings.Contains(f.form, "#"):
+		return fmt.Errorf("form %q has no #", f.form)
+	case !f.when.Exists():
+		return nil
+	}
+	if err := onlyMembers(f.when, "fact", "is"); err != nil {
+		return fmt.Errorf("when: %w", err)
+	}
+	if f.when.Get("fact").Text() == "" || f.when.Get("is").Kind() != KindString {
+		return fmt.Errorf("when: needs a fact and the text that it is")
+	}
+	return nil
 }
 
 // each calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody

@@ -1,6 +1,9 @@
 package dte
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // kindPending is a value that only the rule module can give, in a fill without its answer. Nothing that depends on
 // it is judged.
@@ -27,6 +30,7 @@ type run struct {
 	slots    []slot
 	index    [maxArrays]int32 // where each "[]" above the current place stands
 	words    [256]byte
+	forms    []byte // texts that the overlay's forms made
 	faults   []Fault
 	limit    int
 	quiet    int    // inside a condition that is only asked, not enforced
@@ -157,11 +161,16 @@ func (r *run) fillArray(f *field, si int32, fact *Value) {
 func (r *run) fillFrom(f *field, si int32) *Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
+			if f.from.form != "" && r.fillForm(f.from, si, v) {
+				return nil
+			}
 			return v
 		}
 	}
 	s := &r.slots[si]
 	switch {
+	case f.from.value.kind != KindAbsent:
+		s.scalar(&f.from.value)
 	case f.from.amount < 0 && f.from.words < 0:
 	case r.computed == nil:
 		s.kind = kindPending
@@ -173,6 +182,31 @@ func (r *run) fillFrom(f *field, si int32) *Value {
 		s.string(unsafe.String(&b[0], len(b)))
 	}
 	return nil
+}
+
+// fillForm writes a text in the overlay's form. It does nothing when the form does not apply, or does not fit: then the
+// schema judges the text as it came.
+func (r *run) fillForm(f *from, si int32, v *Value) bool {
+	if f.when != nil {
+		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.kind != KindString || is.text != f.is {
+			return false
+		}
+	}
+	if v.kind != KindString || len(v.text) != strings.Count(f.form, "#") || strings.ContainsFunc(v.text, func(c rune) bool { return c > '~' }) {
+		return false
+	}
+	first, next := len(r.forms), 0
+	for i := range len(f.form) {
+		if f.form[i] != '#' {
+			r.forms = append(r.forms, f.form[i])
+			continue
+		}
+		r.forms = append(r.forms, v.text[next])
+		next++
+	}
+	// The bytes live in r, or in what r.forms was before it grew, as long as the slot does.
+	r.slots[si].string(unsafe.String(&r.forms[first], len(r.forms)-first))
+	return true
 }
 
 func (r *run) fillComputed(f *field, si int32) {

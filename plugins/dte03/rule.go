@@ -17,7 +17,8 @@ const (
 	cotransRate
 )
 
-// description of the tax credit voucher. Prices are without VAT.
+// description of the tax credit voucher. Prices are without VAT. operacionBruta is no member of any document: the overlay
+// of one generation names it.
 var description = &abi.Description{
 	Name: "dte03",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "ivaPerciRate", Unit: "ratio"},
@@ -27,7 +28,7 @@ var description = &abi.Description{
 	Columns:     sdk.SaleColumns(sdk.Taxes),
 	LineOutputs: sdk.SaleOutputs(),
 	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
-		"porcentajeDescuento", "totalDescu", "subTotal", "ivaPerci", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "saldoFavor"},
+		"porcentajeDescuento", "totalDescu", "subTotal", "ivaPerci", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "saldoFavor", "operacionBruta"},
 	Taxes:  sdk.Taxes,
 	Faults: sdk.SaleFaults(),
 }
@@ -60,18 +61,19 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	case perceives:
 		perci = percent(ivaPerciRate)
 	}
-	_, pay, ok := s.Close(out, perci, rete)
+	taxes, pay, ok := s.Close(out, perci, rete)
 	if !ok {
 		return
 	}
-	// montoTotalOperacion: MF2 p.47 prints it net of the retention (697.50 + 90.68 − 6.98 = 781.20) for this
-	// generation; the documents of the generation before left retention out of it. totalPagar is the same.
+	// montoTotalOperacion: MF2 p.47 prints it net of the retention (697.50 + 90.68 − 6.98 = 781.20) for DTE 2.0; the
+	// documents of the generation before left retention out of it, and its overlay takes operacionBruta. totalPagar is
+	// the same.
 	operation := pay - s.NoGravado
 	toPay := max(0, pay)
 	if !sdk.Payments(in, out, toPay) {
 		return
 	}
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, perci, rete, operation, s.NoGravado, toPay, min(0, pay))
+		s.Percent, s.TotalDescu, s.SubTotal, perci, rete, operation, s.NoGravado, toPay, min(0, pay), s.SubTotal+taxes)
 	s.AppendTaxes(out)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/rules"
@@ -66,12 +67,12 @@ func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 			t.Fatal(err)
 		}
 	}
-	recalc(t, dir, documents)
+	Recalc(t, dir, documents)
 }
 
 func load(t testing.TB, name, engine string) *rules.Rule {
 	t.Helper()
-	host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine})
+	host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +148,9 @@ func retentions(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Outpu
 	}
 }
 
-// recalc runs the independent arithmetic over every document at once.
-func recalc(t *testing.T, dir string, documents int) {
+// Recalc runs the independent Python arithmetic over every document of a folder at once, when the oracle folder lies
+// beside the checkout.
+func Recalc(t *testing.T, dir string, documents int) {
 	t.Helper()
 	script := filepath.Join(Root(t), "..", "shared", "mh", "tools", "recalc.py")
 	if _, err := os.Stat(script); err != nil {

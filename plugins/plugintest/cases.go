@@ -21,7 +21,7 @@ type Case struct {
 // Random makes a document that the rule accepts: 1 to most lines with 8 decimals, discounts, exempt and non-subject
 // lines, taxes by the gallon, charges outside the tax base, global discounts, retention.
 func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluate, most int) Case {
-	g := generator{rng, d}
+	g := generator{rng, d, params}
 	c := Case{In: abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: 1 + rng.IntN(most)}}
 	if rng.IntN(4) > 0 {
 		c.In.N = 1 + rng.IntN(min(12, most))
@@ -30,6 +30,7 @@ func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluat
 		c.In.Scalars[i] = abi.Absent
 	}
 	g.set(&c.In, "receptor.numDocumento", 1)
+	g.set(&c.In, "origen.tipoDte", 1) // a tax credit voucher
 	for i := range c.In.N {
 		c.In.Lines = append(c.In.Lines, g.line(i)...)
 	}
@@ -40,7 +41,7 @@ func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluat
 	}
 	for scalar, total := range map[string]string{"descuentoGlobal.gravada": "totalGravada", "descuentoGlobal.exenta": "totalExenta", "descuentoGlobal.noSujeta": "totalNoSuj"} {
 		if n := out.Summary[slices.Index(d.Summary, total)] / cent; n > 0 && rng.IntN(3) == 0 {
-			g.set(&c.In, scalar, rng.Int64N(n+1)*cent)
+			g.set(&c.In, scalar, rng.Int64N(n)*cent) // not the whole: the generation before wants more than zero to be left
 		}
 	}
 	switch rng.IntN(4) {
@@ -57,7 +58,21 @@ const cent = dte.Scale / 100
 
 type generator struct {
 	*rand.Rand
-	d *abi.Description
+	d      *abi.Description
+	params []int64
+}
+
+// param is a parameter of the bundle, or otherwise when the rule has none of that name.
+func (g generator) param(name string, otherwise int64) int64 {
+	if i := slices.IndexFunc(g.d.Params, func(p abi.Param) bool { return p.Name == name }); i >= 0 {
+		return g.params[i]
+	}
+	return otherwise
+}
+
+// note tells that the rule computes notes: their lines name an original.
+func (g generator) note() bool {
+	return slices.ContainsFunc(g.d.Scalars, func(f abi.Field) bool { return f.Name == "origen.tipoDte" })
 }
 
 func (g generator) set(in *abi.Input, scalar string, n int64) {
@@ -94,7 +109,7 @@ func (g generator) line(i int) []int64 {
 	put("uniMedida", 59)
 	kind := g.IntN(8)
 	switch {
-	case i > 0 && kind == 0: // outside the tax base
+	case i > 0 && kind == 0 && g.param("noGravado", dte.Scale) != 0: // outside the tax base
 		put("cantidad", dte.Scale)
 		put("precioUni", 0)
 		put("uniMedida", 99)
@@ -105,7 +120,8 @@ func (g generator) line(i int) []int64 {
 		put("tipoItem", 4)
 		put("uniMedida", 99)
 		put("codTributo", 1+g.Int64N(4))
-	case kind == 2: // fuel
+	case kind == 2: // fuel; enough of it for an amount
+		quantity, price = quantity+dte.Scale, price+dte.Scale
 		put("uniMedida", 22)
 		set := g.d.Columns[slices.IndexFunc(g.d.Columns, func(f abi.Field) bool { return f.Name == "tributos" })].Values
 		put("tributos", 1<<slices.Index(set, "D1")|1<<slices.Index(set, "C8"))
@@ -136,6 +152,9 @@ func (g generator) facts(in *abi.Input) dte.Value {
 				members = append(members, dte.Member{Name: f.Name, Value: v})
 			}
 		}
+		if g.note() {
+			members = append(members, dte.Member{Name: "numeroDocumento", Value: dte.Str(original)})
+		}
 		lines = append(lines, dte.Obj(members...))
 	}
 	address := dte.Obj(dte.Member{Name: "departamento", Value: dte.Str("06")}, dte.Member{Name: "municipio", Value: dte.Str("23")},
@@ -147,18 +166,26 @@ func (g generator) facts(in *abi.Input) dte.Value {
 		}
 		return append(m, dte.Member{Name: "direccion", Value: address})
 	}
-	return dte.Obj(
+	facts := dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(append([]dte.Member{{Name: "tipoModelo", Value: dte.Int(1)}, {Name: "tipoOperacion", Value: dte.Int(1)}},
 			texts("ambiente", "00", "numeroControl", "DTE-"+g.d.Name[3:]+"-M001P001-000000000000001", "codigoGeneracion", "FF84E5DB-79C5-42CE-B415-EC510C53EFB5",
 				"fecEmi", "2026-12-02", "horEmi", "10:15:30", "tipoMoneda", "USD")...)...)},
 		dte.Member{Name: "emisor", Value: dte.Obj(texts("nit", "06141804941035", "nrc", "2390516", "nombre", "Tienda", "codActividad", "47111",
-			"descActividad", "Venta en supermercados", "telefono", "22571234", "correo", "a@example.com", "codEstable", "M001", "codPuntoVenta", "P001")...)},
+			"tipoEstablecimiento", "02", "descActividad", "Venta en supermercados", "telefono", "22571234", "correo", "a@example.com", "codEstable", "M001", "codPuntoVenta", "P001")...)},
 		dte.Member{Name: "receptor", Value: dte.Obj(texts("tipoDocumento", "36", "numDocumento", "06140202801028", "nit", "06140202801028", "nrc", "7654321",
 			"nombre", "Receptor", "codActividad", "62010", "descActividad", "Programación informática", "correo", "b@example.com")...)},
 		dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(lines...)},
 		dte.Member{Name: "resumen", Value: dte.Obj(dte.Member{Name: "condicionOperacion", Value: dte.Int(1)},
 			dte.Member{Name: "pagos", Value: dte.Arr(dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")}))})})
+	if !g.note() {
+		return facts
+	}
+	related := dte.Obj(dte.Member{Name: "tipoDocumento", Value: dte.Str("03")}, dte.Member{Name: "tipoGeneracion", Value: dte.Int(2)},
+		dte.Member{Name: "numeroDocumento", Value: dte.Str(original)}, dte.Member{Name: "fechaEmision", Value: dte.Str("2026-12-01")})
+	return facts.With("documentoRelacionado", dte.Arr(related))
 }
+
+const original = "80EFD719-7411-451A-A53E-AD4F09C8DF56" // that notes name
 
 func value(f abi.Field, n int64) dte.Value {
 	switch {
@@ -172,4 +199,36 @@ func value(f abi.Field, n int64) dte.Value {
 		return dte.Str(f.Values[n])
 	}
 	return dte.Value{}
+}
+
+// Ordinary is a shop's sale, for benchmarks: whole quantities, prices in cents, a discount now and then.
+func Ordinary(rng *rand.Rand, d *abi.Description, params []int64, lines int) abi.Input {
+	g := generator{rng, d, params}
+	in := abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: lines}
+	for i := range in.Scalars {
+		in.Scalars[i] = abi.Absent
+	}
+	g.set(&in, "receptor.numDocumento", 1)
+	g.set(&in, "origen.tipoDte", 1)
+	for i := range lines {
+		for _, f := range d.Columns {
+			n := int64(abi.Absent)
+			switch {
+			case f.Name == "cantidad":
+				n = (1 + rng.Int64N(12)) * dte.Scale
+			case f.Name == "precioUni":
+				n = (100 + rng.Int64N(20_000)) * cent
+			case f.Name == "montoDescu" && i%5 == 4:
+				n = (1 + rng.Int64N(50)) * cent
+			case f.Name == "tipoItem":
+				n = 1
+			case f.Name == "uniMedida":
+				n = 59
+			case f.Kind == "enum" || f.Kind == "set":
+				n = 0
+			}
+			in.Lines = append(in.Lines, n)
+		}
+	}
+	return in
 }

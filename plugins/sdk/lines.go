@@ -11,6 +11,8 @@ type Layout struct {
 	Net int64
 	// DefaultIVA adds tax 20 to every taxed line (03, 05, 06); 01 forbids it.
 	DefaultIVA bool
+	// NoDiscounts is for documents without global discounts, whose scalars have none.
+	NoDiscounts bool
 }
 
 // zeros is a row of outputs before it is computed. Copied whole: each turn of a loop costs a guest a check of its time
@@ -59,7 +61,10 @@ func (l *Layout) Lines(in *abi.Input, out *abi.Output, r Rates) (s Sale, ok bool
 	for i := range s.Taxes {
 		s.Taxes[i] = Round2(s.Taxes[i])
 	}
-	return s, s.discounts(in, out, descu)
+	if !l.NoDiscounts {
+		s.DescuGravada, s.DescuExenta, s.DescuNoSuj = optional(in.Scalars[ScaDescuGravada]), optional(in.Scalars[ScaDescuExenta]), optional(in.Scalars[ScaDescuNoSuj])
+	}
+	return s, s.discounts(out, descu)
 }
 
 // lineAmount is cantidad × precioUni − montoDescu (MF2 p.45: the discount is the line's), or a fault with its column.
@@ -137,8 +142,7 @@ func (l *Layout) taxes(row, result []int64, amount int64, r Rates, s *Sale) (fau
 }
 
 // discounts applies the global discounts and closes the totals before tax.
-func (s *Sale) discounts(in *abi.Input, out *abi.Output, lines int64) bool {
-	s.DescuGravada, s.DescuExenta, s.DescuNoSuj = optional(in.Scalars[ScaDescuGravada]), optional(in.Scalars[ScaDescuExenta]), optional(in.Scalars[ScaDescuNoSuj])
+func (s *Sale) discounts(out *abi.Output, lines int64) bool {
 	for i, d := range [...]struct{ discount, total int64 }{{s.DescuGravada, s.Gravada}, {s.DescuExenta, s.Exenta}, {s.DescuNoSuj, s.NoSuj}} {
 		switch {
 		case d.discount < 0 || d.discount > d.total:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Counts is how much was received since the start or the last Reset. Events, Lots and Invalidations stay zero until
-// their endpoints exist.
+// Counts is how much was received since the start or the last Reset. Events and Lots stay zero until their endpoints
+// exist.
 type Counts struct {
 	Documents     int `json:"documents"` // accepted
 	Events        int `json:"events"`
@@ -25,6 +25,8 @@ type Attempt struct {
 	// that a hostility stopped before (silence, lost request, 500, HTML, expired token) is not among them.
 	Attempts int  `json:"attempts"`
 	Accepted bool `json:"accepted"`
+	// Invalidated tells an accepted document that an invalidation took back; JSON leaves it out otherwise.
+	Invalidated bool `json:"invalidated,omitempty"`
 	// Sello is the seal; "" unless accepted.
 	Sello string `json:"sello"`
 	// Document is the signed payload, byte for byte: the accepted one, otherwise the last whose signature held,
@@ -32,34 +34,69 @@ type Attempt struct {
 	Document json.RawMessage `json:"document"`
 }
 
-// record is an accepted document.
+// record is an accepted document or event.
 type record struct {
-	nit, tipo string
-	payload   []byte
-	answer    answer
+	nit, ambiente, tipo string
+	version             int
+	payload             []byte
+	at                  time.Time // of the seal
+	answer              answer
+	invalidated         bool
+	adjustments         []*record // the notes and retornos accepted against it
+	parsed              *document // read's
+}
+
+func (r *record) code() string { return *r.answer.CodigoGeneracion }
+func (r *record) date() string { return r.read().date() }
+
+// read is the document again. Few are ever asked for, so only the payload is kept until then. The caller holds mu.
+func (r *record) read() *document {
+	if r.parsed == nil {
+		root, err := decode(r.payload)
+		if err != nil {
+			panic("simulator: an accepted document is no longer JSON: " + err.Error())
+		}
+		r.parsed = &document{submission: submission{ambiente: r.ambiente, tipo: r.tipo, code: r.code(), version: r.version}, root: root}
+	}
+	return r.parsed
+}
+
+// active are the notes and retornos that were not invalidated themselves.
+func (r *record) active() []*record {
+	var all []*record
+	for _, a := range r.adjustments {
+		if !a.invalidated {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // books is what MH keeps.
 type books struct {
-	documents map[string]*record // by codigoGeneracion
-	numbers   map[string]bool    // by number()
-	attempts  map[string]int     // by codigoGeneracion
-	signed    map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
-	counts    Counts
+	records  map[string]*record // by codigoGeneracion
+	numbers  map[string]bool    // by number()
+	attempts map[string]int     // by codigoGeneracion
+	signed   map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
+	counts   Counts
 }
 
 func newBooks() books {
 	return books{
-		documents: make(map[string]*record),
-		numbers:   make(map[string]bool),
-		attempts:  make(map[string]int),
-		signed:    make(map[string][]byte),
+		records:  make(map[string]*record),
+		numbers:  make(map[string]bool),
+		attempts: make(map[string]int),
+		signed:   make(map[string][]byte),
 	}
 }
 
-// number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5).
+// number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A
+// retorno has none.
 func number(d *document) string {
 	id := d.root.object("identificacion")
+	if id.null("numeroControl") {
+		return ""
+	}
 	return strings.Join([]string{d.issuer.NIT, id.text("ambiente"), id.text("fecEmi")[:4], id.text("numeroControl")}, "|")
 }
 
@@ -68,33 +105,65 @@ func (s *Simulator) arrived(code string) (duplicate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.books.attempts[code]++
-	if duplicate = s.books.documents[code] != nil; duplicate {
+	if duplicate = s.books.records[code] != nil; duplicate {
 		s.books.counts.Duplicates++
 	}
 	return duplicate
 }
 
 // register takes a document that passed every check into the books and seals it, unless its code or number is there
-// already. A refused document registers nothing: its number stays free (MF2 p.28).
+// already, or what it refers to does not bear it. A refused document registers nothing: its number stays free (MF2
+// p.28).
 func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.books.documents[d.code] != nil {
-		if !d.duplicate { // accepted while this one was being checked
-			s.books.counts.Duplicates++
-		}
-		return answer{}, exists("identificacion.codigoGeneracion")
+	if r := s.unused(d); r != nil {
+		return answer{}, r
 	}
 	n := number(d)
-	if s.books.numbers[n] {
+	if n != "" && s.books.numbers[n] {
 		return answer{}, exists("identificacion.numeroControl")
 	}
-	a := accepted(d, s.seal(d.at), notes)
-	s.books.documents[d.code] = &record{nit: d.issuer.NIT, tipo: d.tipo, payload: d.payload, answer: a}
-	s.books.numbers[n] = true
-	delete(s.books.signed, d.code)
+	origins, r := s.origins(d)
+	if r != nil {
+		return answer{}, r
+	}
+	if r := s.announced(d); r != nil {
+		return answer{}, r
+	}
+	// A refusal on request is the last thing before the seal.
+	if s.chaos.Reject > 0 {
+		s.chaos.Reject--
+		return answer{}, notAllowed("resumen.totalPagar", "Rechazo provocado en el simulador")
+	}
+	held := s.enter(d, accepted(d, s.seal(d.at), notes))
+	for _, o := range origins {
+		o.adjustments = append(o.adjustments, held)
+	}
+	if n != "" {
+		s.books.numbers[n] = true
+	}
 	s.books.counts.Documents++
-	return a, nil
+	return held.answer, nil
+}
+
+// unused refuses a code that is in the books. The caller holds mu.
+func (s *Simulator) unused(d *document) *refusal {
+	if s.books.records[d.code] == nil {
+		return nil
+	}
+	if !d.duplicate { // accepted while this one was being checked
+		s.books.counts.Duplicates++
+	}
+	return exists("identificacion.codigoGeneracion")
+}
+
+// enter writes what was accepted into the books. The caller holds mu.
+func (s *Simulator) enter(d *document, a answer) *record {
+	held := &record{nit: d.issuer.NIT, ambiente: d.ambiente, tipo: d.tipo, version: d.version, payload: d.payload, at: d.at, answer: a}
+	s.books.records[d.code] = held
+	delete(s.books.signed, d.code)
+	return held
 }
 
 // seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
@@ -128,8 +197,8 @@ func (s *Simulator) Document(code string) (Attempt, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := Attempt{Attempts: s.books.attempts[code], Document: s.books.signed[code]}
-	if r := s.books.documents[code]; r != nil {
-		a.Accepted, a.Sello, a.Document = true, *r.answer.SelloRecibido, r.payload
+	if r := s.books.records[code]; r != nil {
+		a.Accepted, a.Invalidated, a.Sello, a.Document = true, r.invalidated, *r.answer.SelloRecibido, r.payload
 	}
 	return a, a.Attempts > 0
 }

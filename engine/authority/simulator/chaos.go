@@ -27,8 +27,10 @@ type Chaos struct {
 	DelayMS int `json:"delay_ms"`
 	// LotMS is the time that a lot takes, in milliseconds. It waits for the lots' endpoint.
 	LotMS int `json:"lot_ms"`
-	// StrictOrigins demands that a note's original be here and sealed. It waits for the notes.
+	// StrictOrigins refuses a note against an invoice, as MH does. The product's API lets them, hence off.
 	StrictOrigins bool `json:"strict_origins"`
+	// StrictDates demands that an invalidation of a 03, 05, 06, 07 or retorno bear the document's own date.
+	StrictDates bool `json:"strict_dates"`
 	// HalfAnswers: the next n are processed and their answer breaks off in the middle.
 	HalfAnswers int `json:"half_answers"`
 	// HTML: the next n are answered 200 with a page of HTML, without processing.

@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// common is what every tax document is held to between its schema and its amounts, in this order.
-var common = []func(*Simulator, *document) *refusal{issued, operated, addressed, itemised, paid, remarked}
+// common is what every tax document is held to between its schema and its amounts, in this order; sold is what those
+// with priced items are held to besides.
+var (
+	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, remarked}
+	sold   = []func(*Simulator, *document) *refusal{itemised, paid}
+)
 
 // issued holds emisor against the registered taxpayer (observed: "[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE").
-func issued(_ *Simulator, d *document) *refusal {
+func issued(s *Simulator, d *document) *refusal {
 	emisor := d.root.object("emisor")
-	switch nit := emisor.text("nit"); {
-	case !digits(nit, 9, 14):
-		return misshapen("emisor.nit")
-	case nit != d.issuer.NIT:
-		return stranger("emisor.nit")
+	if r := itself(s, d); r != nil {
+		return r
 	}
 	nrc := emisor.text("nrc")
-	if !digits(nrc, 2, 3, 4, 5, 6, 7, 8) {
+	if !emisor.null("nrc") && !digits(nrc, 2, 3, 4, 5, 6, 7, 8) {
 		return misshapen("emisor.nrc")
 	}
 	if d.issuer.NRC != "" && nrc != d.issuer.NRC {
@@ -36,14 +37,27 @@ func issued(_ *Simulator, d *document) *refusal {
 	return placed(emisor.object("direccion"), "emisor.direccion")
 }
 
+// itself checks that the issuer is the one whose token and key these are.
+func itself(_ *Simulator, d *document) *refusal {
+	switch nit := d.root.object("emisor").text("nit"); {
+	case !digits(nit, 9, 14):
+		return misshapen("emisor.nit")
+	case nit != d.issuer.NIT:
+		return stranger("emisor.nit")
+	}
+	return nil
+}
+
 // operated holds together the four members that tell a normal document from one issued in contingency (MF2 p.18,
-// NV2 Anexo IV n.º 9), and refuses the latter: it may be sent only once an event that lists it was received (MF2
-// p.19), and no event has been.
+// NV2 Anexo IV n.º 9).
 func operated(_ *Simulator, d *document) *refusal {
 	id := d.root.object("identificacion")
 	model, operation := id.integer("tipoModelo"), id.integer("tipoOperacion")
 	if model != operation {
 		return notAllowed("identificacion.tipoModelo")
+	}
+	if operation != 1 && operation != 2 {
+		return notAllowed("identificacion.tipoOperacion")
 	}
 	if operation == 1 {
 		switch {
@@ -55,28 +69,42 @@ func operated(_ *Simulator, d *document) *refusal {
 		return nil
 	}
 	switch kind := id.integer("tipoContingencia"); {
-	case kind == -1:
+	case id.null("tipoContingencia"):
 		return lacking("identificacion.tipoContingencia")
+	case kind < 1 || kind > 5:
+		return notAllowed("identificacion.tipoContingencia")
 	case kind == 5 && id.null("motivoContin"):
 		return lacking("identificacion.motivoContin")
 	}
-	return absent("identificacion.tipoContingencia",
-		"El documento no figura en ningún evento de contingencia recibido")
+	return nil
+}
+
+// receiver is the other party, and the member that holds it.
+func (d *document) receiver() (object, string) {
+	for _, name := range []string{"sujetoExcluido", "receptor"} {
+		if r := d.root.object(name); r != nil {
+			return r, name
+		}
+	}
+	if d.tipo == "18" {
+		return d.root.object("documento"), "documento"
+	}
+	return nil, "receptor"
 }
 
 // addressed checks the receiver.
 func addressed(s *Simulator, d *document) *refusal {
-	r := d.root.object("receptor")
+	r, name := d.receiver()
 	if r == nil {
 		return nil
 	}
-	if bad := active(r.text("codActividad"), "receptor.codActividad"); bad != nil {
+	if bad := active(r.text("codActividad"), name+".codActividad"); bad != nil {
 		return bad
 	}
 	if nrc := r.text("nrc"); nrc != "" && !digits(nrc, 2, 3, 4, 5, 6, 7, 8) {
-		return misshapen("receptor.nrc")
+		return misshapen(name + ".nrc")
 	}
-	return placed(r.object("direccion"), "receptor.direccion")
+	return placed(r.object("direccion"), name+".direccion")
 }
 
 // remarked holds observaciones to the 3000 characters that NV2 allows; the schema file of 03 v4 meant it (it says

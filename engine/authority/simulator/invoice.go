@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// invoice checks a 01 v2: prices include VAT, which is only shown.
+// invoice checks a 01: prices include VAT, which is only shown.
 var invoice = []func(*Simulator, *document) *refusal{identified, withoutVAT, totals, taxed, included, invoiced}
 
 // identification is the operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b, DGII notice
@@ -16,29 +16,41 @@ var identification = big.NewRat(25_000, 1)
 // identified checks who the consumer is: kind and number of document come together and in their form.
 func identified(_ *Simulator, d *document) *refusal {
 	r := d.root.object("receptor")
-	kind, number := r.text("tipoDocumento"), r.text("numDocumento")
-	if kind == "" && number == "" {
+	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
 		if d.root.object("resumen").number("montoTotalOperacion").Cmp(identification) >= 0 {
 			return lacking("receptor.numDocumento")
 		}
 		return nil
 	}
+	return identity(r, "receptor", "tipoDocumento", "numDocumento", d.previous)
+}
+
+// named checks a receiver who must be identified: 14, and from DTE 2.0 on 05, 06 and 07.
+func named(_ *Simulator, d *document) *refusal {
+	r, name := d.receiver()
+	return identity(r, name, "tipoDocumento", "numDocumento", false)
+}
+
+// identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; hyphens tells
+// whether it may be written 01234567-8, as 01 v1 demands.
+func identity(person object, path, kindField, numberField string, hyphens bool) *refusal {
+	kind, number := person.text(kindField), person.text(numberField)
 	switch {
 	case kind == "":
-		return lacking("receptor.tipoDocumento")
+		return lacking(path + "." + kindField)
 	case number == "":
-		return lacking("receptor.numDocumento")
+		return lacking(path + "." + numberField)
 	case !slices.Contains(receiverDocuments, kind):
-		return notAllowed("receptor.tipoDocumento")
+		return notAllowed(path + "." + kindField)
 	}
 	switch kind {
 	case "36": // NIT, or the DUI that replaced it for persons
 		if !digits(number, 9, 14) {
-			return misshapen("receptor.numDocumento")
+			return misshapen(path + "." + numberField)
 		}
-	case "13": // DUI: nine digits, without the hyphen that v1 wanted
-		if !digits(number, 9) {
-			return misshapen("receptor.numDocumento")
+	case "13":
+		if !digits(number, 9) && !(hyphens && hyphened(number)) {
+			return misshapen(path + "." + numberField)
 		}
 	}
 	return nil
@@ -83,9 +95,10 @@ func invoiced(_ *Simulator, d *document) *refusal {
 	sum := d.root.object("resumen")
 	base := times(sub(sum.number("totalGravada"), sum.number("descuGravada")), 100, 113)
 	total := add(sum.number("subTotal"), d.levied())
+	paid := sub(total, sum.number(d.withheld("ivaRete")), sum.number("reteRenta")) // the latter in v1 only
 	return first(
 		d.onePercent("ivaRete", base),
 		d.expect("montoTotalOperacion", total),
-		d.expect("totalPagar", floored(add(sub(total, sum.number("ivaRete")), sum.number("totalNoGravado")))),
+		d.expect("totalPagar", floored(add(paid, sum.number("totalNoGravado")))),
 	)
 }

@@ -26,7 +26,7 @@ func (s *Simulator) query(w http.ResponseWriter, r *http.Request) {
 	}
 	issuer := r.Context().Value(issuerKey{}).(Issuer)
 	s.mu.Lock()
-	held := s.books.documents[*q.CodigoGeneracion]
+	held := s.books.records[*q.CodigoGeneracion]
 	s.mu.Unlock()
 	if held == nil || held.nit != issuer.NIT || *q.NITEmisor != issuer.NIT || held.tipo != *q.TipoDte {
 		a := rejected("", *q.CodigoGeneracion, at, absent("codigoGeneracion"))

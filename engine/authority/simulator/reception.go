@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ func (e *envelope) complete() bool {
 		e.CodigoGeneracion != nil
 }
 
-// submission is what any way of receiving a document hands to judge.
+// submission is what any way of receiving a document or event hands on. An event's code is known once it is read.
 type submission struct {
 	ambiente, tipo, code, jws string
 	version                   int
@@ -39,6 +40,13 @@ type document struct {
 	root      object
 	at        time.Time // of the reception, in El Salvador
 	duplicate bool      // counted as one when it arrived
+	previous  bool      // of the generation before DTE 2.0
+}
+
+// date is the day that a document or event bears.
+func (d *document) date() string {
+	id := d.root.object("identificacion")
+	return cmp.Or(id.text("fecEmi"), id.text("fecAnula"), id.text("fTransmision"))
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -64,18 +72,22 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request) {
 	a := s.judge(sub, issuer, at)
 	s.log.Debug("reception", "code", sub.code, "state", a.Estado, "message", a.CodigoMsg, "text", a.DescripcionMsg,
 		"notes", a.Observaciones)
+	s.deliver(w, r, a.status(), a)
+}
 
+// deliver answers a reception that was processed, or has the answer lost.
+func (s *Simulator) deliver(w http.ResponseWriter, r *http.Request, status int, body any) {
 	switch {
 	case s.take(func(c *Chaos) *int { return &c.LostAnswers }):
 		cut()
 	case s.take(func(c *Chaos) *int { return &c.HalfAnswers }):
-		data, err := json.Marshal(a)
+		data, err := json.Marshal(body)
 		if err != nil {
 			panic("simulator: encoding an answer: " + err.Error())
 		}
-		half(w, a.status(), data)
+		half(w, status, data)
 	default:
-		s.reply(w, r, a.status(), a)
+		s.reply(w, r, status, body)
 	}
 }
 
@@ -89,36 +101,13 @@ func text(s *string) string {
 // judge is MH's own processing of one document: signature first, then structure, then data, then the seal (MT1 §3).
 // The first check that fails is the answer.
 func (s *Simulator) judge(sub submission, issuer Issuer, at time.Time) answer {
-	duplicate := s.arrived(sub.code)
+	d := &document{submission: sub, issuer: issuer, at: at, duplicate: s.arrived(sub.code)}
 	refuse := func(r *refusal) answer { return rejected(sub.ambiente, sub.code, at, r) }
 
-	// 1. The guard: no production through a simulator.
-	if r := s.guard(sub); r != nil {
+	// 1. to 5. The signature, the text, the schema of its type and generation.
+	form, r := s.open(d)
+	if r != nil {
 		return refuse(r)
-	}
-	// 2. The signature, against the registered key.
-	payload, err := verify(sub.jws, issuer.PublicKey)
-	if err != nil {
-		s.log.Debug("signature", "code", sub.code, "error", err)
-		return refuse(unsigned())
-	}
-	d := &document{submission: sub, issuer: issuer, payload: payload, at: at, duplicate: duplicate}
-	s.keep(d)
-	// 3. The text is JSON.
-	if d.root, err = decode(payload); err != nil {
-		return refuse(unschemed(err.Error()))
-	}
-	// 4. The envelope speaks of this document.
-	if r := agree(d); r != nil {
-		return refuse(r)
-	}
-	// 5. The schema of its type and generation.
-	form, known := s.schemas[generation{d.tipo, d.version}]
-	if !known {
-		return refuse(unschemed(invalid("/identificacion/version")))
-	}
-	if notes := form.check(d.root); len(notes) > 0 {
-		return refuse(unschemed(notes...))
 	}
 	// 6. Dates, taxpayers, mode, catalogues, amounts.
 	notes, r := dated(d)
@@ -130,16 +119,58 @@ func (s *Simulator) judge(sub submission, issuer Issuer, at time.Time) answer {
 			return refuse(r)
 		}
 	}
-	// 7. A refusal on request, the last thing before the seal: nothing is registered.
-	if s.take(func(c *Chaos) *int { return &c.Reject }) {
-		return refuse(notAllowed("resumen.totalPagar", "Rechazo provocado en el simulador"))
-	}
-	// 8. Uniqueness and the seal, in one step.
+	// 7. Uniqueness, the documents it refers to, and the seal, in one step.
 	a, r := s.register(d, notes)
 	if r != nil {
 		return refuse(r)
 	}
 	return a
+}
+
+// open reads what was sent: a document, or an event that has no code until then.
+func (s *Simulator) open(d *document) (*schema, *refusal) {
+	// 1. The guard: no production through a simulator.
+	if r := s.guard(d.submission); r != nil {
+		return nil, r
+	}
+	// 2. The signature, against the registered key.
+	payload, err := verify(d.jws, d.issuer.PublicKey)
+	if err != nil {
+		s.log.Debug("signature", "code", d.code, "error", err)
+		return nil, unsigned()
+	}
+	d.payload, d.jws = payload, ""
+	isEvent := d.code == ""
+	if !isEvent {
+		s.keep(d)
+	}
+	// 3. The text is JSON.
+	if d.root, err = decode(payload); err != nil {
+		return nil, unschemed(err.Error())
+	}
+	if isEvent {
+		if d.code = d.root.object("identificacion").text("codigoGeneracion"); codeForm.MatchString(d.code) {
+			d.duplicate = s.arrived(d.code)
+			s.keep(d)
+		}
+	}
+	// 4. The envelope speaks of this document.
+	if r := agree(d); r != nil {
+		return nil, r
+	}
+	// 5. The schema of its type and generation.
+	form, known := s.schemas[generation{d.tipo, d.version}]
+	if !known {
+		return nil, unschemed(invalid("/identificacion/version"))
+	}
+	if notes := form.check(d.root); len(notes) > 0 {
+		return nil, unschemed(notes...)
+	}
+	d.previous = form.previous
+	if d.ambiente == "01" && d.previous != (d.date() < s.options.Switch.In(zone).Format(time.DateOnly)) {
+		return nil, unschemed(invalid("/identificacion/version"))
+	}
+	return form, nil
 }
 
 // guard keeps production out (Options.AllowProduction).
@@ -160,22 +191,28 @@ func (s *Simulator) guard(sub submission) *refusal {
 func (s *Simulator) keep(d *document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.books.documents[d.code] == nil {
+	if s.books.records[d.code] == nil {
 		s.books.signed[d.code] = d.payload
 	}
 }
 
-// agree compares envelope and document (MT1 §4.2.1: the envelope repeats what identificacion says).
+// agree compares envelope and document (MT1 §4.2.1: the envelope repeats what identificacion says). The retorno says
+// tipoEvento where documents say tipoDte; the other events say neither.
 func agree(d *document) *refusal {
 	id := d.root.object("identificacion")
 	if id == nil {
 		return unschemed(required("/identificacion"))
 	}
+	kind := "tipoDte"
+	if d.tipo == "18" {
+		kind = "tipoEvento"
+	}
+	isEvent := d.tipo == anulacion || d.tipo == contingencia
 	switch {
 	case id.text("ambiente") != d.ambiente:
 		return mismatched("ambiente")
-	case id.text("tipoDte") != d.tipo:
-		return mismatched("tipoDte")
+	case id.text(kind) != d.tipo && !isEvent:
+		return mismatched(kind)
 	case id.integer("version") != d.version:
 		return mismatched("version")
 	case id.text("codigoGeneracion") != d.code:

@@ -250,8 +250,15 @@ func TestReception_Production(t *testing.T) {
 
 func TestReception_OtherGenerations(t *testing.T) {
 	b := open(t)
+	for _, version := range []int{0, 3, 4} {
+		a := b.refused(sample(t, "01", 1).set("identificacion.version", version), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
+		if !slices.Equal(a.Observaciones, []string{"Campo #/identificacion/version contiene un valor inválido"}) {
+			t.Error(a)
+		}
+	}
+	// Another generation's version on this one's members.
 	a := b.refused(sample(t, "01", 1).set("identificacion.version", 1), "096", "DOCUMENTO NO CUMPLE ESQUEMA JSON")
-	if !slices.Equal(a.Observaciones, []string{"Campo #/identificacion/version contiene un valor inválido"}) {
+	if !slices.Contains(a.Observaciones, "Campo #/resumen/ivaRete1 es requerido") {
 		t.Error(a)
 	}
 }
@@ -276,7 +283,7 @@ func TestQuery_NotFound(t *testing.T) {
 
 func TestProtocol_OtherPaths(t *testing.T) {
 	b := open(t)
-	for _, path := range []string{"/fesv/contingencia", "/fesv/recepcionlote/", "/fesv/anulardte", "/"} {
+	for _, path := range []string{"/fesv/recepcionevento", "/fesv/recepciondte/x", "/"} {
 		status, body, err := b.post(path, map[string]any{})
 		var out struct {
 			Status      int

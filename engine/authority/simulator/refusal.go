@@ -39,6 +39,15 @@ func absent(path string, notes ...string) *refusal {
 	return &refusal{code: "014", text: "[" + path + "] NO EXISTE UN REGISTRO CON ESTE DATO", notes: notes}
 }
 
+// misdated and exceeded: the texts were observed, their codes were not published.
+func misdated() *refusal {
+	return &refusal{code: "007", text: "[documentoRelacionado.fechaEmision] FECHA NO ES CORRECTA"}
+}
+
+func exceeded(path string) *refusal {
+	return &refusal{code: "007", text: "[" + path + "] MONTO ES MAYOR AL DOCUMENTO RELACIONADO"}
+}
+
 // stranger: observed.
 func stranger(path string) *refusal {
 	return &refusal{code: "008", text: "[" + path + "] NO CORRESPONDE A CONTRIBUYENTE"}

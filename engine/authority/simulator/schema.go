@@ -24,17 +24,41 @@ type generation struct {
 
 // schema is what a document of one generation must satisfy.
 type schema struct {
-	form   *jsonschema.Schema
-	checks []func(*Simulator, *document) *refusal
+	form     *jsonschema.Schema
+	previous bool
+	checks   []func(*Simulator, *document) *refusal
+}
+
+// anulacion and contingencia stand for a document type where an event has none.
+const (
+	anulacion    = "anulacion"
+	contingencia = "contingencia"
+)
+
+// form is one row of the generations that are received.
+type form struct {
+	file     string
+	previous bool // of the generation before DTE 2.0
+	checks   []func(*Simulator, *document) *refusal
 }
 
 // forms lists the generations that are received. Another one is a file and a row.
-var forms = map[generation]struct {
-	file   string
-	checks []func(*Simulator, *document) *refusal
-}{
-	{"01", 2}: {"01-v2.json", slices.Concat(common, invoice, last)},
-	{"03", 4}: {"03-v4.json", slices.Concat(common, voucher, last)},
+var forms = map[generation]form{
+	{"01", 1}: {"01-v1.json", true, slices.Concat(common, sold, invoice, last)},
+	{"01", 2}: {"01-v2.json", false, slices.Concat(common, sold, invoice, last)},
+	{"03", 3}: {"03-v3.json", true, slices.Concat(common, sold, voucher, last)},
+	{"03", 4}: {"03-v4.json", false, slices.Concat(common, sold, voucher, last)},
+	{"05", 3}: {"05-v3.json", true, slices.Concat(common, sold, note)},
+	{"05", 4}: {"05-v4.json", false, slices.Concat(common, sold, note)},
+	{"06", 3}: {"06-v3.json", true, slices.Concat(common, sold, note)},
+	{"06", 4}: {"06-v4.json", false, slices.Concat(common, sold, note)},
+	{"07", 2}: {"07-v2.json", false, slices.Concat(common, withholding)},
+	{"14", 1}: {"14-v1.json", true, slices.Concat(common, sold, purchase, last)},
+	{"14", 2}: {"14-v2.json", false, slices.Concat(common, sold, purchase, last)},
+	{"18", 1}: {"18-v1.json", false, giveback},
+
+	{anulacion, 2}: {"invalidacion-v2.json", true, invalidation},
+	{anulacion, 3}: {"invalidacion-v3.json", false, invalidation},
 }
 
 // compiled reads the schemas, once a process. A failure is a defect of this package.
@@ -54,7 +78,7 @@ var compiled = sync.OnceValue(func() map[generation]*schema {
 	for g, f := range forms {
 		form, err := compiler.Compile("simulator:///" + f.file)
 		must(err)
-		all[g] = &schema{form: form, checks: f.checks}
+		all[g] = &schema{form: form, previous: f.previous, checks: f.checks}
 	}
 	return all
 })

@@ -38,6 +38,10 @@ type Options struct {
 	// Taxpayers, when not empty, are the only NITs that MH knows as receivers of a document 03.
 	Taxpayers []string
 
+	// Switch is the day from which ambiente "01" takes DTE 2.0 and before which it takes the generation before, by the
+	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
+	Switch time.Time
+
 	// AllowProduction lets ambiente "01" in. It exists for tests: without it the simulator refuses every production
 	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
 	AllowProduction bool
@@ -80,6 +84,9 @@ func New(o Options) *Simulator {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
+	if o.Switch.IsZero() {
+		o.Switch = time.Date(2026, 12, 1, 0, 0, 0, 0, zone)
+	}
 	s := &Simulator{
 		options:   o,
 		issuers:   make(map[string]Issuer),
@@ -119,6 +126,7 @@ func (s *Simulator) Protocol() http.Handler {
 	for path, handler := range map[string]http.HandlerFunc{
 		"/seguridad/auth":             s.login,
 		"/fesv/recepciondte":          s.disturbed(s.authenticated(s.receive)),
+		"/fesv/anulardte":             s.disturbed(s.authenticated(s.annul)),
 		"/fesv/recepcion/consultadte": s.authenticated(s.query),
 	} {
 		mux.HandleFunc(path, posted(s, handler))

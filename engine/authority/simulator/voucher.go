@@ -2,18 +2,25 @@ package simulator
 
 import "slices"
 
-// voucher checks a 03 v4: prices without VAT, which the summary adds.
+// voucher checks a 03: prices without VAT, which the summary adds.
 var voucher = []func(*Simulator, *document) *refusal{registered, totals, taxed, charged, vouched}
 
 // registered checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
 // was not published).
 func registered(s *Simulator, d *document) *refusal {
-	nit := d.root.object("receptor").text("nit")
+	r, field := d.root.object("receptor"), "nit"
+	if _, has := r[field]; !has { // a note of DTE 2.0 identifies by kind and number
+		if bad := named(s, d); bad != nil || r.text("tipoDocumento") != "36" {
+			return bad
+		}
+		field = "numDocumento"
+	}
+	nit := r.text(field)
 	if !digits(nit, 9, 14) {
-		return misshapen("receptor.nit")
+		return misshapen("receptor." + field)
 	}
 	if len(s.taxpayers) > 0 && !s.taxpayers[nit] {
-		return &refusal{code: "003", class: "13", text: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"}
+		return &refusal{code: "003", class: "13", text: "[receptor." + field + "] NIT CONTRIBUYENTE NO EXISTE"}
 	}
 	return nil
 }
@@ -44,18 +51,26 @@ func charged(_ *Simulator, d *document) *refusal {
 // pass.
 func vouched(_ *Simulator, d *document) *refusal {
 	sum := d.root.object("resumen")
-	perception, withholding := sum.number("ivaPerci"), sum.number("ivaRete")
+	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))
-	if r := first(d.onePercent("ivaPerci", base), d.onePercent("ivaRete", base)); r != nil {
+	if r := first(d.onePercent("ivaPerci", base), d.onePercent("ivaRete", base), d.notBoth()); r != nil {
 		return r
-	}
-	if perception.Sign() > 0 && withholding.Sign() > 0 {
-		return notAllowed("resumen.ivaPerci") // CT art. 162 and 163 exclude each other
 	}
 	gross := add(sum.number("subTotal"), d.levied())
 	net := sub(add(gross, perception), withholding)
 	if stated := sum.number("montoTotalOperacion"); !near(stated, gross) && !near(stated, net) {
 		return miscalculated("resumen.montoTotalOperacion")
 	}
+	net = sub(net, sum.number("reteRenta")) // v3 only
 	return d.expect("totalPagar", floored(add(net, sum.number("totalNoGravado"))))
+}
+
+// notBoth: CT art. 162 and 163 exclude each other.
+func (d *document) notBoth() *refusal {
+	sum := d.root.object("resumen")
+	perception, withholding := d.withheld("ivaPerci"), d.withheld("ivaRete")
+	if sum.number(perception).Sign() > 0 && sum.number(withholding).Sign() > 0 {
+		return notAllowed("resumen." + perception)
+	}
+	return nil
 }

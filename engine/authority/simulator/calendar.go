@@ -1,0 +1,34 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+)
+
+// holidays are the national ones with a fixed date (Código de Trabajo art. 190), as month and day. Holy Week moves and
+// is left out: the tenth business day of April may come up to three days early here.
+var holidays = words("01-01 05-01 05-10 06-17 08-06 09-15 11-02 12-25")
+
+// deadline is the last day on which a document sealed at a time may be invalidated (MF2 pp.9-17): three months for 01,
+// 11 and 14, otherwise the tenth business day of the month after.
+func deadline(tipo string, sealed time.Time) string {
+	if lasting(tipo) {
+		return later(sealed.Format(time.DateOnly), 3)
+	}
+	day := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	for open := 0; ; day = day.AddDate(0, 0, 1) {
+		if business(day) {
+			open++
+		}
+		if open == 10 {
+			return day.Format(time.DateOnly)
+		}
+	}
+}
+
+func lasting(tipo string) bool { return tipo == "01" || tipo == "11" || tipo == "14" }
+
+func business(day time.Time) bool {
+	weekday := day.Weekday()
+	return weekday != time.Saturday && weekday != time.Sunday && !slices.Contains(holidays, day.Format("01-02"))
+}

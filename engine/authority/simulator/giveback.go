@@ -1,0 +1,89 @@
+package simulator
+
+// giveback checks a retorno (18) by itself; what it gives back is looked up when it is registered.
+var giveback = []func(*Simulator, *document) *refusal{
+	itself, operated, recipient, originated, itemised, withoutVAT, taxed, returned,
+}
+
+// recipient checks who gets the goods or money back; nobody in particular when the origin named nobody.
+func recipient(_ *Simulator, d *document) *refusal {
+	r := d.root.object("documento")
+	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
+		return nil
+	}
+	return identity(r, "documento", "tipoDocumento", "numDocumento", false)
+}
+
+// originated checks documentoRelacionado: documents of one type out of 01, 11 and 14 (MF2 pp.26-28), and every item
+// out of one of them, in the column of that type.
+func originated(_ *Simulator, d *document) *refusal {
+	related := d.root.objects("documentoRelacionado")
+	codes := make(map[string]bool)
+	kind := related[0].text("tipoDocumento")
+	for _, rel := range related {
+		switch code := rel.text("codigoGeneracion"); {
+		case rel.text("tipoDocumento") != kind, kind != "01" && kind != "11" && kind != "14":
+			return notAllowed("documentoRelacionado.tipoDocumento")
+		case !codeForm.MatchString(code):
+			return misshapen("documentoRelacionado.codigoGeneracion")
+		case codes[code]:
+			return notAllowed("documentoRelacionado.codigoGeneracion")
+		default:
+			codes[code] = true
+		}
+	}
+	for i, it := range d.root.objects("cuerpoDocumento") {
+		if !codes[it.text("codigoGeneracion")] {
+			return notAllowed("cuerpoDocumento.codigoGeneracion", item(i+1, "codigoGeneracion no figura en documentoRelacionado"))
+		}
+		foreign := []string{"compra"}
+		if kind == "14" {
+			foreign = sales
+		}
+		for _, column := range foreign {
+			if it.number(column).Sign() != 0 {
+				return notAllowed("cuerpoDocumento."+column, item(i+1, column))
+			}
+		}
+	}
+	return nil
+}
+
+// returned checks the amounts. ivaItem only informs: nothing, or 13/113 of the line.
+func returned(_ *Simulator, d *document) *refusal {
+	for i, it := range d.root.objects("cuerpoDocumento") {
+		n, taxed := i+1, it.number("ventaGravada")
+		if vat := it.number("ivaItem"); vat.Sign() != 0 && !near(vat, times(taxed, 13, 113)) {
+			return miscalculated("cuerpoDocumento.ivaItem", item(n, "ivaItem"))
+		}
+		if most := times(taxed, 1, 113); it.number("ivaRete").Cmp(add(most, cent)) > 0 {
+			return miscalculated("cuerpoDocumento.ivaRete", item(n, "ivaRete"))
+		}
+		if most := times(it.number("compra"), 10, 100); it.number("reteRenta").Cmp(add(most, cent)) > 0 {
+			return miscalculated("cuerpoDocumento.reteRenta", item(n, "reteRenta"))
+		}
+	}
+	sum := d.root.object("resumen")
+	if r := first(
+		d.expect("totalNoSuj", d.sums("ventaNoSuj")),
+		d.expect("totalExenta", d.sums("ventaExenta")),
+		d.expect("totalGravada", d.sums("ventaGravada")),
+		d.expect("totalCompraExcluidos", d.sums("compra")),
+		d.expect("totalSeguro", d.sums("seguro")),
+		d.expect("totalFlete", d.sums("flete")),
+		d.expect("ivaRete", d.sums("ivaRete")),
+		d.expect("reteRenta", d.sums("reteRenta")),
+		d.expect("totalNoGravado", d.sums("noGravado")),
+		d.expect("totalIva", d.sums("ivaItem")),
+	); r != nil {
+		return r
+	}
+	goods := add(sum.number("totalNoSuj"), sum.number("totalExenta"), sum.number("totalGravada"), sum.number("totalCompraExcluidos"))
+	total := add(sum.number("subTotalVentas"), d.levied(), sum.number("totalSeguro"), sum.number("totalFlete"))
+	kept := add(sum.number("ivaRete"), sum.number("reteRenta"))
+	return first(
+		d.expect("subTotalVentas", goods),
+		d.expect("montoTotalOperacion", total),
+		d.expect("totalPagar", floored(add(sub(total, kept), sum.number("totalNoGravado")))),
+	)
+}

@@ -1,0 +1,31 @@
+package simulator
+
+// purchase checks a 14: what a taxpayer bought from someone outside the VAT.
+var purchase = []func(*Simulator, *document) *refusal{named, bought}
+
+// bought checks the summary. The income tax withheld is a tenth of the services of natural persons; which items are
+// those a document does not tell, so anything up to a tenth of the whole passes.
+func bought(_ *Simulator, d *document) *refusal {
+	sum := d.root.object("resumen")
+	if r := d.expect("totalCompra", d.sums("compra")); r != nil {
+		return r
+	}
+	if sum.number("descu").Cmp(sum.number("totalCompra")) > 0 {
+		return notAllowed("resumen.descu")
+	}
+	if r := d.expect("subTotal", sub(sum.number("totalCompra"), sum.number("descu"))); r != nil {
+		return r
+	}
+	if !sum.null("totalDescu") { // v1 lets it be null
+		if r := d.expect("totalDescu", add(d.sums("montoDescu"), sum.number("descu"))); r != nil {
+			return r
+		}
+	}
+	if most := rounded(times(sum.number("subTotal"), 10, 100), 2); sum.number("reteRenta").Cmp(add(most, cent)) > 0 {
+		return miscalculated("resumen.reteRenta")
+	}
+	return first(
+		d.onePercent("ivaRete", sum.number("subTotal")),
+		d.expect("totalPagar", floored(sub(sum.number("subTotal"), sum.number("reteRenta"), sum.number("ivaRete1")))),
+	)
+}

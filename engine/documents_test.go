@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"testing"
+
+	"dtegate/engine/dte"
+)
+
+// The requests of the tests, as the gateway makes them of a till's.
+
+func item(number int64, quantity, price string, more ...dte.Member) dte.Value {
+	return dte.Obj(append([]dte.Member{member("numItem", dte.Int(number)), member("tipoItem", dte.Int(1)), member("cantidad", decimal(quantity)),
+		member("uniMedida", dte.Int(59)), member("descripcion", dte.Str("Resma de papel")), member("precioUni", decimal(price))}, more...)...)
+}
+
+func decimal(s string) dte.Value {
+	a, err := dte.ParseAmount(s)
+	if err != nil {
+		panic(err)
+	}
+	return dte.Num(a)
+}
+
+var taxpayer = dte.Obj(
+	member("tipoDocumento", dte.Str("36")), member("numDocumento", dte.Str("06140202801028")), member("nit", dte.Str("06140202801028")),
+	member("nrc", dte.Str("7654321")), member("nombre", dte.Str("Comercial El Roble")), member("codActividad", dte.Str("62010")),
+	member("descActividad", dte.Str("Programación informática")), member("nombreComercial", dte.Null()),
+	member("direccion", dte.Obj(member("departamento", dte.Str("05")), member("municipio", dte.Str("28")), member("distrito", dte.Str("11")), member("complemento", dte.Str("Avenida Las Magnolias 2")))),
+	member("telefono", dte.Str("22223333")), member("correo", dte.Str("compras@example.com")))
+
+var everything = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}
+
+func request(document, key string, facts ...dte.Member) Request {
+	c := testCaller(1)
+	c.Permissions = everything
+	f := dte.Obj(facts...)
+	return Request{Document: document, Facts: f, IdempotencyKey: key, Digest: sha256.Sum256(f.Append(nil)), Caller: c}
+}
+
+func cash() dte.Member {
+	return member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1)), member("pagos", dte.Arr(dte.Obj(member("codigo", dte.Str("01")))))))
+}
+
+func onTerms() dte.Member {
+	return member("resumen", dte.Obj(member("condicionOperacion", dte.Int(1))))
+}
+
+func invoice(key string, lines ...dte.Value) Request {
+	return request("01", key, member("receptor", dte.Null()), member("cuerpoDocumento", dte.Arr(lines...)), cash())
+}
+
+func voucher(key string, lines ...dte.Value) Request {
+	return request("03", key, member("receptor", taxpayer), member("cuerpoDocumento", dte.Arr(lines...)), cash())
+}
+
+func noteOn(document, key string, original *Record, lines ...dte.Value) Request {
+	r := request(document, key, member("cuerpoDocumento", dte.Arr(lines...)), onTerms())
+	r.Origin = &Origin{Code: codeOf(original)}
+	return r
+}
+
+func returnOf(key string, original *Record, lines ...dte.Value) Request {
+	r := request("18", key, member("cuerpoDocumento", dte.Arr(lines...)), member("resumen", dte.Obj()),
+		member("apendice", dte.Arr(dte.Obj(member("campo", dte.Str("motivo")), member("etiqueta", dte.Str("Motivo")), member("valor", dte.Str("Producto dañado"))))))
+	r.Origin = &Origin{Code: codeOf(original)}
+	return r
+}
+
+// back is a line of a return.
+func back(number int64, quantity string) dte.Value {
+	return dte.Obj(member("numItem", dte.Int(number)), member("cantidad", decimal(quantity)))
+}
+
+func codeOf(r *Record) dte.Code {
+	c, err := dte.ParseCode(r.Code)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// issued is what a request must give.
+func (w *world) issued(req Request, estado string) *Record {
+	w.t.Helper()
+	r, err := w.engine.Issue(context.Background(), req)
+	if err != nil {
+		w.t.Fatalf("%s: %v", req.Document, err)
+	}
+	if r.Estado != estado {
+		w.t.Fatalf("%s is %s (%s %+v), want %s\n%s", req.Document, r.Estado, r.TechnicalError, r.Response, estado, r.JSON)
+	}
+	return r
+}
+
+// refused wants an error of a code; path, if not empty, is one of its faults'.
+func refused(t testing.TB, err error, code, path string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+	for _, f := range e.Faults {
+		if f.Path == path {
+			return
+		}
+	}
+	if path != "" {
+		t.Fatalf("no fault at %s: %v", path, e.Faults)
+	}
+}
+
+// text is a member of a record's document.
+func text(t testing.TB, r *Record, names ...string) string {
+	t.Helper()
+	v, err := dte.Parse(r.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		v = v.Get(n)
+	}
+	return v.Text()
+}
+
+// counter is what an origin's counter holds.
+func (w *world) counter(r *Record, line uint32) int64 {
+	w.t.Helper()
+	n, err := w.store.Counter([16]byte(codeOf(r)), line)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,43 @@
+package dte
+
+import "time"
+
+// holidays are the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
+// 208/2012), as month and day.
+var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true, {11, 2}: true, {12, 25}: true}
+
+// BusinessDay tells whether a Salvadoran day is neither at the weekend nor a national holiday, of which Thursday,
+// Friday and Saturday of Holy Week move with Easter. Asuetos that bind public offices alone (3 and 5 August,
+// 24 and 31 December) count as business days: a deadline that comes out too early harms nobody.
+func BusinessDay(t time.Time) bool {
+	t = t.In(Zone)
+	if d := t.Weekday(); d == time.Saturday || d == time.Sunday || holidays[[2]int{int(t.Month()), t.Day()}] {
+		return false
+	}
+	before := easter(t.Year()).YearDay() - t.YearDay()
+	return before < 1 || before > 3
+}
+
+// NthBusinessDay is the n-th business day of a month, as midnight in El Salvador. n is 1 to 15.
+func NthBusinessDay(year int, month time.Month, n int) time.Time {
+	day := time.Date(year, month, 1, 0, 0, 0, 0, Zone)
+	for {
+		if BusinessDay(day) {
+			if n--; n == 0 {
+				return day
+			}
+		}
+		day = day.AddDate(0, 0, 1)
+	}
+}
+
+// easter is Easter Sunday by the Gregorian computus (Meeus, Astronomical Algorithms, chapter 8).
+func easter(year int) time.Time {
+	a, b, c := year%19, year/100, year%100
+	g := (8*b + 13) / 25
+	h := (19*a + b - b/4 - g + 15) % 30
+	m := (a + 11*h) / 319
+	r := (2*(b%4) + 2*(c/4) - c%4 - h + m + 32) % 7
+	n := (h - m + r + 90) / 25
+	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
+}

@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+// history is a branch beside a model of it so simple that it can be read: what was sold, and what is left of it.
+type history struct {
+	*world
+	rand   *rand.Rand
+	sold   []*sold
+	step   int
+	issued int
+}
+
+// sold is what the model knows of a voucher or an invoice.
+type sold struct {
+	record *Record
+	gone   bool
+	// units of each line of an invoice that can still come back; cents of a voucher that can still be credited.
+	units    []int64
+	cents    int64
+	standing int // notes and returns
+	notes    []note
+}
+
+type note struct {
+	record *Record
+	debit  bool
+	cents  int64
+	units  map[int]int64
+}
+
+// TestHistories plays random histories of sales, notes, returns, invalidations, rejections, outages, crashes and retries.
+// What is left to return or to credit is what the model says, at every step.
+func TestHistories(t *testing.T) {
+	seeds, steps := uint64(8), 120
+	if os.Getenv("DTE_SOAK") != "" {
+		seeds, steps = 100, 200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			h := &history{world: newWorld(t), rand: rand.New(rand.NewPCG(seed, 7))}
+			defer func() { h.close() }()
+			for h.step = range steps {
+				h.play()
+				if t.Failed() {
+					t.Fatalf("at step %d", h.step)
+				}
+			}
+			t.Logf("%d documents of %d requests", h.issued, steps)
+		})
+	}
+}
+
+func (h *history) play() {
+	if err := h.sim.Chaos(h.weather()); err != nil {
+		h.t.Fatal(err)
+	}
+	if len(h.sold) == 0 || h.rand.IntN(4) == 0 {
+		h.sell()
+		return
+	}
+	s := h.sold[h.rand.IntN(len(h.sold))]
+	switch {
+	case h.rand.IntN(6) == 0:
+		h.takeBack(s)
+	case s.units != nil:
+		h.bringBack(s)
+	default:
+		h.adjust(s)
+	}
+	h.check(s)
+}
+
+// weather is how the authority behaves during a step.
+func (h *history) weather() simulator.Chaos {
+	switch h.rand.IntN(8) {
+	case 0:
+		return simulator.Chaos{Reject: 1}
+	case 1:
+		return simulator.Chaos{ServerErrors: 3}
+	case 2:
+		return simulator.Chaos{LostAnswers: 1}
+	}
+	return simulator.Chaos{}
+}
+
+// ask issues a request; one time in three the branch crashes at some moment around the wire, restarts on what was
+// synced, and the till asks again with its key.
+func (h *history) ask(req Request) (*Record, error) {
+	if h.rand.IntN(3) > 0 {
+		return h.engine.Issue(context.Background(), req)
+	}
+	var after *vfs.MemFS
+	at, n := 1+h.rand.IntN(3), 0
+	h.wire.at = func(string) {
+		if n++; n == at {
+			after = h.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: h.rand.IntN(101), RNG: h.rand})
+			h.wire.sever()
+		}
+	}
+	_, first := h.engine.Issue(context.Background(), req)
+	if after == nil { // it never came to that moment: the crash comes behind the answer
+		after = h.fs.CrashClone(vfs.CrashCloneCfg{RNG: h.rand})
+	}
+	if err := h.store.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.reopen(after); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.engine.Recover(context.Background(), start.Add(settleAfter+1)); err != nil {
+		h.t.Fatal(err)
+	}
+	r, err := h.engine.Issue(context.Background(), req)
+	if (first == nil) != (err == nil) && n < at {
+		h.t.Errorf("answered %v, and after the crash %v", first, err)
+	}
+	return r, err
+}
+
+func (h *history) key() string { return fmt.Sprintf("step %d", h.step) }
+
+func (h *history) sell() {
+	s := &sold{}
+	var req Request
+	if h.rand.IntN(2) == 0 {
+		lines := make([]dte.Value, 1+h.rand.IntN(3))
+		for i := range lines {
+			n := 1 + h.rand.Int64N(5)
+			s.units = append(s.units, n)
+			lines[i] = item(int64(i+1), fmt.Sprint(n), "1.13")
+		}
+		req = invoice(h.key(), lines...)
+	} else {
+		s.cents = 100 + h.rand.Int64N(900)
+		req = voucher(h.key(), item(1, "1", money(s.cents)))
+	}
+	r, err := h.ask(req)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	h.issued++
+	s.record = r
+	h.sold = append(h.sold, s)
+}
+
+func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
+
+// may says whether the original allows anything, by its state.
+func (s *sold) may() bool { return s.record.Estado == EstadoProcessed && !s.gone }
+
+func (h *history) adjust(s *sold) {
+	n := note{debit: h.rand.IntN(3) == 0, cents: 1 + h.rand.Int64N(400)}
+	document := "05"
+	if n.debit {
+		document = "06"
+	}
+	r, err := h.ask(noteOn(document, h.key(), s.record, item(1, "1", money(n.cents))))
+	want := s.may() && (n.debit || n.cents <= s.cents)
+	h.book(s, n, r, err, want)
+}
+
+func (h *history) bringBack(s *sold) {
+	i := h.rand.IntN(len(s.units))
+	n := note{units: map[int]int64{i: 1 + h.rand.Int64N(3)}}
+	r, err := h.ask(returnOf(h.key(), s.record, back(int64(i+1), fmt.Sprint(n.units[i]))))
+	h.book(s, n, r, err, s.may() && n.units[i] <= s.units[i])
+}
+
+// book holds what came of a note or a return against what the model wants, and writes it down.
+func (h *history) book(s *sold, n note, r *Record, err error, want bool) {
+	var e *Error
+	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == CodeInternal || e.Code == CodeUnavailable) {
+		h.t.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)
+		return
+	}
+	if err != nil {
+		return
+	}
+	h.issued++
+	n.record = r
+	switch r.Estado {
+	case EstadoRejected:
+		return
+	case EstadoContingency:
+		if n.debit {
+			n.cents = 0 // no room before MH accepts it
+		}
+	}
+	s.standing++
+	s.move(n, -1)
+	s.notes = append(s.notes, n)
+}
+
+// move takes what a note draws, or with sign 1 gives it back.
+func (s *sold) move(n note, sign int64) {
+	for i, units := range n.units {
+		s.units[i] += sign * units
+	}
+	if n.units != nil {
+		return
+	}
+	if n.debit {
+		sign = -sign
+	}
+	s.cents += sign * n.cents
+}
+
+func (n note) kind() string {
+	switch {
+	case n.units != nil:
+		return "return"
+	case n.debit:
+		return "debit note"
+	}
+	return "credit note"
+}
+
+// takeBack invalidates the last note of an original, or the original when nothing stands against it.
+func (h *history) takeBack(s *sold) {
+	if err := h.sim.Chaos(simulator.Chaos{}); err != nil {
+		h.t.Fatal(err)
+	}
+	if len(s.notes) > 0 {
+		n := s.notes[len(s.notes)-1]
+		r, err := h.engine.Invalidate(context.Background(), invalidation(n.record, 2, ""))
+		want := n.record.Estado == EstadoProcessed && (!n.debit || n.cents <= s.cents)
+		if (err == nil) != want {
+			h.t.Errorf("invalidating a %s %s: %v %+v, the model says %v", n.kind(), n.record.Estado, err, r, want)
+			return
+		}
+		if want {
+			s.notes = s.notes[:len(s.notes)-1]
+			s.standing--
+			s.move(n, 1)
+		}
+		return
+	}
+	want := s.record.Estado == EstadoProcessed
+	_, err := h.engine.Invalidate(context.Background(), invalidation(s.record, 2, ""))
+	if (err == nil) != want {
+		h.t.Errorf("invalidating %s: %v, the model says %v", s.record.Estado, err, want)
+	}
+	s.gone = s.gone || want
+}
+
+// check compares the store's counters with the model.
+func (h *history) check(s *sold) {
+	if n := h.counter(s.record, lineActive); n != int64(s.standing) {
+		h.t.Errorf("%d notes stand, the model says %d", n, s.standing)
+	}
+	for i, left := range s.units {
+		v, err := dte.Parse(s.record.JSON)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		had := amount(v.Get("cuerpoDocumento").Index(i), "cantidad")
+		if got := int64(had) - h.counter(s.record, uint32(i+1)); got != left*int64(dte.Scale) || got < 0 {
+			h.t.Errorf("of line %d %d units are left, the model says %d", i+1, got/int64(dte.Scale), left)
+		}
+	}
+	if s.units == nil && s.cents < 0 {
+		h.t.Errorf("%d cents are left", s.cents)
+	}
+}

@@ -1,0 +1,383 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Person signs for an invalidation, or asks for it. DocumentType is CAT-022.
+type Person struct{ Name, DocumentType, Document string }
+
+// InvalidationRequest asks MH to take a document back (MF2 pp.9-17).
+type InvalidationRequest struct {
+	Code dte.Code
+	// Kind is CAT-024: 1 error, 2 the operation is rescinded, 3 other.
+	Kind                   int64
+	Reason                 string
+	Responsible, Applicant Person
+	// Replacement, of kinds 1 and 3, is the code of the accepted document that takes its place; "" otherwise.
+	Replacement string
+	Caller      Caller
+}
+
+// Invalidation is the event that takes a document back, as its record shows it.
+type Invalidation struct {
+	Code        string              `json:"code"` // of the event
+	Estado      string              `json:"estado"`
+	Kind        int64               `json:"kind"`
+	Reason      string              `json:"reason"`
+	Replacement string              `json:"replacement,omitempty"`
+	At          time.Time           `json:"at"`
+	Version     int                 `json:"version"`
+	Rule        RuleRef             `json:"rule"`
+	Response    *authority.Response `json:"response,omitempty"`
+	// Doubtful: it may have reached MH.
+	Doubtful bool `json:"doubtful,omitempty"`
+}
+
+// EstadoPending is an invalidation that MH has not answered yet; else it is one of the public states of a document.
+const EstadoPending = "PENDING"
+
+func (i *Invalidation) pending() bool { return i != nil && i.Estado == EstadoPending }
+
+// invalidateAfter is how often an invalidation without an answer is sent again.
+const invalidateAfter = time.Minute
+
+// PermissionInvalidate is the permission that Invalidate takes (SPEC 2.8).
+const PermissionInvalidate = "ANULACION"
+
+func partInvalidation(event string) string { return "invalidacion:" + event }
+
+// Invalidate takes an accepted document back. The event is signed and stored before it is sent; without an answer it
+// stays pending and is sent again, the same bytes, until MH decides. Asking again returns what has come of it.
+func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
+	record, err := e.invalidate(ctx, req)
+	e.metrics.invalidated(record, err)
+	return record, err
+}
+
+func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
+	if _, err := e.Document(ctx, req.Code, req.Caller); err != nil { // waits for one that is being settled
+		return nil, err
+	}
+	release, err := e.codes.acquire(ctx, req.Code.String())
+	if err != nil {
+		return nil, unavailable(err, "El documento aún se está procesando")
+	}
+	defer release()
+	entry, err := e.store.Get(storage.Code(req.Code))
+	if err != nil {
+		return nil, internal(err)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, internal(err)
+	}
+	switch {
+	case entry.State == Invalidated:
+		return e.public(entry)
+	case entry.State != Accepted:
+		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento PROCESSED; está " + estados[entry.State]}
+	case !h.Invalidation.pending():
+		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
+			return nil, err
+		}
+	}
+	if entry, err = e.sendInvalidation(ctx, entry, h); err != nil {
+		return nil, err
+	}
+	return e.public(entry)
+}
+
+// begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
+func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *head) (storage.Entry, *head, error) {
+	now := e.now()
+	day := dte.Date(now)
+	rule, err := e.rules.Load().event("invalidacion", e.issuer.Ambiente, day)
+	if err != nil {
+		return entry, nil, unavailable(err, "No hay reglas vigentes para la invalidación")
+	}
+	o := &origin{entry: entry, head: h}
+	if err := e.open(o); err != nil {
+		return entry, nil, err
+	}
+	if err := e.invalidable(req, rule, o, now); err != nil {
+		return entry, nil, err
+	}
+	code, err := dte.NewCode(e.rand)
+	if err != nil {
+		return entry, nil, internal(err)
+	}
+	document, faults := rule.filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	if len(faults) > 0 {
+		return entry, nil, refuse(faults)
+	}
+	jws, err := e.signer.Right(code, formNormal).Sign(ctx, document)
+	if err != nil {
+		return entry, nil, unavailable(err, "La invalidación no pudo firmarse")
+	}
+	next := *h
+	next.Invalidation = &Invalidation{Code: code.String(), Estado: EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
+		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref}
+	entry, err = e.move(ctx, entry, storage.Change{To: Accepted, Parts: []storage.Part{{Name: partInvalidation(code.String()), Data: []byte(jws)}},
+		Due: &storage.Due{Queue: QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
+	if err != nil {
+		return entry, nil, err
+	}
+	// A note that was being issued against the document came before the line above, and is counted here, or sees that
+	// its original is being taken back.
+	if err := e.unburdened(entry); err != nil {
+		_, undo := e.abandon(ctx, entry, &next)
+		if undo != nil {
+			return entry, nil, undo
+		}
+		return entry, nil, err
+	}
+	return entry, &next, nil
+}
+
+// abandon forgets an event that MH has not received.
+func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *head) (storage.Entry, error) {
+	next := *h
+	next.Invalidation = nil
+	return e.move(ctx, entry, storage.Change{To: Accepted}, &next)
+}
+
+// sendInvalidation sends a pending event and records what MH says. The caller holds the document's lock.
+func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *head) (storage.Entry, error) {
+	jws, err := e.store.Part(entry.Code, partInvalidation(h.Invalidation.Code))
+	if err != nil {
+		return entry, internal(err)
+	}
+	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sends.Add(1)})
+	next, event := *h, *h.Invalidation
+	next.Invalidation = &event
+	event.Response = o.Response
+	switch {
+	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && h.Invalidation.Doubtful && o.Response.CodigoMsg == codeRegistered:
+		// MH holds the very event that it was sent before, without telling.
+		event.Estado, event.Doubtful = EstadoProcessed, false
+		return e.move(ctx, entry, storage.Change{To: Invalidated}, &next)
+	case o.Kind == authority.Rejected:
+		event.Estado, event.Doubtful = EstadoRejected, false
+		return e.move(ctx, entry, storage.Change{To: Accepted}, &next)
+	case !o.Sent && !h.Invalidation.Doubtful:
+		if _, err := e.abandon(ctx, entry, h); err != nil {
+			return entry, err
+		}
+		return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: o.Err}
+	}
+	event.Doubtful = true
+	if _, err := e.move(ctx, entry, storage.Change{To: Accepted, Due: &storage.Due{Queue: QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
+		return entry, err
+	}
+	return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
+}
+
+// resumeInvalidations sends the events that are due before a time.
+func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
+	open, err := e.store.Due(QueueInvalidate, before, 100)
+	if err != nil {
+		return fmt.Errorf("listing pending invalidations: %w", err)
+	}
+	for _, due := range open {
+		if err := e.resumeInvalidation(ctx, due.Code); err != nil {
+			e.log.Warn("sending an invalidation", "code", dte.Code(due.Code).String(), "error", err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
+	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	entry, err := e.store.Get(code)
+	if err != nil {
+		return err
+	}
+	h, err := decodeHead(entry)
+	if err != nil || entry.State != Accepted || !h.Invalidation.pending() {
+		return err
+	}
+	// A crash may have lost the answer: from here on the event may be at MH.
+	event := *h.Invalidation
+	event.Doubtful = true
+	h.Invalidation = &event
+	_, err = e.sendInvalidation(ctx, entry, h)
+	return err
+}
+
+// invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, what stands against the document, and the
+// document that replaces it.
+func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, now time.Time) error {
+	forbidden := func(format string, args ...any) error {
+		return &Error{Code: CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
+	}
+	if end := rule.window(o.head); !end.IsZero() && !now.Before(end) {
+		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
+	}
+	if err := e.unburdened(o.entry); err != nil {
+		return err
+	}
+	if kinds[o.head.Document].against == debits {
+		if err := e.roomWithout(o); err != nil {
+			return err
+		}
+	}
+	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
+	switch {
+	case never && req.Replacement != "":
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "No lleva documento de reemplazo"}})
+	case never:
+		return nil
+	case req.Replacement == "":
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Es obligatorio con tipoAnulacion 1 y 3"}})
+	}
+	code, err := dte.ParseCode(req.Replacement)
+	if err != nil {
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un UUID en mayúsculas"}})
+	}
+	other, err := e.store.Get(storage.Code(code))
+	var h *head
+	if err == nil {
+		h, err = decodeHead(other)
+	}
+	if err != nil || code == req.Code || other.State != Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, PROCESSED"}})
+	}
+	return nil
+}
+
+// unburdened refuses while a note or a return stands against a document.
+func (e *Engine) unburdened(entry storage.Entry) error {
+	n, err := e.store.Counter(entry.Code, lineActive)
+	if err != nil {
+		return internal(err)
+	}
+	if n > 0 {
+		return &Error{Code: CodeNotInvalidable, Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
+	}
+	return nil
+}
+
+// roomWithout refuses to take back a debit note whose amount has been credited since.
+func (e *Engine) roomWithout(o *origin) error {
+	code, err := dte.ParseCode(o.head.Origin)
+	if err != nil {
+		return internal(err)
+	}
+	original, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return internal(err)
+	}
+	base := &origin{entry: original}
+	if base.head, err = decodeHead(original); err != nil {
+		return internal(err)
+	}
+	if err := e.open(base); err != nil {
+		return err
+	}
+	changes, err := e.settles(o.entry, o.head, Invalidated)
+	if err != nil {
+		return internal(err)
+	}
+	left := base.creditable()
+	for _, c := range changes {
+		if c.Line == lineActive {
+			continue
+		}
+		n, err := e.store.Counter(c.Origin, c.Line)
+		if err != nil {
+			return internal(err)
+		}
+		if n+c.Value > int64(left[c.Line-lineCredited]) {
+			return &Error{Code: CodeNotInvalidable, Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
+		}
+	}
+	return nil
+}
+
+// window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
+// day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
+func (e *event) window(h *head) time.Time {
+	sealed := h.CreatedAt
+	if h.Response != nil {
+		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
+			sealed = at
+		}
+	}
+	sealed = sealed.In(dte.Zone)
+	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
+	if n := e.whole("windowMonths" + h.Document); n > 0 {
+		return midnight.AddDate(0, n, 1)
+	}
+	if n := e.whole("windowBusinessDay" + h.Document); n > 0 {
+		next := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, dte.Zone)
+		return dte.NthBusinessDay(next.Year(), next.Month(), n).AddDate(0, 0, 1)
+	}
+	return time.Time{}
+}
+
+// invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
+func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *origin, code dte.Code, now time.Time) dte.Value {
+	h := o.head
+	text := func(s string) dte.Value {
+		if s == "" {
+			return dte.Null()
+		}
+		return dte.Str(s)
+	}
+	day := dte.Date(now)
+	if rule.whole("sameDate"+h.Document) == 1 {
+		day = h.Date
+	}
+	establishment, point := establishmentOf(h, req.Caller.Point)
+	receptor := o.facts.Get("receptor")
+	// A document that names its receptor by NIT alone means type 36 of CAT-022, whatever else the till said.
+	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
+		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
+	}
+	said := func(name string) dte.Member {
+		if v := receptor.Get(name); v.Exists() {
+			return dte.Member{Name: name, Value: v}
+		}
+		return dte.Member{Name: name, Value: dte.Null()}
+	}
+	number := o.document.Get("identificacion").Get("numeroControl")
+	if !number.Exists() {
+		number = dte.Null()
+	}
+	person := func(p Person, suffix string) []dte.Member {
+		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix, Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
+	}
+	return dte.Obj(
+		dte.Member{Name: "identificacion", Value: dte.Obj(
+			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
+			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
+		dte.Member{Name: "emisor", Value: emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point})},
+		dte.Member{Name: "documento", Value: dte.Obj(
+			dte.Member{Name: "tipoDte", Value: dte.Str(h.Document)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
+			dte.Member{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, dte.Member{Name: "numeroControl", Value: number},
+			dte.Member{Name: "fecEmi", Value: dte.Str(h.Date)}, dte.Member{Name: "codigoGeneracionR", Value: text(req.Replacement)},
+			said("tipoDocumento"), said("numDocumento"), said("nombre"), said("telefono"), said("correo"))},
+		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
+			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
+			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
+}
+
+// establishmentOf reads the establishment and the point of sale out of a control number; a caller's otherwise.
+func establishmentOf(h *head, p Point) (establishment, point string) {
+	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
+		return h.ControlNumber[7:11], h.ControlNumber[11:15]
+	}
+	return p.Establishment, p.PointOfSale
+}

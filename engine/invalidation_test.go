@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+func invalidation(r *Record, kind int64, replacement string) InvalidationRequest {
+	c := testCaller(1)
+	c.Permissions = everything
+	return InvalidationRequest{Code: codeOf(r), Kind: kind, Reason: "Error en la cantidad", Replacement: replacement, Caller: c,
+		Responsible: Person{"María López", "13", "012345678"}, Applicant: Person{"Ana Morales", "13", "123456789"}}
+}
+
+func TestInvalidate(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), EstadoProcessed), w.issued(invoice("b", item(1, "2", "5.65")), EstadoProcessed)
+	_, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, ""))
+	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
+	_, err = w.engine.Invalidate(ctx, invalidation(wrong, 2, right.Code))
+	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
+	r, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, right.Code))
+	if err != nil || r.Estado != EstadoInvalidated || r.Invalidation.Estado != EstadoProcessed {
+		t.Fatalf("%+v %v", r, err)
+	}
+	again, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, right.Code))
+	if err != nil || again.Invalidation.Code != r.Invalidation.Code || w.sim.Received().Invalidations != 1 {
+		t.Fatalf("again: %+v %v, MH has %+v", again, err, w.sim.Received())
+	}
+}
+
+// What stands against a document must go first, and gives room back when it goes.
+func TestInvalidate_Burdened(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	original := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
+	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), EstadoProcessed)
+	_, err := w.engine.Invalidate(ctx, invalidation(original, 2, ""))
+	refused(t, err, CodeNotInvalidable, "")
+	if _, err := w.engine.Invalidate(ctx, invalidation(note, 2, "")); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.counter(original, lineCredited); n != 0 {
+		t.Fatalf("an invalidated note holds %d", n)
+	}
+	if _, err := w.engine.Invalidate(ctx, invalidation(original, 2, "")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.engine.Issue(ctx, noteOn("05", "c2", original, item(1, "1", "1")))
+	refused(t, err, CodeNotProcessed, "")
+
+	// A debit note whose room was used cannot go before the credit note that used it.
+	original = w.issued(voucher("v2", item(1, "1", "100")), EstadoProcessed)
+	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), EstadoProcessed)
+	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), EstadoProcessed)
+	_, err = w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
+	refused(t, err, CodeNotInvalidable, "")
+	for _, r := range []*Record{credit, debit, original} {
+		if _, err := w.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil {
+			t.Fatalf("%s: %v", r.Tipo, err)
+		}
+	}
+}
+
+// The windows are counted from the seal: three months for an invoice, the tenth business day of the next month for a
+// voucher.
+func TestInvalidate_Window(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	now := start
+	w.now = func() time.Time { return now }
+	early, late := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), EstadoProcessed)
+	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), EstadoProcessed)
+	for _, step := range []struct {
+		r  *Record
+		at time.Time // in El Salvador
+		ok bool
+	}{
+		{early, time.Date(2026, 12, 14, 23, 59, 0, 0, time.UTC), true},
+		{late, time.Date(2026, 12, 15, 0, 1, 0, 0, time.UTC), false},
+		{sold, time.Date(2027, 2, 21, 23, 59, 0, 0, time.UTC), true},
+		{soldLate, time.Date(2027, 2, 22, 0, 1, 0, 0, time.UTC), false},
+	} {
+		now = step.at.Add(6 * time.Hour)
+		r, err := w.engine.Invalidate(ctx, invalidation(step.r, 2, ""))
+		if step.ok && (err != nil || r.Estado != EstadoInvalidated) {
+			t.Errorf("%s at %s: %+v %v", step.r.Tipo, step.at, r, err)
+		}
+		if !step.ok {
+			refused(t, err, CodeNotInvalidable, "")
+		}
+	}
+}
+
+// Offline nothing is invalidated; an answer that is lost is settled by sending the same event again.
+func TestInvalidate_Wire(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	r := w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed)
+	w.wire.sever()
+	_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
+	refused(t, err, CodeUnavailable, "")
+	if got, err := w.engine.Document(ctx, codeOf(r), testCaller(1)); err != nil || got.Invalidation != nil {
+		t.Fatalf("an invalidation that was not sent stays: %+v %v", got, err)
+	}
+	w.wire.mend()
+	if err := w.sim.Chaos(simulator.Chaos{LostAnswers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.engine.Invalidate(ctx, invalidation(r, 2, ""))
+	refused(t, err, CodeUnavailable, "")
+	if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.engine.Document(ctx, codeOf(r), testCaller(1))
+	if err != nil || got.Estado != EstadoInvalidated || w.sim.Received().Invalidations != 1 {
+		t.Fatalf("%+v %v, MH has %+v", got, err, w.sim.Received())
+	}
+}

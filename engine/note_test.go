@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+func TestNote_Amounts(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	original := w.issued(voucher("v", item(1, "40", "4.25"), item(2, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), EstadoProcessed)
+	credit := w.issued(noteOn("05", "c1", original, item(1, "20", "4.25")), EstadoProcessed)
+	if credit.Total != "96.05" || credit.ControlNumber != "DTE-05-M001P001-000000000000001" {
+		t.Fatalf("%s %s\n%s", credit.Total, credit.ControlNumber, credit.JSON)
+	}
+	over := func(key, document, quantity string) error {
+		_, err := w.engine.Issue(context.Background(), noteOn(document, key, original, item(1, quantity, "4.25")))
+		return err
+	}
+	refused(t, over("c2", "05", "21"), CodeValidation, "cuerpoDocumento")
+	w.issued(noteOn("06", "d1", original, item(1, "1", "4.25")), EstadoProcessed) // a debit makes room
+	refused(t, over("c2", "05", "22"), CodeValidation, "cuerpoDocumento")
+	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), EstadoProcessed)
+	refused(t, over("c3", "05", "0.01"), CodeValidation, "cuerpoDocumento")
+	// What is exempt has a room of its own.
+	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), EstadoProcessed)
+}
+
+func TestNote_RejectedGivesBack(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	original := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
+	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.issued(noteOn("05", "c1", original, item(1, "1", "100")), EstadoRejected)
+	if got := w.counter(original, lineCredited); got != 0 {
+		t.Fatalf("a rejected note holds %d", got)
+	}
+	// In contingency it holds.
+	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.issued(noteOn("05", "c2", original, item(1, "1", "100")), EstadoContingency)
+	_, err := w.engine.Issue(context.Background(), noteOn("05", "c3", original, item(1, "1", "0.01")))
+	refused(t, err, CodeValidation, "cuerpoDocumento")
+	// A debit note in contingency is not yet room.
+	w.issued(noteOn("06", "d1", original, item(1, "1", "50")), EstadoContingency)
+	_, err = w.engine.Issue(context.Background(), noteOn("05", "c4", original, item(1, "1", "0.01")))
+	refused(t, err, CodeValidation, "cuerpoDocumento")
+}
+
+func TestNote_Refused(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	plain := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
+	issue := func(r Request) error { _, err := w.engine.Issue(ctx, r); return err }
+
+	nobody := noteOn("05", "", plain, item(1, "1", "1"))
+	nobody.Origin.Code = dte.Code{1}
+	refused(t, issue(nobody), CodeNotFound, "")
+
+	stranger := noteOn("05", "", plain, item(1, "1", "1"))
+	stranger.Caller.Point.BranchID = 2
+	refused(t, issue(stranger), CodeNotFound, "")
+
+	wrong := noteOn("05", "", plain, item(1, "1", "1"))
+	wrong.Origin.Document, wrong.Origin.Date = "01", "2026-11-20"
+	err := issue(wrong)
+	refused(t, err, CodeValidation, "documentoRelacionado.tipoDte")
+	refused(t, err, CodeValidation, "documentoRelacionado.fechaEmision")
+
+	flag := noteOn("05", "", plain, item(1, "1", "1"))
+	flag.Facts = flag.Facts.With("isRetenIva", dte.Bool(true))
+	refused(t, issue(flag), CodeValidation, "isRetenIva")
+
+	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), EstadoProcessed)
+	refused(t, issue(noteOn("05", "", excluded, item(1, "1", "1"))), CodeOriginType, "")
+
+	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
+		t.Fatal(err)
+	}
+	rejected := w.issued(voucher("r", item(1, "1", "100")), EstadoRejected)
+	refused(t, issue(noteOn("05", "", rejected, item(1, "1", "1"))), CodeNotProcessed, "")
+	if got := w.counter(plain, lineActive); got != 0 {
+		t.Fatalf("refused notes stand: %d", got)
+	}
+}
+
+// A note takes its receptor and its flags from the original, on an invoice too, whose prices have VAT inside.
+func TestNote_Inherits(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	held := voucher("v", item(1, "2", "100"))
+	held.Facts = held.Facts.With("isRetenIva", dte.Bool(true))
+	original := w.issued(held, EstadoProcessed)
+	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), EstadoProcessed)
+	if got := text(t, note, "receptor", "nombre"); got != "Comercial El Roble" {
+		t.Errorf("receptor %q", got)
+	}
+	if note.Total != "112.00" { // 100 + 13 - 1
+		t.Errorf("total %s, want the withholding of 1 %% in it", note.Total)
+	}
+	sold := w.issued(invoice("i", item(1, "1", "113")), EstadoProcessed)
+	ask := noteOn("05", "c2", sold, item(1, "1", "100.01"))
+	ask.Facts = ask.Facts.With("receptor", taxpayer)
+	_, err := w.engine.Issue(context.Background(), ask)
+	refused(t, err, CodeValidation, "cuerpoDocumento")
+	ask = noteOn("05", "c3", sold, item(1, "1", "100"))
+	ask.Facts = ask.Facts.With("receptor", taxpayer)
+	w.issued(ask, EstadoProcessed)
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Origin names the document that a note adjusts or that a return takes back.
+type Origin struct {
+	Code dte.Code
+	// Document and Date (yyyy-mm-dd), if not empty, are what the request says of it; where that is not so, the
+	// request is refused.
+	Document, Date string
+}
+
+// origin is a stored document that another one is issued against.
+type origin struct {
+	entry    storage.Entry
+	head     *head
+	facts    dte.Value // what its till said
+	document dte.Value // what was signed
+}
+
+// Counters of an origin: 1 to 2,000 are the quantities returned of its lines, and then come these.
+const (
+	lineActive   = 1 << 24 // notes and returns that stand against it: they block its invalidation
+	lineCredited = lineActive + 1
+)
+
+// amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
+// ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
+var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
+
+// draw is what a document takes of a counter of its origin.
+type draw struct {
+	Line   uint32 `json:"line"`
+	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
+}
+
+// origin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
+// answer stand.
+func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
+	code := storage.Code(d.request.Origin.Code)
+	o := &origin{}
+	var err error
+	if o.entry, err = e.store.Get(code); err == nil && o.entry.State == Signed {
+		o.entry, err = e.await(ctx, d.request.Origin.Code)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, notFound(d.request.Origin.Code)
+	}
+	if err != nil {
+		return nil, internal(err)
+	}
+	if o.head, err = decodeHead(o.entry); err != nil {
+		return nil, internal(err)
+	}
+	caller := d.request.Caller
+	if o.head.BranchID != caller.Point.BranchID {
+		return nil, notFound(d.request.Origin.Code)
+	}
+	if err := e.eligible(d, o); err != nil {
+		return nil, err
+	}
+	return o, e.open(o)
+}
+
+// eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
+func (e *Engine) eligible(d *draft, o *origin) error {
+	isReturn := kinds[d.request.Document].against == takeBack
+	wrong := func(code, message string) error {
+		return &Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
+	}
+	types := []string{"01", "03", "07"} // of these, the rule of the note takes what it allows
+	if isReturn {
+		types = []string{"01", "14"}
+	}
+	if !slices.Contains(types, o.head.Document) {
+		return wrong(CodeOriginType, "El documento de origen es "+kinds[o.head.Document].Tipo+", que no admite esta operación")
+	}
+	if p := kinds[o.head.Document].Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
+		return &Error{Code: CodePermission, Message: "El token no tiene el permiso " + p}
+	}
+	if o.entry.State != Accepted || o.head.Invalidation.pending() {
+		estado := estados[o.entry.State]
+		if o.head.Invalidation.pending() {
+			estado = "en invalidación"
+		}
+		if isReturn {
+			return wrong(CodeOriginStatus, "El documento de origen no está PROCESSED, está "+estado)
+		}
+		return wrong(CodeNotProcessed, "El documento original no está PROCESSED, está "+estado)
+	}
+	var faults []dte.Fault
+	if said := d.request.Origin.Document; said != "" && said != o.head.Document {
+		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition, Message: "El documento original es de tipo " + o.head.Document})
+	}
+	if said := d.request.Origin.Date; said != "" && said != o.head.Date {
+		faults = append(faults, dte.Fault{Path: "documentoRelacionado.fechaEmision", Code: dte.FaultCondition, Message: "El documento original se emitió el " + o.head.Date})
+	}
+	if len(faults) > 0 {
+		return refuse(faults)
+	}
+	return nil
+}
+
+// open reads what an origin was made of.
+func (e *Engine) open(o *origin) error {
+	jws, err := e.store.Part(o.entry.Code, o.head.Form)
+	if err != nil {
+		return internal(err)
+	}
+	signed, err := payload(string(jws))
+	if err != nil {
+		return internal(err)
+	}
+	if o.document, err = dte.Parse(signed); err != nil {
+		return internal(fmt.Errorf("reading origin: %w", err))
+	}
+	facts, err := e.store.Part(o.entry.Code, partFacts)
+	if err != nil {
+		return internal(err)
+	}
+	if o.facts, err = dte.Parse(facts); err != nil {
+		return internal(fmt.Errorf("reading origin's facts: %w", err))
+	}
+	return nil
+}
+
+// amount is a number of a document, 0 when it is not there.
+func amount(v dte.Value, name string) dte.Amount {
+	a, _ := v.Get(name).Amount()
+	return a
+}
+
+// against completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
+// draws. A note's amounts are not known yet; see drawn.
+func (e *Engine) against(d *draft, o *origin) (err error) {
+	if kinds[d.request.Document].against == takeBack {
+		return e.takeBack(d, o)
+	}
+	d.facts, err = noteFacts(d.facts, o)
+	return err
+}
+
+// drawn says what a computed document takes of its origin, or refuses it when that is more than is left.
+func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
+	how := kinds[d.request.Document].against
+	if how == takeBack {
+		return nil // takeBack has
+	}
+	left := o.creditable()
+	var faults []dte.Fault
+	for i, name := range creditable {
+		at := slices.Index(r.bind.description.Summary, name)
+		if at < 0 || ev.computed.Summary[at] == 0 {
+			continue
+		}
+		n := ev.computed.Summary[at]
+		line := uint32(lineCredited + i)
+		d.draws = append(d.draws, draw{line, n})
+		if how == debits {
+			continue
+		}
+		credited, err := e.store.Counter(o.entry.Code, line)
+		if err != nil {
+			return internal(err)
+		}
+		if rest := int64(left[i]) - credited; n > rest {
+			faults = append(faults, dte.Fault{Path: "cuerpoDocumento", Code: "CREDIT_ABOVE_ORIGINAL",
+				Message: fmt.Sprintf("%s es %s y del documento original quedan %s", name, dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
+		}
+	}
+	if len(faults) > 0 {
+		return refuse(faults)
+	}
+	return nil
+}
+
+// counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
+func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
+	changes := effect(kinds[d.request.Document].against, 0, Signed, d.draws, o.entry.Code)
+	for i, c := range changes {
+		n, err := e.store.Counter(c.Origin, c.Line)
+		if err != nil {
+			return nil, internal(err)
+		}
+		changes[i].Value += n
+	}
+	return changes, nil
+}
+
+// effect is what a change of a document's state changes of its origin's counters; from is 0 when it is appended. A
+// credit note and a return hold what they draw from the moment they are signed, in contingency too, and give it back
+// when MH refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
+func effect(how against, from, to storage.State, draws []draw, origin storage.Code) []storage.Counter {
+	weight := func(s storage.State) (drawn, active int64) {
+		switch {
+		case s == 0 || s == Rejected || s == Invalidated:
+			return 0, 0
+		case how == debits && s == Accepted:
+			return -1, 1
+		case how == debits:
+			return 0, 1
+		}
+		return 1, 1
+	}
+	drawnBefore, activeBefore := weight(from)
+	drawnAfter, activeAfter := weight(to)
+	var counters []storage.Counter
+	if n := activeAfter - activeBefore; n != 0 {
+		counters = append(counters, storage.Counter{Origin: origin, Line: lineActive, Value: n})
+	}
+	if n := drawnAfter - drawnBefore; n != 0 {
+		for _, d := range draws {
+			counters = append(counters, storage.Counter{Origin: origin, Line: d.Line, Value: n * d.Amount})
+		}
+	}
+	return counters
+}
+
+// settles returns what moving a stored document does to its origin's counters.
+func (e *Engine) settles(entry storage.Entry, h *head, to storage.State) ([]storage.Counter, error) {
+	if h.Origin == "" {
+		return nil, nil
+	}
+	code, err := dte.ParseCode(h.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("reading origin: %w", err)
+	}
+	how := kinds[h.Document].against
+	if len(effect(how, entry.State, to, []draw{{}}, storage.Code(code))) == 0 {
+		return nil, nil
+	}
+	part, err := e.store.Part(entry.Code, partDraws)
+	if err != nil {
+		return nil, err
+	}
+	var draws []draw
+	if err := json.Unmarshal(part, &draws); err != nil {
+		return nil, fmt.Errorf("decoding draws: %w", err)
+	}
+	return effect(how, entry.State, to, draws, storage.Code(code)), nil
+}

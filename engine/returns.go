@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"fmt"
+
+	"dtegate/engine/dte"
+)
+
+// takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
+// give back exactly what was taken (FACTS §9; SPEC 4.6). Quantities are checked here, where the counters stand still.
+func (e *Engine) takeBack(d *draft, o *origin) error {
+	asked := d.facts.Get("cuerpoDocumento")
+	sold := o.document.Get("cuerpoDocumento")
+	code := dte.Str(dte.Code(o.entry.Code).String())
+	var faults []dte.Fault
+	refusal := "" // the code of the first fault names the answer
+	fault := func(kind, path, message string) {
+		if refusal == "" {
+			refusal = kind
+		}
+		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
+	}
+	lines := make([]dte.Value, 0, asked.Len())
+	seen := make(map[int64]bool)
+	for i := range asked.Len() {
+		at := fmt.Sprintf("cuerpoDocumento[%d].", i)
+		number, _ := asked.Index(i).Get("numItem").Int()
+		line := lineNumbered(sold, number)
+		switch {
+		case !line.Exists():
+			fault(CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
+			continue
+		case seen[number]:
+			fault(CodeValidation, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
+			continue
+		}
+		seen[number] = true
+		back, err := e.store.Counter(o.entry.Code, uint32(number))
+		if err != nil {
+			return internal(err)
+		}
+		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
+		if rest := had - dte.Amount(back); quantity > rest {
+			fault(CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
+			continue
+		}
+		d.draws = append(d.draws, draw{uint32(number), int64(quantity)})
+		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)))
+	}
+	if len(faults) > 0 {
+		return &Error{Code: refusal, Message: faults[0].Message, Faults: faults}
+	}
+	if receptor := o.facts.Get("receptor"); receptor.Exists() {
+		d.facts = d.facts.With("receptor", receptor)
+	}
+	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).
+		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
+		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
+		With("origen", o.totals()).
+		With("documentoRelacionado", dte.Arr(dte.Obj(
+			dte.Member{Name: "tipoDocumento", Value: dte.Str(o.head.Document)},
+			dte.Member{Name: "codigoGeneracion", Value: code},
+			dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})))
+	return nil
+}
+
+// lineNumbered is the line with a numItem: lines are numbered from 1, in order.
+func lineNumbered(lines dte.Value, number int64) dte.Value {
+	if number < 1 || number > int64(lines.Len()) {
+		return dte.Value{}
+	}
+	return lines.Index(int(number - 1))
+}
+
+// returned is a line of the event: the origin's line with the quantity that comes back, and beside it what the rule
+// prorates.
+func returned(line dte.Value, number int64, origin dte.Value, quantity, before dte.Amount) dte.Value {
+	members := []dte.Member{
+		{Name: "numItem", Value: dte.Int(number)}, {Name: "codigoGeneracion", Value: origin},
+		{Name: "cantidad", Value: dte.Num(quantity)}, {Name: "cantidadDevuelta", Value: dte.Num(before)},
+		{Name: "cantidadOrigen", Value: line.Get("cantidad")},
+	}
+	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos", "precioUni"} {
+		if v := line.Get(name); v.Exists() && !v.IsNull() {
+			members = append(members, dte.Member{Name: name, Value: v})
+		}
+	}
+	for _, name := range [...]string{"montoDescu", "ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "noGravado"} {
+		members = append(members, dte.Member{Name: name + "Origen", Value: dte.Num(amount(line, name))})
+	}
+	return dte.Obj(members...)
+}
+
+// totals are the amounts of an origin that its lines share.
+func (o *origin) totals() dte.Value {
+	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
+	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj", "descuExenta", "descuGravada", "descu"} {
+		members = append(members, dte.Member{Name: name, Value: dte.Num(amount(o.document.Get("resumen"), name))})
+	}
+	return dte.Obj(members...)
+}

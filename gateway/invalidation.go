@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+var person = required("nombre", "tipoDocumento", "numDocumento")
+
+// invalidation is the body of POST /dte/invalidacion/:codigoGeneracion.
+var invalidation = &endpoint{fields: []field{
+	{name: "tipoAnulacion", shape: isInteger, required: true, min: amount(1), max: amount(3)},
+	{name: "motivo", required: true},
+	{name: "responsable", shape: isObject, required: true, members: person},
+	{name: "solicita", shape: isObject, required: true, members: person},
+	{name: "codigoGeneracionReemplazo"},
+}}
+
+// invalidationNames are the request's names of the event's facts.
+var invalidationNames = map[string]string{
+	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo", "documento.codigoGeneracionR": "codigoGeneracionReemplazo",
+	"motivo.nombreResponsable": "responsable.nombre", "motivo.tipDocResponsable": "responsable.tipoDocumento", "motivo.numDocResponsable": "responsable.numDocumento",
+	"motivo.nombreSolicita": "solicita.nombre", "motivo.tipDocSolicita": "solicita.tipoDocumento", "motivo.numDocSolicita": "solicita.numDocumento",
+}
+
+// invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
+func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
+	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
+		return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
+	}
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	d := invalidation.decode(v, nil)
+	if len(d.faults) > 0 {
+		return invalidation.invalid(d.faults)
+	}
+	who := func(name string) engine.Person {
+		p := d.facts.Get(name)
+		return engine.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
+	}
+	kind, _ := d.facts.Get("tipoAnulacion").Int()
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Engine.Invalidate(deadline, engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
+		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: d.facts.Get("codigoGeneracionReemplazo").Text(), Caller: t.caller()})
+	if err != nil {
+		return renamed(err, invalidationNames)
+	}
+	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	return nil
+}
+
+// appendInvalidation is what a record shows of the event that takes it back.
+func appendInvalidation(b []byte, i *engine.Invalidation) []byte {
+	b = text(append(b, `{"codigoGeneracion":`...), i.Code)
+	b = text(append(b, `,"estado":`...), i.Estado)
+	b = dte.Int(i.Kind).Append(append(b, `,"tipoAnulacion":`...))
+	b = text(append(b, `,"motivo":`...), i.Reason)
+	b = optional(append(b, `,"codigoGeneracionReemplazo":`...), i.Replacement)
+	sello := ""
+	if i.Response != nil {
+		sello = i.Response.SelloRecibido
+	}
+	b = optional(append(b, `,"selloRecibido":`...), sello)
+	b = append(i.At.UTC().AppendFormat(append(b, `,"createdAt":"`...), "2006-01-02T15:04:05.000Z"), '"')
+	return append(appendResponse(append(b, `,"respuestaMh":`...), i.Response), '}')
+}

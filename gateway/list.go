@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// maxCodes is the most codes of one bulk look-up.
+const maxCodes = 100
+
+var bulk = &endpoint{fields: []field{{name: "codigosGeneracion", shape: isTexts, required: true, limit: maxCodes}}}
+
+// infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
+func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
+	v, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	d := bulk.decode(v, nil)
+	list := d.facts.Get("codigosGeneracion")
+	codes := make([]dte.Code, list.Len())
+	for i := range codes {
+		codes[i] = d.code(list.Index(i), index("codigosGeneracion", i))
+	}
+	if len(d.faults) > 0 {
+		return bulk.invalid(d.faults)
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	found, err := g.o.Engine.Infos(deadline, codes, t.caller())
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, i := range found {
+		if i.Found {
+			n++
+		}
+	}
+	b := fmt.Appendf(nil, `{"status":"success","data":{"totalSolicitados":%d,"totalEncontrados":%d,"totalNoEncontrados":%d,"documentos":[`, len(found), n, len(found)-n)
+	for i, f := range found {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, `{"codigoGeneracion":`...), f.Code)
+		b = strconv.AppendBool(append(b, `,"encontrado":`...), f.Found)
+		b = optional(append(b, `,"selloRecibido":`...), f.Sello)
+		b = optional(append(b, `,"estado":`...), f.Estado)
+		b = append(optional(append(b, `,"tipo":`...), f.Tipo), '}')
+	}
+	answer(ctx, fasthttp.StatusOK, append(b, `]}}`...))
+	return nil
+}
+
+// Limits of a page of GET /dte/documentos.
+const (
+	pageDefault = 100
+	pageMax     = 500
+)
+
+// list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
+// what all of them add up to.
+func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
+	f, faults := g.filter(ctx.QueryArgs(), t)
+	if len(faults) > 0 {
+		return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	l, err := g.o.Engine.List(deadline, f, t.caller())
+	if err != nil {
+		return err
+	}
+	b := append([]byte(nil), `{"status":"success","data":{"documentos":[`...)
+	for i, x := range l.Lines {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLine(b, &x)
+	}
+	b = append(b, `],"siguiente":`...)
+	if l.Next == 0 {
+		b = append(b, `null`...)
+	} else {
+		b = text(b, strconv.FormatInt(l.Next, 36))
+	}
+	b = append(b, `,"totales":[`...)
+	for i, x := range l.Totals {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, `{"tipo":`...), x.Tipo)
+		b = text(append(b, `,"estado":`...), x.Estado)
+		b = strconv.AppendInt(append(b, `,"documentos":`...), int64(x.Count), 10)
+		b = append(text(append(b, `,"total":`...), x.Amount), '}')
+	}
+	answer(ctx, fasthttp.StatusOK, append(b, `]}}`...))
+	return nil
+}
+
+func appendLine(b []byte, x *engine.Line) []byte {
+	b = strconv.AppendInt(append(b, `{"id":`...), x.ID, 10)
+	b = text(append(b, `,"tipo":`...), x.Tipo)
+	b = text(append(b, `,"tipoDte":`...), x.Document)
+	b = text(append(b, `,"codigoGeneracion":`...), x.Code)
+	b = text(append(b, `,"numeroControl":`...), x.ControlNumber)
+	b = text(append(b, `,"estado":`...), x.Estado)
+	b = text(append(b, `,"total":`...), x.Total)
+	b = text(append(b, `,"fecEmi":`...), x.Date)
+	b = optional(append(b, `,"selloRecibido":`...), x.Sello)
+	b = strconv.AppendInt(append(b, `,"pointOfSaleId":`...), x.PointID, 10)
+	b = append(b, `,"createdAt":"`...)
+	return append(x.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), `"}`...)
+}
+
+var states = []string{engine.EstadoProcessed, engine.EstadoRejected, engine.EstadoContingency, engine.EstadoInvalidated}
+
+// filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
+// (types of CAT-002, separated by commas), estado, cursor, limite.
+func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault) {
+	var faults []dte.Fault
+	fault := func(name, message string) {
+		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
+	}
+	known := []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite"}
+	for key := range q.All() {
+		if !slices.Contains(known, string(key)) {
+			faults = append(faults, dte.Fault{Path: string(key), Code: dte.FaultUnknown, Message: "No se conoce; los filtros son " + strings.Join(known, ", ")})
+		}
+	}
+	today := dte.Date(g.o.Now())
+	day := func(name, preset string) (string, time.Time) {
+		s := preset
+		if v := q.Peek(name); len(v) > 0 {
+			s = string(v)
+		}
+		at, err := time.Parse(time.DateOnly, s)
+		if err != nil {
+			fault(name, "Debe ser una fecha AAAA-MM-DD")
+		}
+		return s, at
+	}
+	f := engine.Filter{Limit: pageDefault}
+	var from, to time.Time
+	f.From, from = day("desde", today)
+	f.To, to = day("hasta", max(f.From, today))
+	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (engine.MaxDays-1)*24*time.Hour) {
+		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", engine.MaxDays-1))
+	}
+	number := func(name string, base int, low, high int64, into *int64) {
+		v := string(q.Peek(name))
+		if v == "" {
+			return
+		}
+		n, err := strconv.ParseInt(v, base, 64)
+		if err != nil || n < low || n > high {
+			fault(name, "No es válido")
+			return
+		}
+		*into = n
+	}
+	limit := int64(pageDefault)
+	number("limite", 10, 1, pageMax, &limit)
+	f.Limit = int(limit)
+	number("cursor", 36, 1, 1<<62, &f.After)
+	if p := string(q.Peek("puntoVenta")); p == "propio" {
+		f.PointID = t.Point.ID
+	} else {
+		number("puntoVenta", 10, 1, 1<<62, &f.PointID)
+	}
+	if v := string(q.Peek("tipo")); v != "" {
+		f.Documents = strings.Split(v, ",")
+		for _, d := range f.Documents {
+			if engine.Tipo(d) == "" {
+				fault("tipo", "Cada tipo debe ser uno de 01, 03, 05, 06, 07, 14, 18")
+				break
+			}
+		}
+	}
+	if f.Estado = string(q.Peek("estado")); f.Estado != "" && !slices.Contains(states, f.Estado) {
+		fault("estado", "Debe ser uno de "+strings.Join(states, ", "))
+	}
+	return f, faults
+}
+
+// renamed gives the faults of an engine's error the request's own names.
+func renamed(err error, names map[string]string) error {
+	var refused *engine.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	c := *refused
+	c.Faults = slices.Clone(refused.Faults)
+	for i := range c.Faults {
+		if n, ok := names[c.Faults[i].Path]; ok {
+			c.Faults[i].Path = n
+		}
+	}
+	return &c
+}

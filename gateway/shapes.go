@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// This file holds what the tables of endpoints cannot say: one thing under two names, and the documents that a request
+// refers to.
+
+// alternatives checks the pairs of which one member is due.
+func (d *decoded) alternatives() {
+	for _, pair := range d.endpoint.either {
+		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
+		switch {
+		case !given(a) && !given(b):
+			d.fault(pair[0], dte.FaultRequired, "Es obligatorio (o "+pair[1]+")")
+		case given(a) && given(b) && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
+			d.contradict(pair[0], pair[1])
+		}
+	}
+}
+
+func (d *decoded) contradict(a, b string) {
+	d.fault(a, dte.FaultCondition, "Contradice a "+b)
+	d.fault(b, dte.FaultCondition, "Contradice a "+a)
+}
+
+// maxEntry is the longest value of an entry of the appendix, in characters.
+const maxEntry = 150
+
+// entry is a member of the request as an entry of the appendix.
+func (d *decoded) entry(f *field, v dte.Value) dte.Value {
+	s := v.Text()
+	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
+		d.fault(f.name, dte.FaultLength, fmt.Sprintf("Lleva de 1 a %d caracteres", maxEntry))
+	}
+	return dte.Obj(dte.Member{Name: "campo", Value: dte.Str(f.name)}, dte.Member{Name: "etiqueta", Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
+}
+
+// append puts entries before the request's own.
+func (d *decoded) append(entries []dte.Value) {
+	if len(entries) == 0 {
+		return
+	}
+	own := d.facts.Get("apendice")
+	for i := range own.Len() {
+		entries = append(entries, own.Index(i))
+	}
+	d.facts = d.facts.With("apendice", dte.Arr(entries...))
+}
+
+// shape finishes what depends on the type of document.
+func (d *decoded) shape() {
+	switch d.endpoint.document {
+	case "05", "06":
+		d.noteOrigin()
+	case "07":
+		d.withholdings()
+	case "18":
+		d.origin = &engine.Origin{Code: d.code(d.body.Get("documentoOrigen"), "documentoOrigen")}
+	}
+}
+
+// noteOrigin reads which document a note adjusts, from the payload's name, the client library's, or both.
+func (d *decoded) noteOrigin() {
+	if t := d.body.Get("tipoDte"); given(t) && t.Text() != d.endpoint.document {
+		d.fault("tipoDte", dte.FaultCondition, "Este punto de acceso emite documentos de tipo "+d.endpoint.document)
+	}
+	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
+	inner := related.Get("codigoGeneracion")
+	if given(plain) && given(inner) && plain.Text() != inner.Text() {
+		d.contradict("codigoGeneracion", "documentoRelacionado.codigoGeneracion")
+	}
+	d.origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
+	if given(plain) {
+		d.origin.Code = d.code(plain, "codigoGeneracion")
+	} else {
+		d.origin.Code = d.code(inner, "documentoRelacionado.codigoGeneracion")
+	}
+}
+
+// code reads a generation code. One that is missing or of another kind has its fault already.
+func (d *decoded) code(v dte.Value, path string) dte.Code {
+	if v.Kind() != dte.KindString {
+		return dte.Code{}
+	}
+	c, err := dte.ParseCode(v.Text())
+	if err != nil {
+		d.fault(path, dte.FaultPattern, "No es un código de generación: UUID 8-4-4-4-12, hexadecimal en mayúsculas")
+	}
+	return c
+}
+
+// maxWithholdings is the most lines of a withholding voucher (FACTS §1.8).
+const maxWithholdings = 500
+
+// withholdings numbers the lines of a withholding voucher, and fills what the client library's shape does not have: a
+// document number that is a generation code is an electronic one (CAT-007).
+func (d *decoded) withholdings() {
+	name := "cuerpoDocumento"
+	if !given(d.body.Get(name)) {
+		name = "items"
+	}
+	lines := d.facts.Get("cuerpoDocumento")
+	items := make([]dte.Value, lines.Len())
+	for i := range items {
+		v := lines.Index(i)
+		if n, ok := v.Get("numItem").Int(); ok && n != int64(i+1) {
+			d.fault(index(name, i)+".numItem", dte.FaultCondition, fmt.Sprintf("Los ítems se numeran en orden desde 1: debe ser %d", i+1))
+		}
+		v = v.With("numItem", dte.Int(int64(i+1)))
+		if !v.Get("tipoGeneracion").Exists() {
+			kind := int64(1)
+			if _, err := dte.ParseCode(v.Get("numeroDocumento").Text()); err == nil {
+				kind = 2
+			}
+			v = v.With("tipoGeneracion", dte.Int(kind))
+		}
+		if !v.Get("descripcion").Exists() {
+			v = v.With("descripcion", dte.Str("Retención de IVA sobre el documento "+v.Get("numeroDocumento").Text()))
+		}
+		items[i] = v
+	}
+	if len(items) > 0 {
+		d.facts = d.facts.With("cuerpoDocumento", dte.Arr(items...))
+	}
+}
+
+// requestPath is the request's name of a fact.
+func (d *decoded) requestPath(path string) string {
+	if path == "origen" || strings.HasPrefix(path, "origen.") {
+		if d.endpoint.origin == "codigoGeneracion" && !given(d.body.Get("codigoGeneracion")) {
+			return "documentoRelacionado.codigoGeneracion"
+		}
+		return d.endpoint.origin
+	}
+	in, rest := inRoot, path
+	if below, ok := strings.CutPrefix(path, "resumen."); ok {
+		in, rest = inResumen, below
+	}
+	name, rest := segment(rest)
+	if in == inResumen && name == "pagos" && given(d.body.Get("pago")) {
+		return "pago" + strings.TrimPrefix(rest, "[0]")
+	}
+	var match *field
+	for i := range d.endpoint.fields {
+		if f := &d.endpoint.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
+			match = f
+		}
+	}
+	if match == nil {
+		return path
+	}
+	return match.name + match.below(rest)
+}
+
+// below names what lies under a field: rest begins with an index, a dot, or nothing.
+func (f *field) below(rest string) string {
+	prefix := ""
+	if strings.HasPrefix(rest, "[") {
+		end := strings.IndexByte(rest, ']') + 1
+		prefix, rest = rest[:end], rest[end:]
+	}
+	inner, ok := strings.CutPrefix(rest, ".")
+	if !ok {
+		return prefix + rest
+	}
+	name, rest := segment(inner)
+	for i := range f.members {
+		if m := &f.members[i]; m.factName() == name {
+			return prefix + "." + m.name + m.below(rest)
+		}
+	}
+	return prefix + "." + inner
+}
+
+// segment cuts a path behind its first name.
+func segment(path string) (name, rest string) {
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		return path[:i], path[i:]
+	}
+	return path, ""
+}

@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+)
+
+const (
+	originA = "FF84E5DB-79C5-42CE-B415-EC510C53EFB5"
+	originB = "0F84E5DB-79C5-42CE-B415-EC510C53EFB5"
+)
+
+func decodeText(t *testing.T, document, body string) *decoded {
+	t.Helper()
+	v, err := dte.Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return endpoints[document].decode(v, nil)
+}
+
+// The payload's names and the client library's give the same facts (SPEC 4.3, 4.4, 4.5).
+func TestDecode_BothShapes(t *testing.T) {
+	line := `"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1`
+	for name, c := range map[string]struct{ document, payload, client string }{
+		"excluded subject": {"14", `{"sujetoExcluido":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` + line + `}`,
+			`{"receptor":{"tipoDocumento":"13","numDocumento":"012345678","nombre":"Ana"},"applyrent":true,` + line + `}`},
+		"credit note": {"05", `{"codigoGeneracion":"` + originA + `",` + line + `}`,
+			`{"tipoDte":"05","documentoRelacionado":{"codigoGeneracion":"` + originA + `"},` + line + `}`},
+		"withholding": {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nombre":"Ana","correo":"a@example.com"},
+			"cuerpoDocumento":[{"numItem":1,"tipoDte":"03","tipoGeneracion":2,"numDocumento":"` + originA + `","fechaEmision":"2026-12-01","montoSujetoGrav":100,"codigoRetencionMH":"22","ivaRetenido":1,"descripcion":"Retención de IVA sobre el documento ` + originA + `"}]}`,
+			`{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nombre":"Ana","correo":"a@example.com"},
+			"items":[{"tipoDocRelacionado":"03","numDocRelacionado":"` + originA + `","fechaDocRelacionado":"2026-12-01","montoSujetoRetencion":100,"codigoRetencion":"22","montoRetenido":1}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := decodeText(t, c.document, c.payload), decodeText(t, c.document, c.client)
+			if len(a.faults)+len(b.faults) > 0 {
+				t.Fatal(a.faults, b.faults)
+			}
+			for _, member := range []string{"receptor", "resumen"} {
+				if x, y := string(a.facts.Get(member).Append(nil)), string(b.facts.Get(member).Append(nil)); x != y {
+					t.Errorf("%s: %s, %s", member, x, y)
+				}
+			}
+			for _, m := range a.facts.Get("cuerpoDocumento").Index(0).Members() {
+				if y := b.facts.Get("cuerpoDocumento").Index(0).Get(m.Name); string(y.Append(nil)) != string(m.Value.Append(nil)) {
+					t.Errorf("%s: %s, %s", m.Name, m.Value.Append(nil), y.Append(nil))
+				}
+			}
+			if a.origin != nil && (a.origin.Code != b.origin.Code || a.origin.Code.String() != originA) {
+				t.Errorf("origins %v, %v", a.origin, b.origin)
+			}
+		})
+	}
+}
+
+// A request that mixes the shapes so that they contradict each other is refused, and both members are named.
+func TestDecode_Contradictions(t *testing.T) {
+	line := `"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1`
+	for name, c := range map[string]struct {
+		document, body string
+		want           []string
+	}{
+		"two subjects":     {"14", `{"sujetoExcluido":{"nombre":"Ana"},"receptor":{"nombre":"Eva"},"applyrent":false,` + line + `}`, []string{"sujetoExcluido", "receptor"}},
+		"two originals":    {"05", `{"codigoGeneracion":"` + originA + `","documentoRelacionado":{"codigoGeneracion":"` + originB + `"},` + line + `}`, []string{"codigoGeneracion", "documentoRelacionado.codigoGeneracion"}},
+		"no original":      {"06", `{` + line + `}`, []string{"codigoGeneracion"}},
+		"other type":       {"06", `{"tipoDte":"05","codigoGeneracion":"` + originA + `",` + line + `}`, []string{"tipoDte"}},
+		"lower case":       {"06", `{"codigoGeneracion":"` + strings.ToLower(originA) + `",` + line + `}`, []string{"codigoGeneracion"}},
+		"two bodies":       {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{}],"items":[{"numItem":1}]}`, []string{"cuerpoDocumento", "items", "cuerpoDocumento[0].tipoDte", "items[0].montoRetenido"}},
+		"out of order":     {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{"numItem":2,"tipoDte":"03","tipoGeneracion":1,"numDocumento":"1","fechaEmision":"2026-12-01","montoSujetoGrav":1,"codigoRetencionMH":"22","ivaRetenido":1,"descripcion":"x"}]}`, []string{"cuerpoDocumento[0].numItem"}},
+		"return of naught": {"18", `{"documentoOrigen":"` + originA + `","items":[{"numItem":1,"cantidadRetorno":0}],"motivo":""}`, []string{"items[0].cantidadRetorno", "motivo"}},
+		"empty return":     {"18", `{"documentoOrigen":"x","items":[],"motivo":"m"}`, []string{"documentoOrigen", "items"}},
+		"long motive":      {"18", `{"documentoOrigen":"` + originA + `","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"` + strings.Repeat("ñ", 151) + `"}`, []string{"motivo"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decodeText(t, c.document, c.body)
+			paths := make(map[string]bool)
+			for _, f := range d.faults {
+				paths[f.Path] = true
+			}
+			for _, want := range c.want {
+				if !paths[want] {
+					t.Errorf("no fault at %s in %v", want, d.faults)
+				}
+			}
+		})
+	}
+}
+
+// What neither MH's layout nor the amounts know travels in the appendix.
+func TestDecode_Appendix(t *testing.T) {
+	d := decodeText(t, "05", `{"codigoGeneracion":"`+originA+`","motivo":"Rebaja","motivoModificacion":2,"montoAjuste":10.5,"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
+	got := string(d.facts.Get("apendice").Append(nil))
+	want := `[{"campo":"motivo","etiqueta":"Motivo","valor":"Rebaja"},{"campo":"motivoModificacion","etiqueta":"Motivo de la modificación","valor":"2"},{"campo":"montoAjuste","etiqueta":"Monto del ajuste","valor":"10.5"}]`
+	if len(d.faults) > 0 || got != want {
+		t.Errorf("%v %s", d.faults, got)
+	}
+	d = decodeText(t, "18", `{"documentoOrigen":"`+originA+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"m","apendice":[{"campo":"caja","etiqueta":"Caja","valor":"7"}]}`)
+	if got := d.facts.Get("apendice"); len(d.faults) > 0 || got.Len() != 2 || got.Index(1).Get("campo").Text() != "caja" {
+		t.Errorf("%v %s", d.faults, got.Append(nil))
+	}
+}
+
+// Faults come back under the names that the request used.
+func TestRequestPath_Shapes(t *testing.T) {
+	for _, c := range []struct{ document, body, fact, want string }{
+		{"14", `{"sujetoExcluido":{}}`, "receptor.direccion.distrito", "sujetoExcluido.direccion.distrito"},
+		{"14", `{"receptor":{}}`, "receptor.nombre", "receptor.nombre"},
+		{"07", `{"items":[]}`, "cuerpoDocumento[2].ivaRetenido", "items[2].montoRetenido"},
+		{"07", `{"cuerpoDocumento":[]}`, "cuerpoDocumento[2].numeroDocumento", "cuerpoDocumento[2].numDocumento"},
+		{"18", `{}`, "cuerpoDocumento[0].cantidad", "items[0].cantidadRetorno"},
+		{"18", `{}`, "origen", "documentoOrigen"},
+		{"05", `{"codigoGeneracion":"x"}`, "origen.tipoDte", "codigoGeneracion"},
+		{"05", `{"documentoRelacionado":{}}`, "origen", "documentoRelacionado.codigoGeneracion"},
+		{"05", `{}`, "cuerpoDocumento", "items"},
+	} {
+		if got := decodeText(t, c.document, c.body).requestPath(c.fact); got != c.want {
+			t.Errorf("%s %s %s: %s, want %s", c.document, c.body, c.fact, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package plugins_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+// shipped are the bundles of this repository by document and generation, "05 3", each loaded when first asked for.
+type shipped struct {
+	t     *testing.T
+	names map[string]string
+	rules map[string]*ready
+}
+
+type ready struct {
+	rule   *rules.Rule
+	filler *dte.Filler
+}
+
+func load(t *testing.T) *shipped {
+	t.Helper()
+	s := &shipped{t, map[string]string{}, map[string]*ready{}}
+	for _, name := range plugins.Names {
+		var m bundle.Manifest
+		b, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", name, "manifest.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == "document" {
+			s.names[fmt.Sprintf("%s %d", m.Document, m.Schema)] = name
+		}
+	}
+	return s
+}
+
+// of is the bundle of a document's type and generation; nil when none ships.
+func (s *shipped) of(document dte.Value) *ready {
+	id := document.Get("identificacion")
+	generation := id.Get("tipoDte").Text() + id.Get("tipoEvento").Text() + " " + id.Get("version").Text()
+	name, ok := s.names[generation]
+	if !ok {
+		return nil
+	}
+	if s.rules[generation] == nil {
+		r, filler := plugintest.Load(s.t, name, "compiler")
+		s.rules[generation] = &ready{r, filler}
+	}
+	return s.rules[generation]
+}
+
+// issue computes and fills the document that facts ask for.
+func (r *ready) issue(facts dte.Value) ([]byte, error) {
+	d := r.rule.Module.Description()
+	in, err := plugintest.Input(d, r.rule.Params, facts)
+	if err != nil {
+		return nil, err
+	}
+	var out abi.Output
+	if err := r.rule.Module.Evaluate(context.Background(), &in, &out); err != nil {
+		return nil, err
+	}
+	for _, f := range out.Faults {
+		if !d.Faults[f.Code].Warning {
+			return nil, errors.New(d.Faults[f.Code].Code)
+		}
+	}
+	c := dte.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
+	for _, x := range out.Taxes {
+		c.Taxes = append(c.Taxes, dte.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)})
+	}
+	b, faults := r.filler.Fill(nil, facts, &c, dte.FillOptions{})
+	if len(faults) > 0 {
+		return nil, faults[0]
+	}
+	return b, nil
+}
+
+// leaves are the values of a document by their place; an object or list that is null is one value.
+func leaves(v dte.Value, path string, into map[string]dte.Value) {
+	switch v.Kind() {
+	case dte.KindObject:
+		for _, m := range v.Members() {
+			leaves(m.Value, strings.TrimPrefix(path+"."+m.Name, "."), into)
+		}
+	case dte.KindArray:
+		for i := range v.Len() {
+			leaves(v.Index(i), fmt.Sprintf("%s[%d]", path, i), into)
+		}
+	default:
+		into[path] = v
+	}
+}
+
+// examples are MH's documents of the given patterns, by their path under mh/examples.
+func examples(t *testing.T, patterns ...string) map[string]dte.Value {
+	t.Helper()
+	folder := filepath.Join(plugintest.Root(t), "..", "shared", "mh", "examples")
+	found := map[string]dte.Value{}
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(filepath.Join(folder, pattern))
+		for _, path := range files {
+			if strings.HasSuffix(path, ".response.json") || strings.HasSuffix(path, ".mh.json") {
+				continue
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := dte.Parse(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := filepath.Rel(folder, path)
+			found[filepath.ToSlash(name)] = v
+		}
+	}
+	if len(found) == 0 {
+		t.Skip("the oracle folder is not beside the checkout")
+	}
+	return found
+}
+
+func sorted(m map[string]dte.Value) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,103 @@
+package plugintest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+)
+
+// EventFiller signs, reads back and compiles a bundle that has no module.
+func EventFiller(t testing.TB, name string) (*dte.Filler, *bundle.Bundle) {
+	t.Helper()
+	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, _ := Parts(t, "catalogues")
+	catalogues, err := dte.ParseCatalogues(parts["catalogues.json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], dte.Outputs{}, catalogues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filler, b
+}
+
+// Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must
+// be refused at its path.
+func Refusals(t *testing.T, f *dte.Filler, facts dte.Value, changes map[string]string) {
+	t.Helper()
+	if _, faults := f.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true}); len(faults) > 0 {
+		t.Fatalf("the facts themselves are refused: %v", faults)
+	}
+	for change, path := range changes {
+		_, faults := f.Fill(nil, Merge(facts, Read(t, []byte(change))), nil, dte.FillOptions{Catalogues: true})
+		found := false
+		for _, fault := range faults {
+			found = found || fault.Path == path
+		}
+		if !found {
+			t.Errorf("%s: got %v, want a fault at %s", change, faults, path)
+		}
+	}
+}
+
+// Merge changes facts: objects member by member, the first item of a list by the change's only item.
+func Merge(facts, change dte.Value) dte.Value {
+	switch {
+	case change.Kind() == dte.KindObject && facts.Kind() == dte.KindObject:
+		for _, m := range change.Members() {
+			facts = facts.With(m.Name, Merge(facts.Get(m.Name), m.Value))
+		}
+		return facts
+	case change.Kind() == dte.KindArray && change.Len() == 1 && facts.Len() > 0:
+		items := []dte.Value{Merge(facts.Index(0), change.Index(0))}
+		for i := 1; i < facts.Len(); i++ {
+			items = append(items, facts.Index(i))
+		}
+		return dte.Arr(items...)
+	}
+	return change
+}
+
+// SchemaAgreesOn is SchemaAgrees for a file that no example is of: documents are made by the test.
+func SchemaAgreesOn(t *testing.T, name, published string, documents ...dte.Value) {
+	t.Helper()
+	theirs, err := os.ReadFile(filepath.Join(Root(t), "..", "shared", "mh", "schemas", filepath.FromSlash(published)))
+	if err != nil {
+		t.Skip("the oracle folder is not beside the checkout")
+	}
+	parts, _ := Parts(t, name)
+	ours, mh := bare(t, parts["schema.json"]), bare(t, bytes.TrimPrefix(theirs, []byte("\xef\xbb\xbf")))
+	for _, d := range documents {
+		if faults := append(ours.Check(d.Append(nil)), mh.Check(d.Append(nil))...); len(faults) > 0 {
+			t.Fatalf("a document of the test is refused: %v", faults)
+		}
+	}
+	count := 2000
+	if os.Getenv("DTE_SOAK") != "" {
+		count = 20_000
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	refused := 0
+	for i := range count {
+		doc := mutate(rng, documents[rng.IntN(len(documents))]).Append(nil)
+		a, b := ours.Check(doc), mh.Check(doc)
+		if (len(a) == 0) != (len(b) == 0) {
+			t.Errorf("mutation %d: ours says %v, MH's %v\n%s", i, a, b, doc)
+		}
+		if len(a) > 0 {
+			refused++
+		}
+	}
+	if refused < count/10 || refused > count*95/100 {
+		t.Errorf("%d of %d mutations refused: they prove little", refused, count)
+	}
+}

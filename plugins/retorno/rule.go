@@ -1,0 +1,199 @@
+package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+// Params, in the order of the description.
+const (
+	ivaRate = iota
+	ivaReteRate
+	rentaRate
+	turismoRate
+	salidaAmount
+	fovialRate
+	cotransRate
+)
+
+// What a line of the origin is: the order of the four amounts wherever they stand side by side.
+const (
+	noSuj = iota
+	exenta
+	gravada
+	compra
+	kinds
+)
+
+// Scalars, in the order of the description.
+const (
+	scaTipo     = 0
+	scaTotal    = 1                // the origin's total of each kind
+	scaDescu    = scaTotal + kinds // its global discount
+	scaRetenIva = scaDescu + kinds // 1 % of VAT was withheld
+	scaRenta    = scaRetenIva + 1  // 10 % of income tax was withheld
+	scaDevuelto = scaRenta + 1     // what earlier returns gave back of each kind
+)
+
+// Columns, in the order of the description.
+const (
+	colCantidad = iota
+	colPrecio
+	colTributos
+	colOrigen
+	colDevuelta
+	colDescuento
+	colMonto // the first of four
+)
+
+const (
+	colNoGravado = colMonto + kinds + iota
+	colAcumulado
+)
+
+// Line outputs, in the order of the description.
+const (
+	outMonto     = 0 // the first of four
+	outDescuento = kinds + iota - 1
+	outNoGravado
+	outIva
+	outIvaRete
+	outRenta
+	outTributos
+)
+
+// Faults: indexes of the description's.
+const (
+	faultQuantity = iota
+	faultOver
+	faultOverflow
+	faultOrigin
+)
+
+const cent = sdk.One / 100
+
+// tributos of CAT-015 section 1 that a consumer invoice may name.
+var tributos = []string{"59", "71", "D1", "C8"}
+
+// description of the return event. Everything but cantidad comes from the origin; a line's amounts are the origin's
+// before its global discount.
+var description = &abi.Description{
+	Name: "retorno",
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "rentaRate", Unit: "ratio"},
+		{Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
+	Scalars: []abi.Field{
+		{Name: "origen.tipoDte", Kind: "enum", Required: true, Values: []string{"01", "14"}},
+		{Name: "origen.totalNoSuj", Kind: "amount"}, {Name: "origen.totalExenta", Kind: "amount"},
+		{Name: "origen.totalGravada", Kind: "amount"}, {Name: "origen.totalCompra", Kind: "amount"},
+		{Name: "origen.descuNoSuj", Kind: "amount"}, {Name: "origen.descuExenta", Kind: "amount"},
+		{Name: "origen.descuGravada", Kind: "amount"}, {Name: "origen.descu", Kind: "amount"},
+		{Name: "isRetenIva", Kind: "flag"}, {Name: "applyrent", Kind: "flag"},
+		{Name: "devuelto.ventaNoSuj", Kind: "amount"}, {Name: "devuelto.ventaExenta", Kind: "amount"},
+		{Name: "devuelto.ventaGravada", Kind: "amount"}, {Name: "devuelto.compra", Kind: "amount"},
+	},
+	Columns: []abi.Field{
+		{Name: "cantidad", Kind: "amount", Required: true},
+		{Name: "precioUni", Kind: "amount", Required: true},
+		{Name: "tributos", Kind: "set", Values: tributos},
+		{Name: "cantidadOrigen", Kind: "amount", Required: true},
+		{Name: "cantidadDevuelta", Kind: "amount"},
+		{Name: "montoDescuOrigen", Kind: "amount"},
+		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
+		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
+		{Name: "noGravadoOrigen", Kind: "amount"},
+		// The sum of the same amount over the origin's lines before this one: what is withheld or discounted as a whole
+		// is then shared out without a cent too many.
+		{Name: "acumuladoOrigen", Kind: "amount"},
+	},
+	LineOutputs: []abi.Field{
+		{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
+		{Name: "compra", Kind: "amount"}, {Name: "montoDescu", Kind: "amount"}, {Name: "noGravado", Kind: "amount"},
+		{Name: "ivaItem", Kind: "amount"}, {Name: "ivaRete", Kind: "amount"}, {Name: "reteRenta", Kind: "amount"},
+		{Name: "tributos", Kind: "set"},
+		{Name: "psv", Kind: "amount"}, {Name: "seguro", Kind: "amount"}, {Name: "flete", Kind: "amount"}, // always 0
+	},
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompraExcluidos", "subTotalVentas", "totalSeguro", "totalFlete",
+		"montoTotalOperacion", "ivaRete", "reteRenta", "totalNoGravado", "totalPagar", "totalNoOnerosas", "totalIva", "saldoFavor"},
+	Taxes: tributos,
+	Faults: []abi.FaultText{
+		faultQuantity: {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
+		faultOver:     {Code: "OVER_RETURN", Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
+		faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
+		faultOrigin:   {Code: "ORIGIN_MISMATCH", Message: "Los montos del documento de origen no concuerdan entre sí"},
+	},
+}
+
+// evaluate computes a return event (MF2 pp.26-28; the schema of the event).
+func evaluate(in *abi.Input, out *abi.Output) {
+	o, ok := readOrigin(in, out)
+	if !ok {
+		return
+	}
+	var sums [kinds]int64
+	var taxes [4]int64
+	var named, noGravado, iva, rete, renta int64
+	columns, outputs := len(description.Columns), len(description.LineOutputs)
+	for i := range in.N {
+		row := in.Lines[i*columns : (i+1)*columns]
+		out.Lines = append(out.Lines, zeros[:outputs]...)
+		result := out.Lines[i*outputs : (i+1)*outputs]
+		kind, fault, column := o.line(row, result, &taxes)
+		if fault >= 0 {
+			out.Faults = append(out.Faults, abi.Fault{Code: fault, Line: i, Column: column})
+			continue
+		}
+		var ok1, ok2 bool
+		sums[kind], ok1 = sdk.Add(sums[kind], result[outMonto+kind])
+		noGravado, ok2 = sdk.Add(noGravado, result[outNoGravado])
+		if !ok1 || !ok2 {
+			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
+			return
+		}
+		// Each is a part of the line's amount: no overflow when the amounts add up.
+		iva += result[outIva]
+		rete += result[outIvaRete]
+		renta += result[outRenta]
+		named |= result[outTributos]
+	}
+	if len(out.Faults) > 0 {
+		return
+	}
+	if !o.rounded(&sums) {
+		out.Faults = append(out.Faults, abi.Fault{Code: faultOrigin, Line: -1, Column: -1})
+		return
+	}
+	subTotal := sums[noSuj]
+	for _, n := range sums[exenta:] {
+		subTotal, ok = add(ok, subTotal, n)
+	}
+	operation := subTotal
+	for i := range taxes {
+		if named>>i&1 != 0 {
+			taxes[i] = sdk.Round2(taxes[i])
+			out.Taxes = append(out.Taxes, abi.Tax{Tax: i, Amount: taxes[i]})
+			operation, ok = add(ok, operation, taxes[i])
+		}
+	}
+	noGravado = sdk.Round2(noGravado)
+	pay, ok := add(ok, operation-rete-renta, noGravado)
+	if !ok {
+		out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: -1, Column: -1})
+		return
+	}
+	out.Summary = append(out.Summary, sums[noSuj], sums[exenta], sums[gravada], sums[compra], subTotal, 0, 0,
+		operation, rete, renta, noGravado, max(0, pay), 0, sdk.Round2(iva), min(0, pay))
+}
+
+// add is a+b; ok stays false once it is.
+func add(ok bool, a, b int64) (int64, bool) {
+	sum, fits := sdk.Add(a, b)
+	return sum, ok && fits
+}
+
+func optional(n int64) int64 {
+	if n == abi.Absent {
+		return 0
+	}
+	return n
+}
