@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,9 +45,11 @@ type Options struct {
 	Rules     *Rulebook
 	Issuer    Issuer
 	Policy    Policy
-	Logger    *slog.Logger     // default slog.Default
-	Now       func() time.Time // the clock
-	Rand      io.Reader        // of generation codes, default crypto/rand
+	// Contingency is how the branch lives without MH.
+	Contingency Contingency
+	Logger      *slog.Logger     // default slog.Default
+	Now         func() time.Time // the clock
+	Rand        io.Reader        // of generation codes, default crypto/rand
 	// RecoverEvery is how often documents that nobody settles any more are looked for, default 5 s.
 	RecoverEvery time.Duration
 }
@@ -67,11 +70,17 @@ type Engine struct {
 	keys    keyed        // idempotency keys at work
 	codes   keyed        // documents being settled
 	metrics *metrics
+	options Contingency
 	bugs    bugs // seeded faults: only tests set them
+
+	contingency contingency
+	forwarding  forwarding
+	owed        owedCache
 }
 
 // bugs are faults that a test sows to see that the suite catches them.
 type bugs struct {
+	reportBlindly bool // list a doubtful document in an event without asking for it
 	resendBlindly bool // resend without asking whether MH has it
 	forgetKey     bool // store no idempotency key
 }
@@ -98,32 +107,56 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
-		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, metrics: newMetrics(),
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, metrics: newMetrics(), options: o.Contingency,
 	}
+	e.options.setDefaults()
+	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())
 	e.rules.Store(o.Rules)
-	return e, nil
+	return e, e.restorePeriod()
 }
 
-// Run settles what a crash left open, at once, and later whatever a request gave up on. It returns when ctx ends,
-// with nil.
+// Run settles what a crash left open, at once, and later whatever a request gave up on; it watches MH, and sends what is
+// owed. It returns when ctx ends, with nil.
 func (e *Engine) Run(ctx context.Context) error {
-	tick := time.NewTicker(e.every)
-	defer tick.Stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { e.watch(ctx) })
+	defer wg.Wait()
+	if e.current() != nil {
+		e.suspect()
+	}
 	before := e.now().Add(settleAfter) // everything: no request is older than this process
-	for {
-		if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
-			e.log.Error("recovering documents", "error", err)
+	var swept time.Time
+	for ctx.Err() == nil {
+		if now := e.now(); now.Sub(swept) >= e.every || now.Before(swept) {
+			e.sweep(ctx, before)
+			swept, before = now, now
 		}
-		if err := e.resumeInvalidations(ctx, before); err != nil && ctx.Err() == nil {
-			e.log.Error("resuming invalidations", "error", err)
+		next, err := e.drain(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.Error("sending what is owed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			before = e.now()
+		case <-e.contingency.work:
+			// More may come with it: a branch that sells in contingency rings with every sale.
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		case <-time.After(next):
 		}
+	}
+	return nil
+}
+
+// sweep settles documents that nobody settles any more, and sends pending invalidations.
+func (e *Engine) sweep(ctx context.Context, before time.Time) {
+	if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
+		e.log.Error("recovering documents", "error", err)
+	}
+	if err := e.resumeInvalidations(ctx, before); err != nil && ctx.Err() == nil {
+		e.log.Error("resuming invalidations", "error", err)
 	}
 }
 
@@ -139,7 +172,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 			return fmt.Errorf("listing unsettled documents: %w", err)
 		}
 		for _, entry := range open {
-			if _, err := e.settle(ctx, entry.Code); err != nil {
+			if _, err := e.settle(ctx, entry.Code, true); err != nil {
 				return fmt.Errorf("settling document %s: %w", dte.Code(entry.Code), err)
 			}
 		}
@@ -186,17 +219,4 @@ func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error
 
 func notFound(code dte.Code) *Error {
 	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
-}
-
-// Waiting counts, by queue, what is due to be settled or reported, up to 10,000 a queue.
-func (e *Engine) Waiting() (map[string]int, error) {
-	waiting := make(map[string]int)
-	for _, queue := range []string{QueueSettle, QueueReport, QueueInvalidate} {
-		due, err := e.store.Due(queue, e.now().Add(settleAfter), 10_000)
-		if err != nil {
-			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
-		}
-		waiting[queue] = len(due)
-	}
-	return waiting, nil
 }

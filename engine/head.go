@@ -35,6 +35,21 @@ type head struct {
 	// Doubtful: the normal form may have reached MH. It must be asked before the contingency form is sent.
 	Doubtful bool   `json:"doubtful,omitempty"`
 	Cause    string `json:"cause,omitempty"` // why it was deferred, for people
+	// Period is the branch's contingency that it was issued in; "" when it was deferred alone. Until is when it was
+	// deferred: for MH the cause of one alone ends then.
+	Period string    `json:"period,omitempty"`
+	Kind   int64     `json:"kind,omitempty"`   // CAT-005, as the contingency form says
+	Motive string    `json:"motive,omitempty"` // likewise
+	Until  time.Time `json:"until,omitzero"`
+	// Sent is when it was last sent to MH without an answer.
+	Sent time.Time `json:"sent,omitzero"`
+	// Event is the contingency event that MH sealed, or the last that it refused; Limit is when its documents are due there,
+	// Forwarded when the contingency form was first sent.
+	Event     string    `json:"event,omitempty"`
+	Limit     time.Time `json:"limit,omitzero"`
+	Forwarded time.Time `json:"forwarded,omitzero"`
+	// Refusals is how many events that listed it MH has refused.
+	Refusals int `json:"refusals,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`

@@ -68,8 +68,18 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 			return nil, pathRefused, err
 		}
 		keys.Origins = []storage.Code{storage.Code(req.Origin.Code)}
-	} else if computed, err = e.compute(ctx, rule, draft); err != nil {
-		return nil, pathRefused, err
+	}
+	// In contingency the period stands still until the document is in it.
+	if period, release := e.hold(); period != nil {
+		defer release()
+		draft.within(period)
+	} else {
+		release()
+	}
+	if req.Origin == nil {
+		if computed, err = e.compute(ctx, rule, draft); err != nil {
+			return nil, pathRefused, err
+		}
 	}
 
 	// 4. Number, fill, sign once, and one synced batch. After this line a crash is safe, before it nothing happened.
@@ -93,12 +103,13 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		return nil, pathRefused, unavailable(err, "El documento no pudo guardarse")
 	}
 	if entry.State == Deferred {
+		e.wake()
 		record, err = e.view(entry, signed.head, signed.jws)
 		return record, pathContingency, err
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from durable state.
-	record, err = e.transmitFresh(ctx, entry, signed)
+	record, err = e.transmitFresh(ctx, entry, signed, req.Wait)
 	return record, pathOnline, err
 }
 
@@ -162,7 +173,7 @@ func (e *Engine) replay(ctx context.Context, key, digest [32]byte) (*Record, err
 	if first != digest {
 		return nil, &Error{Code: CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud (documento " + dte.Code(code).String() + ")"}
 	}
-	entry, err := e.settle(ctx, code)
+	entry, err := e.settle(ctx, code, false)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +192,11 @@ type draft struct {
 	series  string
 	facts   dte.Value // without the control number
 	form    string
-	draws   []draw // what it takes of its origin
+	period  *Period // the contingency that it is issued in
+	kind    int64   // CAT-005
+	motive  string  // of kind 5
+	reason  string  // why it is in contingency form, for people
+	draws   []draw  // what it takes of its origin
 }
 
 func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
@@ -198,19 +213,35 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 	p := req.Caller.Point
 	d := &draft{request: req, now: now, code: code, form: formNormal,
 		series: fmt.Sprintf("%s/%s/%s/%s/%d", e.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
-	marks := normalMarks
-	if req.TestContingency {
-		d.form, marks = formContingency, contingencyMarks(5, "Prueba de contingencia solicitada por el punto de venta")
-	}
 	identification := append([]dte.Member{
 		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
 		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 		{Name: "fecEmi", Value: dte.Str(dte.Date(now))},
 		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
-	}, marks...)
+	}, normalMarks...)
 	d.facts = req.Facts.With("emisor", emisor(e.issuer, p)).With("identificacion", dte.Obj(identification...))
+	if req.TestContingency {
+		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
+		d.reason = "testContingencia"
+	}
 	return d, nil
+}
+
+// mark makes the draft one of the contingency form.
+func (d *draft) mark(kind int64, motive string) {
+	d.kind, d.motive = kind, motive
+	id := d.facts.Get("identificacion")
+	for _, m := range contingencyMarks(kind, motive) {
+		id = id.With(m.Name, m.Value)
+	}
+	d.facts, d.form = d.facts.With("identificacion", id), formContingency
+}
+
+// within issues the draft in a contingency of the branch.
+func (d *draft) within(p *Period) {
+	d.mark(p.Cause, p.said())
+	d.period, d.reason = p, p.Motive
 }
 
 // emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
@@ -270,7 +301,11 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
 	}
 	if d.form == formContingency {
-		h.Cause = "testContingencia"
+		h.Cause = d.reason
+		h.Until, h.Kind, h.Motive = h.CreatedAt, d.kind, d.motive
+		if d.period != nil {
+			h.Period = d.period.code.String()
+		}
 		p.draft.State, p.draft.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
 	}
 	if from != nil {

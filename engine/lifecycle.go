@@ -19,12 +19,18 @@ const (
 	Deferred storage.State = 4
 	// Invalidated: MH accepted the event that takes it back.
 	Invalidated storage.State = 5
+	// Reported: listed in a contingency event that MH sealed, its document not sent or not decided yet.
+	Reported storage.State = 6
 )
+
+// isDocument tells documents from the other records of the store: periods, events, lots.
+func isDocument(s storage.State) bool { return s < periodOpen }
 
 // transitions is the whole life of a document; move is the only function that changes a state.
 var transitions = map[storage.State][]storage.State{
 	Signed:   {Accepted, Rejected, Deferred},
-	Deferred: {Accepted, Rejected},
+	Deferred: {Deferred, Reported, Accepted}, // to itself: what is known of it changes; Accepted: MH held the normal form
+	Reported: {Reported, Accepted, Rejected},
 	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it
 }
 
@@ -33,6 +39,7 @@ var estados = map[storage.State]string{
 	Accepted:    EstadoProcessed,
 	Rejected:    EstadoRejected,
 	Deferred:    EstadoContingency,
+	Reported:    EstadoContingency,
 	Invalidated: EstadoInvalidated,
 }
 
@@ -49,8 +56,10 @@ func allowed(from, to storage.State) error {
 const (
 	// QueueSettle holds documents in Signed: whoever finds one asks MH what became of it.
 	QueueSettle = "settle"
-	// QueueReport holds documents in Deferred: owed to MH by a contingency event and then by themselves.
+	// QueueReport holds documents in Deferred: owed to MH by a contingency event.
 	QueueReport = "report"
+	// QueueForward holds documents in Reported: owed to MH by themselves.
+	QueueForward = "forward"
 	// QueueInvalidate holds accepted documents whose invalidation is signed and not answered.
 	QueueInvalidate = "invalidate"
 )

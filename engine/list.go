@@ -33,12 +33,15 @@ func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info,
 		if err != nil {
 			return nil, fmt.Errorf("looking document %s up: %w", code, err)
 		}
+		estado, public := estados[entry.State]
+		if !public {
+			continue
+		}
 		h, err := decodeHead(entry)
 		if err != nil {
 			return nil, err
 		}
-		estado, public := estados[entry.State]
-		if !public || h.BranchID != c.Point.BranchID {
+		if h.BranchID != c.Point.BranchID {
 			continue
 		}
 		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, kinds[h.Document].Tipo
@@ -105,6 +108,9 @@ func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error)
 	err = e.store.Records(start, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if !isDocument(entry.State) {
+			return nil
 		}
 		h, err := decodeHead(entry)
 		if err != nil {
@@ -180,6 +186,9 @@ func (e *Engine) firstID(day string) (uint64, error) {
 	var failed error
 	at := func(after uint64) (date string) { // of the first document behind an id; "" when there is none
 		err := e.store.Records(after, func(entry storage.Entry) error {
+			if !isDocument(entry.State) {
+				return nil
+			}
 			h, err := decodeHead(entry)
 			if err == nil {
 				date = h.Date

@@ -21,6 +21,11 @@ type metrics struct {
 	latency   *prometheus.HistogramVec
 	recovered prometheus.Counter
 	events    *prometheus.CounterVec
+
+	periods        prometheus.Counter
+	eventResults   *prometheus.CounterVec
+	lots           *prometheus.CounterVec
+	lateRejections *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -36,6 +41,14 @@ func newMetrics() *metrics {
 			[]string{"path"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_invalidations_total",
 			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."}, []string{"result"}),
+		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
+			Help: "Times that the branch went into contingency, those that went on with a period that had just ended included."}),
+		eventResults: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_events_total",
+			Help: "Contingency events that MH decided, by result: accepted, rejected."}, []string{"result"}),
+		lots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_lots_total",
+			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
+		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
+			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
@@ -66,22 +79,28 @@ func (m *metrics) invalidated(r *Record, err error) {
 	}
 }
 
-// Describe and Collect make the engine its own collector; what waits is read from the store at each scrape.
+// own are the metrics that count as things happen.
+func (m *metrics) own() []prometheus.Collector {
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections}
+}
+
+// Describe makes the engine its own collector.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
-	m := e.metrics
-	m.documents.Describe(ch)
-	m.refusals.Describe(ch)
-	m.latency.Describe(ch)
-	m.recovered.Describe(ch)
-	m.events.Describe(ch)
+	for _, c := range e.metrics.own() {
+		c.Describe(ch)
+	}
+	for _, g := range owedGauges {
+		ch <- g.desc
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) {
-	m := e.metrics
-	m.documents.Collect(ch)
-	m.refusals.Collect(ch)
-	m.latency.Collect(ch)
-	m.recovered.Collect(ch)
-	m.events.Collect(ch)
+	for _, c := range e.metrics.own() {
+		c.Collect(ch)
+	}
+	o := e.Owed()
+	for _, g := range owedGauges {
+		g.collect(o, ch)
+	}
 }

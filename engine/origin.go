@@ -52,7 +52,7 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 	if o.entry, err = e.store.Get(code); err == nil && o.entry.State == Signed {
 		o.entry, err = e.await(ctx, d.request.Origin.Code)
 	}
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !isDocument(o.entry.State) {
 		return nil, notFound(d.request.Origin.Code)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
@@ -10,7 +11,7 @@ import (
 )
 
 // transmitFresh settles a document that this request has just signed: nothing was sent yet.
-func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p prepared) (*Record, error) {
+func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p prepared, wait time.Duration) (*Record, error) {
 	release, err := e.codes.acquire(ctx, dte.Code(entry.Code).String())
 	if err != nil {
 		return nil, unavailable(err, pending)
@@ -22,11 +23,18 @@ func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p prepa
 	} else if now.State != Signed {
 		return e.public(now)
 	}
-	entry, err = e.conclude(ctx, entry, p.head, p.jws, false)
+	entry, err = e.conclude(ctx, entry, p.head, p.jws, sending{wait: wait})
 	if err != nil {
 		return nil, err
 	}
 	return e.public(entry)
+}
+
+// sending is how a signed document is concluded.
+type sending struct {
+	doubtful bool          // it may have been sent before
+	late     bool          // nobody waits for the answer: it is announced
+	wait     time.Duration // how long the till waits; 0: as long as the policy takes
 }
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
@@ -41,7 +49,7 @@ func (e *Engine) public(entry storage.Entry) (*Record, error) {
 
 // settle brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
-func (e *Engine) settle(ctx context.Context, code storage.Code) (storage.Entry, error) {
+func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.codes.acquire(ctx, dte.Code(code).String())
 	if err != nil {
 		return storage.Entry{}, unavailable(err, pending)
@@ -63,47 +71,77 @@ func (e *Engine) settle(ctx context.Context, code storage.Code) (storage.Entry, 
 		return entry, internal(err)
 	}
 	e.metrics.recovered.Inc()
-	return e.conclude(ctx, entry, h, string(jws), true)
+	return e.conclude(ctx, entry, h, string(jws), sending{doubtful: true, late: late})
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws string, doubtful bool) (storage.Entry, error) {
-	o := e.transmit(ctx, authority.Submission{
+func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws string, how sending) (storage.Entry, error) {
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if how.wait > 0 {
+		within, cancel = context.WithTimeout(ctx, how.wait)
+	}
+	o := e.transmit(within, authority.Submission{
 		Document: h.Document, Version: h.Version, Code: dte.Code(entry.Code).String(), JWS: jws, SendID: e.sends.Add(1),
-	}, doubtful)
+	}, how.doubtful)
+	impatient := within.Err() != nil && ctx.Err() == nil
+	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
 		// Stopping: the document stays Signed and due, and the next start asks MH.
 		return entry, unavailable(ctx.Err(), pending)
 	}
 	next := *h
-	change := storage.Change{}
 	switch o.Kind {
 	case authority.Accepted:
-		change.To, next.Response = Accepted, o.Response
+		next.Response = o.Response
+		return e.move(ctx, entry, storage.Change{To: Accepted, Announce: how.late}, &next)
 	case authority.Rejected:
-		change.To, next.Response = Rejected, o.Response
-	default:
-		form, err := e.contingency(ctx, entry.Code, jws, cause(o))
-		if err != nil {
-			return entry, internal(err)
-		}
-		change.To, next.Form, next.Doubtful = Deferred, formContingency, o.Sent
-		if o.Err != nil {
-			next.Cause = o.Err.Error()
-		}
-		change.Parts = []storage.Part{form}
-		change.Due = &storage.Due{Queue: QueueReport, At: e.now()}
+		next.Response = o.Response
+		return e.move(ctx, entry, storage.Change{To: Rejected, Announce: how.late}, &next)
 	}
-	return e.move(ctx, entry, change, &next)
+	return e.postpone(ctx, entry, &next, jws, o, impatient)
 }
 
-// contingency signs the contingency form of a normal document: same code, same number, other marks.
-func (e *Engine) contingency(ctx context.Context, code storage.Code, jws string, cause int64) (storage.Part, error) {
+// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
+// answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
+// does not wait for the probe.
+func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws string, o authority.Outcome, impatient bool) (storage.Entry, error) {
+	switch {
+	case impatient:
+		e.suspect()
+	case e.current() == nil:
+		if p := e.probe(ctx); p.Kind == authority.Unknown {
+			began := Period{Began: h.CreatedAt, Cause: e.cause(ctx, p), Motive: reason(p)}
+			if err := e.enter(ctx, began); err != nil {
+				return entry, internal(err)
+			}
+		}
+	}
+	period, release := e.hold()
+	defer release()
+	h.Kind = 1
+	if period != nil {
+		h.Kind, h.Motive, h.Period = period.Cause, period.said(), period.code.String()
+	}
+	form, err := e.contingencyForm(ctx, entry.Code, jws, contingencyMarks(h.Kind, h.Motive))
+	if err != nil {
+		return entry, internal(err)
+	}
+	h.Form, h.Doubtful, h.Cause = formContingency, o.Sent, reason(o)
+	h.Until = e.now().UTC()
+	if o.Sent {
+		h.Sent = h.Until
+	}
+	defer e.wake()
+	return e.move(ctx, entry, storage.Change{To: Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: QueueReport, At: e.now()}}, h)
+}
+
+// contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
+func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws string, marks []dte.Member) (storage.Part, error) {
 	normal, err := payload(jws)
 	if err != nil {
 		return storage.Part{}, err
 	}
-	document, err := remark(normal, contingencyMarks(cause, ""))
+	document, err := remark(normal, marks)
 	if err != nil {
 		return storage.Part{}, err
 	}

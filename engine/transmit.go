@@ -18,9 +18,12 @@ const codeRegistered = "004"
 // send again, at most Resends times. What may have arrived is never sent again before a query denies it.
 // doubtful: the document may have been sent before.
 func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful bool) authority.Outcome {
-	sends, queries := 0, 0
+	sends, queries, ever := 0, 0, doubtful
 	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
+		if sends+queries > 0 && e.current() != nil {
+			break // the branch has found meanwhile that nobody is there
+		}
 		if doubtful && !e.bugs.resendBlindly {
 			if queries > e.policy.Queries {
 				break
@@ -55,12 +58,16 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			}
 			return e.adopt(ctx, s, o)
 		}
-		doubtful, last = o.Sent, o
+		doubtful, last, ever = o.Sent, o, ever || o.Sent
+		if o.Sent {
+			e.suspect() // silence, or worse: is it this document, or everybody's?
+		}
 		if unreachable(o) && e.now().Sub(began) > certainly {
 			break // a login that hangs: to wait as long again helps nobody
 		}
 	}
-	last.Kind, last.Sent = authority.Unknown, doubtful
+	// A query that does not find it proves nothing so soon: MH may still be at work on what it was sent.
+	last.Kind, last.Sent = authority.Unknown, ever
 	return last
 }
 
@@ -90,12 +97,8 @@ const certainly = 400 * time.Millisecond
 // unreachable tells that nobody was there to receive anything.
 func unreachable(o authority.Outcome) bool { return o.Kind == authority.Unknown && !o.Sent }
 
-// cause is the contingency type (CAT-005) that an outcome shows: 3, no Internet, when not even a name or a route is
-// found; 1, MH's system unavailable, otherwise.
-func cause(o authority.Outcome) int64 {
+// noRoute tells that not even a name or a route was found.
+func noRoute(err error) bool {
 	var dns *net.DNSError
-	if errors.As(o.Err, &dns) || errors.Is(o.Err, syscall.ENETUNREACH) || errors.Is(o.Err, syscall.EHOSTUNREACH) {
-		return 3
-	}
-	return 1
+	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }

@@ -41,6 +41,9 @@ type Request struct {
 	// Digest is the SHA-256 of the request's body; the same key with another digest is refused.
 	Digest [32]byte
 	Caller Caller
+	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became of
+	// its normal form is found out later.
+	Wait time.Duration
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
 }

@@ -317,7 +317,7 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(codes) != 1 || w.fsck().Documents != 1 {
+	if len(codes) != 1 || documentsOf(w.fsck()) != 1 {
 		t.Fatalf("one sale became %v", codes)
 	}
 }

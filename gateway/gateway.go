@@ -24,6 +24,9 @@ type Engine interface {
 	Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error)
 	Infos(context.Context, []dte.Code, engine.Caller) ([]engine.Info, error)
 	List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error)
+	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)
+	Declare(ctx context.Context, cause int64, reason string) error
+	Lift(context.Context) error
 }
 
 // Options of New.
@@ -36,6 +39,8 @@ type Options struct {
 	Ready    func() error // nil when the branch can issue
 	Status   func() any   // what /status shows, as JSON
 	Registry *prometheus.Registry
+	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
+	AdminToken [32]byte
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
@@ -55,6 +60,9 @@ type Gateway struct {
 	api     *fasthttp.Server
 	ops     *fasthttp.Server
 	info    []byte // the emisor of GET /dte/information
+
+	serving context.Context // ends when the gateway takes no more requests
+	stop    context.CancelFunc
 }
 
 // New returns a gateway; it listens to nothing.
@@ -69,6 +77,7 @@ func New(o Options) *Gateway {
 		o.Registry = prometheus.NewRegistry()
 	}
 	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.encode()}
+	g.serving, g.stop = context.WithCancel(context.Background())
 	g.api = g.server(g.routes(), 4096, 64)
 	g.ops = g.server(g.opsRoutes(), 64, 16)
 	return g
@@ -100,7 +109,10 @@ type fastLogger struct{ log *slog.Logger }
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
 
 // Serve answers the tills until ctx ends; then it takes no more requests and finishes those in flight.
-func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error { return serve(ctx, g.api, ln) }
+func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
+	defer context.AfterFunc(ctx, g.stop)()
+	return serve(ctx, g.api, ln)
+}
 
 // ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error { return serve(ctx, g.ops, ln) }

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -56,6 +58,10 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 		}
 		req.IdempotencyKey = string(key)
 	}
+	var err error
+	if req.Wait, err = preference(ctx); err != nil {
+		return nil, err
+	}
 	v, err := body(ctx)
 	if err != nil {
 		return nil, err
@@ -64,6 +70,24 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 	d := e.decode(v, g.o.PaymentCodes)
 	req.Facts, req.TestContingency, req.Origin = d.facts, d.testContingency, d.origin
 	return d, nil
+}
+
+// preference reads Prefer: wait=N (RFC 7240): how many seconds the till waits for MH. Other preferences are ignored, as
+// the RFC has it.
+func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
+	for _, p := range strings.Split(string(ctx.Request.Header.Peek("Prefer")), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			continue
+		}
+		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
+		if err != nil || n < 1 || time.Duration(n)*time.Second > maxWait {
+			return 0, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
+		}
+		ctx.Response.Header.Set("Preference-Applied", "wait="+strconv.Itoa(n))
+		return time.Duration(n) * time.Second, nil
+	}
+	return 0, nil
 }
 
 // body reads a request's body: strict JSON, plain, of at most 1 MiB.

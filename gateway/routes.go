@@ -22,6 +22,7 @@ func (g *Gateway) routes() fasthttp.RequestHandler {
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.GET("/dte/documentos", g.handle("/dte/documentos", g.list))
+	r.GET("/dte/cambios", g.handle("/dte/cambios", g.changes))
 	r.GET("/dte/information", g.handle("/dte/information", g.information))
 	r.GET("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
 	return g.recovered(r.Handler)
@@ -34,6 +35,8 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.GET("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
 	r.GET("/readyz", g.readyz)
 	r.GET("/status", g.status)
+	r.POST("/admin/contingency", g.administered(g.declare))
+	r.DELETE("/admin/contingency", g.administered(g.lift))
 	return g.recovered(r.Handler)
 }
 

@@ -13,7 +13,7 @@ import (
 // BenchmarkRule is one evaluation of a bundle's module: an ordinary sale, and one line, so that the cost of a line can
 // be told from that of a call.
 func BenchmarkRule(b *testing.B) {
-	for _, name := range []string{"dte01/v2", "dte03/v4", "dte05/v4"} {
+	for _, name := range []string{"dte01/v2", "dte03/v4", "dte05/v4", "dte14/v2"} {
 		for _, engine := range []string{"compiler", "interpreter"} {
 			r, _ := plugintest.Load(b, name, engine)
 			for _, lines := range []int{1, 10, 2000} {

@@ -1,9 +1,7 @@
 package plugins_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +14,6 @@ import (
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
-	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
 
@@ -36,19 +33,24 @@ func load(t *testing.T) *shipped {
 	t.Helper()
 	s := &shipped{t, map[string]string{}, map[string]*ready{}}
 	for _, name := range plugins.Names {
-		var m bundle.Manifest
-		b, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", name, "manifest.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(b, &m); err != nil {
-			t.Fatal(err)
-		}
+		m := manifest(t, name)
 		if m.Kind == "document" {
 			s.names[fmt.Sprintf("%s %d", m.Document, m.Schema)] = name
 		}
 	}
 	return s
+}
+
+func manifest(t *testing.T, name string) (m bundle.Manifest) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", name, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // of is the bundle of a document's type and generation; nil when none ships.
@@ -66,29 +68,11 @@ func (s *shipped) of(document dte.Value) *ready {
 	return s.rules[generation]
 }
 
-// issue computes and fills the document that facts ask for.
+// issue makes the document that facts ask for, whatever the catalogues of today say to its codes.
 func (r *ready) issue(facts dte.Value) ([]byte, error) {
-	d := r.rule.Module.Description()
-	in, err := plugintest.Input(d, r.rule.Params, facts)
-	if err != nil {
-		return nil, err
-	}
-	var out abi.Output
-	if err := r.rule.Module.Evaluate(context.Background(), &in, &out); err != nil {
-		return nil, err
-	}
-	for _, f := range out.Faults {
-		if !d.Faults[f.Code].Warning {
-			return nil, errors.New(d.Faults[f.Code].Code)
-		}
-	}
-	c := dte.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
-	for _, x := range out.Taxes {
-		c.Taxes = append(c.Taxes, dte.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)})
-	}
-	b, faults := r.filler.Fill(nil, facts, &c, dte.FillOptions{})
-	if len(faults) > 0 {
-		return nil, faults[0]
+	b, refused := plugintest.Issue(r.rule, r.filler, facts, dte.FillOptions{})
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("refused: %v", refused)
 	}
 	return b, nil
 }

@@ -57,7 +57,7 @@ func TestRejected(t *testing.T) {
 			written++
 		})
 	}
-	plugintest.Recalc(t, dir, written)
+	plugintest.Recalc(t, dir, written, false)
 }
 
 // A till that names tax 20 on an invoice is refused here, not by MH: its code is not among those of the type.

@@ -1,128 +1,26 @@
 package rules
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
+	w "dtegate/rules/wasmtest"
 )
 
-// guest assembles a WebAssembly module by hand: three functions over one memory that holds a description.
-type guest struct {
-	description string
-	buffer      []byte // body of dte_buffer; default: returns 65536
-	evaluate    []byte // body of dte_evaluate
-	start       []byte // body of _initialize, if any
-	pages       byte   // of memory, default 4
-	rename      map[string]string
-	evalResult  byte   // result type of dte_evaluate, default i32
-	imports     string // "module.name" of a function () → ()
-}
-
-const (
-	i32, i64    = 0x7f, 0x7e
-	unreachable = 0x00
-)
-
-var (
-	forever   = []byte{0x03, 0x40, 0x0c, 0x00, 0x0b, 0x41, 0x00} // loop br 0 end; i32.const 0
-	trap      = []byte{unreachable}
-	recursive = []byte{0x20, 0x00, 0x10, 0x02}                                                 // local.get 0; call itself
-	grower    = []byte{0x03, 0x40, 0x41, 0x01, 0x40, 0x00, 0x1a, 0x0c, 0x00, 0x0b, 0x41, 0x00} // loop: memory.grow 1, again
-)
-
-func answering(length int32) []byte { return append([]byte{0x41}, signed(int64(length))...) }
-
-func signed(n int64) []byte {
-	var b []byte
-	for {
-		c := byte(n & 0x7f)
-		n >>= 7
-		if n == 0 && c&0x40 == 0 || n == -1 && c&0x40 != 0 {
-			return append(b, c)
-		}
-		b = append(b, c|0x80)
-	}
-}
-
-func unsigned(n int) []byte {
-	var b []byte
-	for {
-		c := byte(n & 0x7f)
-		if n >>= 7; n == 0 {
-			return append(b, c)
-		}
-		b = append(b, c|0x80)
-	}
-}
-
-func join(parts ...[]byte) (b []byte) {
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	return b
-}
-
-func vector(items ...[]byte) []byte { return join(append([][]byte{unsigned(len(items))}, items...)...) }
-
-func section(id byte, body []byte) []byte { return join([]byte{id}, unsigned(len(body)), body) }
-
-func name(s string) []byte { return join(unsigned(len(s)), []byte(s)) }
-
-const okDescription = `{"abi":1,"name":"x","params":[{"name":"rate","unit":"ratio"}],"scalars":[],"columns":[{"name":"cantidad","kind":"amount"}],"line_outputs":[],"summary":[],"taxes":[],"faults":[{"code":"X","message":"x"}]}`
-
-func (g guest) wasm() []byte {
-	if g.description == "" {
-		g.description = okDescription
-	}
-	if g.buffer == nil {
-		g.buffer = answering(65536)
-	}
-	if g.pages == 0 {
-		g.pages = 4
-	}
-	if g.evalResult == 0 {
-		g.evalResult = i32
-	}
-	types := vector([]byte{0x60, 0, 1, i64}, []byte{0x60, 1, i32, 1, i32}, []byte{0x60, 1, i32, 1, g.evalResult}, []byte{0x60, 0, 0})
-	var imports []byte
-	first := 0
-	if module, function, ok := strings.Cut(g.imports, "."); ok {
-		imports = section(2, vector(join(name(module), name(function), []byte{0, 3})))
-		first = 1
-	}
-	functions := [][]byte{{0}, {1}, {2}}
-	describe := join([]byte{0x42}, signed(1024<<32|int64(len(g.description))))
-	bodies := [][]byte{describe, g.buffer, g.evaluate}
-	export := func(n string, index int) []byte {
-		if r, ok := g.rename[n]; ok {
-			n = r
-		}
-		return join(name(n), []byte{0}, unsigned(first+index))
-	}
-	exports := [][]byte{join(name("memory"), []byte{2, 0}), export("dte_describe", 0), export("dte_buffer", 1), export("dte_evaluate", 2)}
-	if g.start != nil {
-		functions, bodies = append(functions, []byte{3}), append(bodies, g.start)
-		exports = append(exports, export("_initialize", 3))
-	}
-	var code [][]byte
-	for _, b := range bodies {
-		body := join([]byte{0}, b, []byte{0x0b})
-		code = append(code, join(unsigned(len(body)), body))
-	}
-	return join([]byte("\x00asm\x01\x00\x00\x00"), section(1, types), imports, section(3, vector(functions...)),
-		section(5, vector([]byte{0, g.pages})), section(7, vector(exports...)), section(10, vector(code...)),
-		section(11, vector(join([]byte{0, 0x41}, signed(1024), []byte{0x0b}, name(g.description)))))
-}
-
-func host(t testing.TB, engine string) *Host {
+func host(t testing.TB, o Options) *Host {
 	t.Helper()
-	h, err := NewHost(context.Background(), Options{Engine: engine, Timeout: 50 * time.Millisecond, MemoryPages: 64})
+	h, err := NewHost(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,134 +32,322 @@ func host(t testing.TB, engine string) *Host {
 	return h
 }
 
-// TestLoad_Refuses: a module that is not a rule is refused with a sentence for its fault.
-func TestLoad_Refuses(t *testing.T) {
-	h := host(t, "compiler")
-	for text, wasm := range map[string][]byte{
-		"invalid magic number":             []byte("not wasm at all"),
-		"imports env.open":                 guest{evaluate: trap, imports: "env.open"}.wasm(),
-		"imports wasi_snapshot_preview1.s": guest{evaluate: trap, imports: "wasi_snapshot_preview1.sock_accept"}.wasm(),
-		"does not export dte_evaluate":     guest{evaluate: trap, rename: map[string]string{"dte_evaluate": "evaluate"}}.wasm(),
-		"dte_evaluate has another type":    guest{evaluate: trap, evalResult: i64}.wasm(),
-		"description":                      guest{evaluate: trap, description: `{"abi":1,`}.wasm(),
-		"speaks interface 2":               guest{evaluate: trap, description: `{"abi":2}`}.wasm(),
-		"kind \"float\"":                   guest{evaluate: trap, description: `{"abi":1,"columns":[{"name":"a","kind":"float"}]}`}.wasm(),
-		"starting an instance":             guest{evaluate: trap, start: trap}.wasm(),
-		"more than":                        make([]byte, 17<<20),
-	} {
-		if _, err := h.Load(context.Background(), wasm); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("want %q, got %v", text, err)
+// answering is the code of a guest that answers a length.
+func answering(length int) []byte { return w.I32Const(length) }
+
+// constant is a guest that answers the same to everything: one line, one total.
+func constant(amount int64) w.Module {
+	out := abi.Output{Lines: []int64{amount}, Summary: []int64{amount}}
+	message := abi.AppendOutput(nil, &out, 1)
+	g := w.Guest("", nil, w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(message))), nil)
+	g.Data[2048] = string(message)
+	return g
+}
+
+func oneLine() *abi.Input { return &abi.Input{Params: []int64{1}, Lines: []int64{1}, N: 1} }
+
+func TestEvaluate(t *testing.T) {
+	for _, engine := range []string{"compiler", "interpreter"} {
+		h := host(t, Options{Engine: engine})
+		m, err := h.Load(context.Background(), constant(7).Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 32 {
+			wg.Go(func() {
+				var out abi.Output
+				if err := m.Evaluate(context.Background(), oneLine(), &out); err != nil || out.Summary[0] != 7 {
+					t.Errorf("%s: got %+v, %v", engine, out, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(m.code.idle); n == 0 || n > h.options.Instances {
+			t.Errorf("%s: %d instances were kept", engine, n)
+		}
+		// Its entry, dte_buffer's, and the 48 bytes that it copies: the same in both engines.
+		if m.Peak() != 2 {
+			t.Errorf("%s: it used %d units", engine, m.Peak())
+		}
+		if m.Fuel() != 20_000_000 {
+			t.Errorf("%s: its budget is %d", engine, m.Fuel())
 		}
 	}
+}
+
+// TestShare: bundles that carry the same module share its code, and the last one to leave closes it.
+func TestShare(t *testing.T) {
+	ctx := context.Background()
+	h := host(t, Options{})
+	held := func(want int) {
+		t.Helper()
+		if n := len(h.modules); n != want {
+			t.Errorf("the host holds %d modules, want %d", n, want)
+		}
+	}
+	a, err := h.Load(ctx, constant(1).Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := h.Load(ctx, constant(1).Bytes())
+	c, _ := h.Load(ctx, constant(2).Bytes())
+	held(2)
+	if a.code != b.code || a.code == c.code {
+		t.Error("the same bytes are not shared, or others are")
+	}
+	for range 2 { // the second Close is nothing
+		if err := a.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	held(2)
+	var out abi.Output
+	if err := a.Evaluate(ctx, oneLine(), &out); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed module: %v", err)
+	}
+	if err := b.Evaluate(ctx, oneLine(), &out); err != nil {
+		t.Errorf("closing one module closed another: %v", err)
+	}
+	_ = b.Close(ctx)
+	_ = c.Close(ctx)
+	held(0)
+}
+
+// TestClose_UnderWay: a call that is under way when its module is closed finishes.
+func TestClose_UnderWay(t *testing.T) {
+	ctx := context.Background()
+	h := host(t, Options{})
+	m, err := h.Load(ctx, constant(7).Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := m.code.get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var out abi.Output
+	if _, err := i.call(oneLine(), &out, 1000); err != nil || out.Summary[0] != 7 {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	m.code.put(ctx, i, true)
+	if !i.module.IsClosed() || len(m.code.idle) != 0 {
+		t.Error("an instance came back to a closed module")
+	}
+}
+
+// TestForgotten: nobody need close a module.
+func TestForgotten(t *testing.T) {
+	h := host(t, Options{})
+	if _, err := h.Load(context.Background(), constant(7).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // the cleanup runs some time after a collection
+		runtime.GC()
+		h.mu.Lock()
+		n := len(h.modules)
+		h.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the module is still there")
+}
+
+func TestCache_Private(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	open := func() error {
+		h, err := NewHost(context.Background(), Options{CacheDir: dir})
+		if err != nil {
+			return err
+		}
+		if _, err := h.Load(context.Background(), constant(1).Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		return h.Close(context.Background())
+	}
+	mode := func() os.FileMode {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	if err := open(); err != nil || mode() != 0o700 {
+		t.Fatalf("got %v, %v", mode(), err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(dir, "*", "*")); len(found) == 0 {
+		t.Error("nothing was kept")
+	}
+	_ = os.Chmod(dir, 0o755)
+	if err := open(); err != nil || mode() != 0o700 {
+		t.Errorf("readable by others: got %v, %v", mode(), err)
+	}
+	_ = os.Chmod(dir, 0o770)
+	if err := open(); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "written by others") {
+		t.Errorf("written by others: %v", err)
+	}
+	_ = os.Chmod(dir, 0o700)
+	if os.Geteuid() == 0 {
+		_ = os.Chown(dir, 12345, -1)
+		if err := open(); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "belongs to user 12345") {
+			t.Errorf("another's: %v", err)
+		}
+	}
+	real := dir
+	dir += "-link"
+	if err := os.Symlink(real, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err == nil {
+		t.Error("a link was taken for a folder")
+	}
+}
+
+func TestEngine(t *testing.T) {
 	if _, err := NewHost(context.Background(), Options{Engine: "jit"}); err == nil {
 		t.Error("an unknown engine was taken")
 	}
+	h := host(t, Options{Engine: "interpreter"})
+	if h.Engine() != "interpreter" {
+		t.Error(h.Engine())
+	}
+	if _, err := h.Load(context.Background(), constant(1).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(h)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]string)
+	for _, f := range families {
+		seen[f.GetName()] = f.GetMetric()[0].String()
+	}
+	for name, want := range map[string]string{"dte_rule_engine_info": `"interpreter"`, "dte_rule_modules": "value:1", "dte_rule_evaluation_fuel_units": "", "dte_rule_failures_total": `"fuel"`} {
+		if got, ok := seen[name]; !ok || !strings.Contains(got, want) {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
 }
 
-// TestEvaluate_Hostile: a module that misbehaves costs its call an error, in time and in memory, and the next call
-// works on a fresh instance.
-func TestEvaluate_Hostile(t *testing.T) {
+// TestGiven: what a guest gets from its surroundings is bounded and always the same.
+func TestGiven(t *testing.T) {
+	i32, i64 := byte(w.I32), byte(w.I64)
+	imports := []w.Import{
+		{Module: wasi, Name: "random_get", Params: []byte{i32, i32}, Results: []byte{i32}},
+		{Module: wasi, Name: "clock_time_get", Params: []byte{i32, i64, i32}, Results: []byte{i32}},
+		{Module: wasi, Name: "fd_write", Params: []byte{i32, i32, i32, i32}, Results: []byte{i32}},
+		{Module: wasi, Name: "poll_oneoff", Params: []byte{i32, i32, i32, i32}, Results: []byte{i32}},
+		{Module: wasi, Name: "proc_exit", Params: []byte{i32}},
+	}
+	// want traps unless the code before it left that number.
+	want := func(n int) []byte {
+		return w.Join(w.I32Const(n), []byte{0x47, w.If, w.Empty, w.Unreachable, w.End})
+	}
+	call := func(f int, args ...int) (code []byte) {
+		for i, a := range args {
+			if f == 1 && i == 1 {
+				code = append(code, w.I64Const(int64(a))...)
+				continue
+			}
+			code = append(code, w.I32Const(a)...)
+		}
+		return append(code, w.Op(w.Call, f)...)
+	}
+	g := w.Guest("", nil, nil, nil)
+	g.Imports = imports
+	store := func(at, n int) []byte { return w.Join(w.I32Const(at), w.I32Const(n), w.Op(w.I32Store, 2, 0)) }
+	g.Data[3000] = "panic: the sum is wrong"
+	g.Functions[w.Initialize].Code = w.Join(
+		call(0, 4096, 256), want(0), call(0, 4096, 257), want(errnoInval), call(0, 4*65536-8, 16), want(errnoInval),
+		call(1, 0, 1, 4096), want(0), call(1, 0, 1, 4*65536-4), want(errnoInval),
+		call(2, 3, 4096, 1, 4200), want(errnoBadf), call(2, 1, 4096, 9, 4200), want(errnoInval),
+		store(5000+8, 0x1ff), call(3, 5000, 6000, 1, 6100), want(0), w.I32Const(6000), w.Op(0x2f, 1, 10), want(0xff),
+		call(3, 5000, 6000, 2, 6100), want(errnoInval),
+		store(4096, 3000), store(4100, 23), call(2, 2, 4096, 1, 4200), want(0), w.I32Const(4200), w.Op(w.I32Load, 2, 0), want(23),
+		call(4, 3))
 	for _, engine := range []string{"compiler", "interpreter"} {
-		h := host(t, engine)
-		for label, g := range map[string]guest{
-			"traps":                        {evaluate: trap},
-			"loops for ever":               {evaluate: forever},
-			"recurses for ever":            {evaluate: recursive},
-			"takes all memory, for ever":   {evaluate: grower},
-			"answers nothing":              {evaluate: answering(0)},
-			"answers a negative length":    {evaluate: answering(-1)},
-			"answers too long":             {evaluate: answering(1 << 30)},
-			"answers its own input":        {evaluate: answering(48)},
-			"buffer outside its memory":    {evaluate: answering(32), buffer: answering(-65536)},
-			"buffer at the memory's end":   {evaluate: answering(32), buffer: answering(4*65536 - 8)},
-			"dte_buffer traps":             {evaluate: answering(32), buffer: trap},
-			"dte_buffer loops for ever":    {evaluate: answering(32), buffer: forever},
-			"answers one byte of a header": {evaluate: answering(1)},
-		} {
-			m, err := h.Load(context.Background(), g.wasm())
-			if err != nil {
-				t.Fatalf("%s: %v", label, err)
-			}
-			for range 2 {
-				began := time.Now()
-				in := abi.Input{Params: []int64{1}, Lines: []int64{1}, N: 1}
-				err := m.Evaluate(context.Background(), &in, new(abi.Output))
-				if !errors.Is(err, ErrTrap) {
-					t.Errorf("%s, %s: got %v", engine, label, err)
-				}
-				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("%s, %s: took %v", engine, label, took)
-				}
-				if len(m.idle) != 0 {
-					t.Errorf("%s, %s: an instance that failed went back to the pool", engine, label)
-				}
+		h := host(t, Options{Engine: engine})
+		_, err := h.Load(context.Background(), g.Bytes())
+		for _, text := range []string{"_initialize: it left with proc_exit(3)", `it wrote "panic: the sum is wrong"`} {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: want %q, got %v", engine, text, err)
 			}
 		}
 	}
 }
 
-func TestEvaluate_Concurrent(t *testing.T) {
-	h := host(t, "compiler")
-	m, err := h.Load(context.Background(), guest{evaluate: trap}.wasm())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			in := abi.Input{Params: []int64{1}, Lines: []int64{1}, N: 1}
-			if err := m.Evaluate(context.Background(), &in, new(abi.Output)); !errors.Is(err, ErrTrap) {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func rule(version, document string, windows map[string]bundle.Window) *Rule {
-	return &Rule{Bundle: &bundle.Bundle{Manifest: bundle.Manifest{Name: "x", Version: version, Kind: "document", Document: document, Validity: windows}}}
-}
-
-func window(from, until string) map[string]bundle.Window {
-	return map[string]bundle.Window{"00": {From: "2026-01-01"}, "01": {From: from, Until: until}}
-}
-
-func TestGeneration_Pick(t *testing.T) {
-	old, next, mended := rule("1.0.0", "01", window("2023-01-01", "2026-11-30")), rule("2.0.0", "01", window("2026-12-01", "")), rule("2.0.10", "01", window("2026-12-01", ""))
-	g, err := NewGeneration(mended, next, old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for day, want := range map[string]*Rule{"2026-11-30": old, "2026-12-01": mended, "2030-01-01": mended} {
-		if got, err := g.Pick("document", "01", "01", day); err != nil || got != want {
-			t.Errorf("%s: got %v, %v", day, got, err)
-		}
-	}
-	for _, c := range [][3]string{{"01", "01", "2022-12-31"}, {"03", "01", "2026-12-01"}, {"01", "02", "2026-12-01"}} {
-		if _, err := g.Pick("document", c[0], c[1], c[2]); !errors.Is(err, ErrNoRule) {
-			t.Errorf("%v: %v", c, err)
-		}
-	}
-	alone, _ := NewGeneration(old)
-	if got, err := alone.Pick("document", "01", "01", "2026-12-24"); err != nil || got != old || !old.Expired("01", "2026-12-24") || old.Expired("01", "2026-11-30") {
-		t.Errorf("expired without a successor: %v, %v", got, err)
-	}
-	if _, err := NewGeneration(next, rule("2.0.0", "01", window("2026-12-01", ""))); err == nil {
-		t.Error("two rules of one version begin on one day")
-	}
-}
-
-func TestLoadBundle_Params(t *testing.T) {
-	h := host(t, "compiler")
-	for want, params := range map[string][]bundle.Param{
-		"":                    {{Name: "rate", Value: "0.13", Source: "x"}},
-		"the manifest has no": nil,
-		"the module knows no": {{Name: "rate", Value: "0.13"}, {Name: "other", Value: "1"}},
+func TestLoadBundle(t *testing.T) {
+	h := host(t, Options{MaxFuel: 5000, Fuel: 1000})
+	rate := bundle.Param{Name: "rate", Value: "0.13", Source: "x"}
+	for _, c := range []struct {
+		want string
+		m    bundle.Manifest
+	}{
+		{"", bundle.Manifest{Kind: "document", ABI: 1, Params: []bundle.Param{rate}}},
+		{"", bundle.Manifest{Params: []bundle.Param{rate}, Fuel: 5000}},
+		{"the manifest has none", bundle.Manifest{}},
+		{"gives parameter other, the module knows none", bundle.Manifest{Params: []bundle.Param{rate, {Name: "other", Value: "1"}}}},
+		{"asks for 5001 units of fuel, at most 5000", bundle.Manifest{Params: []bundle.Param{rate}, Fuel: 5001}},
+		{"names interface 2, the module speaks 1", bundle.Manifest{Kind: "document", ABI: 2, Params: []bundle.Param{rate}}},
 	} {
-		b := &bundle.Bundle{Manifest: bundle.Manifest{Params: params}, Parts: map[string][]byte{"module.wasm": guest{evaluate: trap}.wasm()}}
+		b := &bundle.Bundle{Manifest: c.m, Parts: map[string][]byte{"module.wasm": constant(1).Bytes()}}
 		r, err := h.LoadBundle(context.Background(), b)
-		if want == "" && (err != nil || r.Params[0] != 13_000_000) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("want %q, got %v", want, err)
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("want %q, got %v", c.want, err)
+			}
+			continue
 		}
+		if err != nil || r.Params[0] != 13_000_000 || r.Module.Fuel() != max(1000, c.m.Fuel) {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(h.modules) != 0 {
+		t.Errorf("%d modules were left behind", len(h.modules))
+	}
+}
+
+func TestDescription(t *testing.T) {
+	h := host(t, Options{})
+	wide := func(n int, item string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+	}
+	for text, d := range map[string]string{
+		"unexpected EOF":                               `{"abi":1,`,
+		"speaks interface 2":                           `{"abi":2}`,
+		`unknown field "sums"`:                         `{"abi":1,"sums":[]}`,
+		"name: is missing":                             `{"abi":1}`,
+		`columns[1] a: kind "float" is not one of`:     `{"abi":1,"name":"x","columns":[{"name":"b","kind":"flag"},{"name":"a","kind":"float"}]}`,
+		`columns[1]: "a" is columns[0] already`:        `{"abi":1,"name":"x","columns":[{"name":"a","kind":"flag"},{"name":"a","kind":"flag"}]}`,
+		`line_outputs[0] a: kind "flag" is not one of`: `{"abi":1,"name":"x","line_outputs":[{"name":"a","kind":"flag"}]}`,
+		`scalars[0] a: kind "enum" with 0 values`:      `{"abi":1,"name":"x","scalars":[{"name":"a","kind":"enum"}]}`,
+		"a set of 63 values, more than 62":             `{"abi":1,"name":"x","scalars":[{"name":"a","kind":"set","values":` + wide(63, `"v"`) + `}]}`,
+		"taxes[2]: has no name":                        `{"abi":1,"name":"x","taxes":["20","59",""]}`,
+		"summary: 257 of them, at most 256":            `{"abi":1,"name":"x","summary":` + wide(257, `"s"`) + `}`,
+		"faults[0].message: is missing":                `{"abi":1,"name":"x","faults":[{"code":"X"}]}`,
+	} {
+		if _, err := h.Load(context.Background(), w.Guest(d, nil, nil, nil).Bytes()); !errors.Is(err, ErrModule) || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+	if n := len(h.modules); n != 0 {
+		t.Errorf("%d modules were left behind", n)
+	}
+}
+
+func TestLoad_Size(t *testing.T) {
+	h := host(t, Options{})
+	if _, err := h.Load(context.Background(), bytes.Repeat([]byte{0}, 100<<20)); !errors.Is(err, ErrModule) || !strings.Contains(err.Error(), "104857600 bytes, more than 16777216") {
+		t.Errorf("100 MiB: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 type metrics struct {
 	duration prometheus.Histogram
+	fuel     prometheus.Histogram
 	failures *prometheus.CounterVec
 	engine   *prometheus.GaugeVec
 }
@@ -15,32 +16,50 @@ type metrics struct {
 func newMetrics(engine string) *metrics {
 	m := &metrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_duration_seconds",
-			Help: "Time of a rule module to compute one document.", Buckets: prometheus.ExponentialBuckets(2e-6, 2.5, 14)}),
+			Help: "Time of a rule module to compute one document, waiting for an instance included.", Buckets: prometheus.ExponentialBuckets(2e-6, 2.5, 14)}),
+		fuel: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_fuel_units",
+			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_failures_total",
-			Help: "Calls of a rule module that failed, by reason: start, trap, timeout."}, []string{"reason"}),
+			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout."}, []string{"reason"}),
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
 			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
 	}
-	for _, reason := range []string{"start", "trap", "timeout"} {
+	for _, reason := range []string{"start", "trap", "fuel", "timeout"} {
 		m.failures.WithLabelValues(reason)
 	}
 	m.engine.WithLabelValues(engine).Set(1)
 	return m
 }
 
-func (m *metrics) evaluated(took time.Duration) { m.duration.Observe(took.Seconds()) }
-func (m *metrics) failed(reason string)         { m.failures.WithLabelValues(reason).Inc() }
+func (m *metrics) evaluated(took time.Duration, used int64) {
+	m.duration.Observe(took.Seconds())
+	m.fuel.Observe(float64(used))
+}
+
+func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
+
+// held is how many compiled modules the host holds.
+var held = prometheus.NewDesc("dte_rule_modules", "Compiled rule modules in memory.", nil, nil)
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.engine}
+}
 
 // Describe implements prometheus.Collector.
 func (h *Host) Describe(ch chan<- *prometheus.Desc) {
-	h.metrics.duration.Describe(ch)
-	h.metrics.failures.Describe(ch)
-	h.metrics.engine.Describe(ch)
+	for _, c := range h.metrics.collectors() {
+		c.Describe(ch)
+	}
+	ch <- held
 }
 
 // Collect implements prometheus.Collector.
 func (h *Host) Collect(ch chan<- prometheus.Metric) {
-	h.metrics.duration.Collect(ch)
-	h.metrics.failures.Collect(ch)
-	h.metrics.engine.Collect(ch)
+	for _, c := range h.metrics.collectors() {
+		c.Collect(ch)
+	}
+	h.mu.Lock()
+	n := len(h.modules)
+	h.mu.Unlock()
+	ch <- prometheus.MustNewConstMetric(held, prometheus.GaugeValue, float64(n))
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
 
@@ -28,29 +30,57 @@ func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) 
 	if !ok {
 		return r, nil
 	}
-	m, err := h.Load(ctx, wasm)
-	if err != nil {
+	budget := h.options.Fuel
+	if b.Manifest.Fuel > 0 {
+		budget = b.Manifest.Fuel
+	}
+	if budget > h.options.MaxFuel {
+		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are given", ErrModule, budget, h.options.MaxFuel)
+	}
+	var err error
+	if r.Module, err = h.load(ctx, wasm, budget); err != nil {
 		return nil, err
 	}
-	r.Module = m
+	if err := r.parametrize(); err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
+	}
+	return r, nil
+}
+
+// parametrize puts the manifest's parameters into the order of the module's description.
+func (r *Rule) parametrize() error {
+	m := &r.Bundle.Manifest
+	if m.Kind == "document" && m.ABI != abi.Version {
+		return fmt.Errorf("%w: the manifest names interface %d, the module speaks %d", ErrModule, m.ABI, abi.Version)
+	}
+	var faults []error
 	values := make(map[string]int64)
-	for _, p := range b.Manifest.Params {
+	for _, p := range m.Params {
+		var err error
 		if values[p.Name], err = p.Fixed(); err != nil {
-			return nil, errors.Join(fmt.Errorf("parameter %s: %w", p.Name, err), m.Close(ctx))
+			faults = append(faults, fmt.Errorf("parameter %s: %w", p.Name, err))
 		}
 	}
-	for _, p := range m.description.Params {
+	for _, p := range r.Module.Description().Params {
 		v, ok := values[p.Name]
 		if !ok {
-			return nil, errors.Join(fmt.Errorf("%w: the module needs parameter %s, the manifest has none", ErrModule, p.Name), m.Close(ctx))
+			faults = append(faults, fmt.Errorf("%w: the module needs parameter %s, the manifest has none", ErrModule, p.Name))
 		}
 		r.Params = append(r.Params, v)
 		delete(values, p.Name)
 	}
-	for name := range values {
-		return nil, errors.Join(fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule, name), m.Close(ctx))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		faults = append(faults, fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule, name))
 	}
-	return r, nil
+	return errors.Join(faults...)
+}
+
+// Close frees the rule's module, if it has one.
+func (r *Rule) Close(ctx context.Context) error {
+	if r.Module == nil {
+		return nil
+	}
+	return r.Module.Close(ctx)
 }
 
 // Generation is a set of rules, of which the day picks one. It never changes.

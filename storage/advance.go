@@ -92,6 +92,11 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if !ok {
 		return Entry{}, fmt.Errorf("another change is under way: %w", &ConflictError{Have: from})
 	}
+	if c.Announce {
+		sequence := s.feed.take()
+		defer s.feed.ring(sequence)
+		set(b, feedKey(sequence), feedValue(e.ID, c.To))
+	}
 	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from, Counters: counters}, c.Parts)
 	s.commit(b, func() { held.drop(series) })
 	settle()

@@ -102,6 +102,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) 
 		{tableIdem, c.idemRow, nil},
 		{tableDue, c.dueRow, nil},
 		{tableCounter, c.counterRow, c.counterEnd},
+		{tableFeed, c.feedRow, nil},
 	}
 	for _, step := range steps {
 		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row)); err != nil {
@@ -191,7 +192,7 @@ func describeKey(key []byte) string {
 	if len(key) == 0 {
 		return "row without a key"
 	}
-	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter"}
+	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter", "feed"}
 	name := "unknown table"
 	if int(key[0]) < len(tables) {
 		name = tables[key[0]]

@@ -126,6 +126,20 @@ func (c *checker) dueRow(key, value []byte) error {
 	return err
 }
 
+// feedRow: what was announced is there, and has changed at least once.
+func (c *checker) feedRow(key, value []byte) error {
+	id, _, ok := parseFeed(value)
+	if len(key) != 9 || !ok {
+		c.problem(key, "is unreadable")
+		return nil
+	}
+	e, _, err := c.entry(id)
+	if err == nil && (e == nil || e.Revision < 2) {
+		c.problem(key, "entry %d has not changed", id)
+	}
+	return err
+}
+
 func (c *checker) counterRow(key, value []byte) error {
 	if len(key) != 21 || len(value) != counterSize {
 		c.problem(key, "is unreadable")

@@ -19,6 +19,7 @@ import (
 //	due       len u8, queue, time i64 (sign flipped),   empty
 //	          id u64
 //	counter   origin [16], line u32                     value i64, revision u64: how often it was set
+//	feed      sequence u64                              id u64, state u8: a change that readers learn of
 const (
 	tableMeta    byte = 1
 	tableSeries  byte = 2
@@ -29,7 +30,8 @@ const (
 	tableIdem    byte = 7
 	tableDue     byte = 8
 	tableCounter byte = 9
-	tableEnd     byte = 10 // no table; the bound of the last
+	tableFeed    byte = 10
+	tableEnd     byte = 11 // no table; the bound of the last
 )
 
 // layout is the version of this table and of the rows. A store of another layout is not opened.
@@ -90,7 +92,11 @@ func counterKey(origin Code, line uint32) []byte {
 	return be.AppendUint32(append(append(b, tableCounter), origin[:]...), line)
 }
 
-// after is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 10.
+func feedKey(sequence uint64) []byte {
+	return be.AppendUint64(append(make([]byte, 0, 9), tableFeed), sequence)
+}
+
+// after is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 11.
 func after(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {

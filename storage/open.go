@@ -21,6 +21,7 @@ type Store struct {
 	pending pending
 	ids     ids
 	names   names
+	feed    *feed
 
 	mu     sync.Mutex
 	closed bool
@@ -100,10 +101,15 @@ func (s *Store) load() error {
 			return fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
 		}
 	}
-	if s.ids.next, err = lastID(s.db); err != nil {
+	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
 		return err
 	}
 	s.ids.next++
+	announced, err := lastID(s.db, tableFeed)
+	if err != nil {
+		return err
+	}
+	s.feed = newFeed(announced)
 	id, err := get(s.db, keyStore)
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
@@ -136,16 +142,17 @@ func readAllSeries(r pebble.Reader) (map[string]seriesRow, error) {
 	return series, nil
 }
 
-func lastID(db *pebble.DB) (id uint64, err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableEntry}, UpperBound: []byte{tableEntry + 1}})
+// lastID is the last key of a table that is keyed by growing numbers.
+func lastID(db *pebble.DB, table byte) (id uint64, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{table}, UpperBound: []byte{table + 1}})
 	if err != nil {
-		return 0, fmt.Errorf("reading last record: %w", err)
+		return 0, fmt.Errorf("reading the last row of table %d: %w", table, err)
 	}
 	if it.Last() {
 		if key := it.Key(); len(key) == 9 && be.Uint64(key[1:]) < math.MaxUint64 {
 			id = be.Uint64(key[1:])
 		} else {
-			err = fmt.Errorf("entry key %x: %w", key, ErrCorrupt)
+			err = fmt.Errorf("key %x: %w", key, ErrCorrupt)
 		}
 	}
 	return id, errors.Join(err, it.Error(), it.Close())

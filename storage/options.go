@@ -29,6 +29,8 @@ type Options struct {
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
+	// FakeTime leaves out Pebble's ticking in the background: in testing/synctest a month of it is 26 million ticks.
+	FakeTime bool
 
 	bugs   bugs      // set by tests only
 	memory *sync.Map // of bugs.numberInMemory: rows by series
@@ -117,6 +119,9 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		},
 	}
 	// Every Append asks for a key and a code that are mostly not there.
+	if o.FakeTime {
+		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	}
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}

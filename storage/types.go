@@ -83,6 +83,8 @@ type Change struct {
 	// Counters are added to what they are; a document that is refused gives back what it drew. An error, and
 	// nothing happens, when a sum leaves int64.
 	Counters []Counter
+	// Announce shows the change in Changes.
+	Announce bool
 }
 
 func checkName(what, name string) error {

@@ -13,12 +13,14 @@ import (
 type cli struct {
 	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
 
-	Init  initCommand  `cmd:"" help:"Seal the signing key and create the store, once."`
-	Token tokenCommand `cmd:"" help:"Make and list the tills' tokens."`
-	Show  showCommand  `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
-	Fsck  fsckCommand  `cmd:"" help:"Check the whole store (the appliance must be stopped)."`
-	Rules rulesCommand `cmd:"" help:"Make keys for rule bundles, build and inspect them."`
-	Demo  demoCommand  `cmd:"" help:"Run the appliance against the simulated authority."`
+	Init        initCommand        `cmd:"" help:"Seal the signing key and create the store, once."`
+	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
+	Contingency contingencyCommand `cmd:"" help:"Declare a contingency, or take the declaration back."`
+	Token       tokenCommand       `cmd:"" help:"Make and list the tills' tokens."`
+	Show        showCommand        `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
+	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped)."`
+	Rules       rulesCommand       `cmd:"" help:"Make keys for rule bundles, build and inspect them."`
+	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 
 func main() {

@@ -150,12 +150,21 @@ listen = %q
 
 [ops]
 listen = %q
+admin_token_file = "admin.token"
 
 [authority]
 url = "http://%s"
 password_file = "authority.password"
 answer_timeout = "8s"       # MT1 §3.3
 resends = 2                 # MT1 §3.3
+
+[contingency]
+responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}
+stable = "1s"               # the demonstration is quicker than a branch: see the defaults in cmd/dted/config
+probe_every = "500ms"
+report_after = "1s"
+doubt_for = "3s"
+lot_poll = "250ms"
 
 [key]
 file = "signing.jwe"

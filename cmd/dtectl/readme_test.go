@@ -61,10 +61,10 @@ func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	cmd := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--dir", dir)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	pairs := []string{"var/demo", dir}
+	pairs := []string{"var/demo", dir, "bin/dtectl", filepath.Join(bin, "dtectl")}
 	var ops string
 	cmd.Env = os.Environ()
-	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR"} {
+	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

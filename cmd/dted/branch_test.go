@@ -32,6 +32,7 @@ import (
 const (
 	testNIT        = "06141804941035"
 	testToken      = "token-of-point-"
+	testAdmin      = "admin token of the test, long enough"
 	testPassphrase = "passphrase of the test"
 )
 
@@ -140,8 +141,9 @@ data = "data"
 mark = "mark"
 tokens = "tokens.toml"
 api = {listen = %q}
-ops = {listen = %q}
+ops = {listen = %q, admin_token_file = "admin.token"}
 authority = {url = "http://%s", password_file = "authority.password", answer_timeout = "5s"}
+contingency = {responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}, stable = "200ms", probe_every = "100ms", report_after = "200ms", doubt_for = "1s", lot_poll = "100ms"}
 key = {file = "signing.jwe", passphrase_file = "signing.passphrase"}
 issuer = {id = 7, slug = "tienda", nit = %q, nrc = "2390516", nombre = "Tienda", codigo_actividad = "47111", actividad_economica = "Venta en supermercados", telefono = "22571234", correo = "a@example.com", direccion = {departamento = "06", municipio = "23", distrito = "14", complemento = "Calle Arce"}}
 branch = {id = 3}
@@ -157,6 +159,7 @@ rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]
 	b.write("signing.jwe", sealed)
 	b.write("signing.passphrase", []byte(testPassphrase))
 	b.write("authority.password", []byte("secreto\n"))
+	b.write("admin.token", []byte(testAdmin+"\n"))
 	b.write("rules.pub", public)
 	b.write("dted.toml", []byte(text))
 	must(tokens.Save(filepath.Join(b.dir, "tokens.toml")))
@@ -220,6 +223,10 @@ var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxId
 
 // post sends a sale from a point of sale; an error means that no answer came.
 func (b *branch) post(path string, point int, key, body string) (int, []byte, error) {
+	return b.postPreferring(path, point, key, body, "")
+}
+
+func (b *branch) postPreferring(path string, point int, key, body, preference string) (int, []byte, error) {
 	req, err := http.NewRequest(http.MethodPost, "http://"+b.api+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -228,6 +235,9 @@ func (b *branch) post(path string, point int, key, body string) (int, []byte, er
 	req.Header.Set("x-api-token", fmt.Sprintf("%s%d", testToken, point))
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
+	}
+	if preference != "" {
+		req.Header.Set("Prefer", preference)
 	}
 	return do(req)
 }

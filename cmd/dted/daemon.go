@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,7 +73,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
 	d.engine, err = engine.New(engine.Options{Store: d.store, Signer: sign.New(key, 0), Authority: client, Rules: book,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Logger: log, Now: time.Now})
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Logger: log, Now: time.Now})
 	if err != nil {
 		return d, err
 	}
@@ -83,9 +84,13 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, err
 	}
+	admin, err := adminToken(cfg.Ops.AdminTokenFile)
+	if err != nil {
+		return d, err
+	}
 	status := &status{cfg: cfg, book: book, engine: d.engine, host: d.host, started: time.Now()}
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Tokens: table, Issuer: information(cfg), Logger: log, Now: time.Now,
-		Ready: status.ready, Status: status.show, Registry: registry, PaymentCodes: cfg.Payments})
+		Ready: status.ready, Status: status.show, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments})
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)
 	}
@@ -93,6 +98,22 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, fmt.Errorf("listening for operators: %w", err)
 	}
 	return d, nil
+}
+
+// adminToken is the digest of the admin token; zero when there is no file.
+func adminToken(file string) (digest [32]byte, err error) {
+	if file == "" {
+		return digest, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return digest, fmt.Errorf("reading admin token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(token) < 32 {
+		return digest, fmt.Errorf("%s: an admin token has at least 32 characters", file)
+	}
+	return sha256.Sum256([]byte(token)), nil
 }
 
 // openKey opens the sealed key and proves it with a test signature.
@@ -174,11 +195,6 @@ func (s *status) rules() map[string]engine.RuleRef {
 }
 
 func (s *status) show() any {
-	waiting, err := s.engine.Waiting()
-	out := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
-		"rules": s.rules(), "rules_engine": s.host.Engine(), "waiting": waiting}
-	if err != nil {
-		out["error"] = err.Error()
-	}
-	return out
+	return map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
+		"rules": s.rules(), "rules_engine": s.host.Engine(), "owed": s.engine.Owed()}
 }

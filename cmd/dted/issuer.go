@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
@@ -30,6 +31,17 @@ func issuer(c *config.Config) engine.Issuer {
 
 func point(c *config.Config, p config.Point) engine.Point {
 	return engine.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
+}
+
+// contingency is how the branch lives without MH; what the file does not say takes the engine's defaults.
+func contingency(c config.Contingency) engine.Contingency {
+	return engine.Contingency{
+		Responsible: engine.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
+		ProbeEvery:  time.Duration(c.ProbeEvery), ProbeMax: time.Duration(c.ProbeMax), ProbeTimeout: time.Duration(c.ProbeTimeout),
+		Stable: time.Duration(c.Stable), StableMax: time.Duration(c.StableMax), ReportAfter: time.Duration(c.ReportAfter),
+		DoubtFor: time.Duration(c.DoubtFor), LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
+		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), Internet: c.Internet,
+	}
 }
 
 // tokens joins the token file with the points of sale that the tokens name.

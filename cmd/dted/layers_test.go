@@ -20,6 +20,9 @@ var layers = map[string][]string{
 	"engine/sign":                {},
 	"engine/authority":           {},
 	"engine/authority/simulator": {},
+	"engine/pdf":                 {"engine/dte"},
+	"engine/mail":                {},
+	"engine/archive":             {},
 	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "rules", "rules/abi", "storage"},
 
 	"gateway": {"engine", "engine/dte", "engine/authority"},
@@ -51,7 +54,12 @@ var libraries = map[string]string{
 	"github.com/fasthttp/router":               "gateway",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
-	"golang.org/x/sync":                        "cmd/dted cmd/dtectl engine/authority",
+	"github.com/go-pdf/fpdf":                   "engine/pdf",
+	"github.com/go-fonts/liberation":           "engine/pdf",
+	"github.com/wneessen/go-mail":              "engine/mail",
+	"github.com/minio/minio-go/v7":             "engine/archive",
+	"github.com/emersion/go-smtp":              "cmd/dtesim",
+	"golang.org/x/sync":                        "cmd/dted cmd/dtectl engine engine/authority",
 }
 
 func TestLayers(t *testing.T) {

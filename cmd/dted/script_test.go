@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 			s := &story{b: b}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"post": s.post, "get": s.get, "status": s.status, "field": s.field, "save": s.save, "chaos": s.chaos, "received": s.received, "crash": s.crash,
+				"prefer": s.prefer, "until": s.until,
 			}})
 		})
 	}
@@ -36,10 +37,11 @@ func TestScripts(t *testing.T) {
 
 // story is a script's last answer.
 type story struct {
-	b      *branch
-	code   int
-	answer any
-	raw    []byte
+	b          *branch
+	preference string // of the next post
+	code       int
+	answer     any
+	raw        []byte
 }
 
 // post PATH FILE [KEY]: the file is one of deploy/examples or of the script; ORIGINAL in it is $ORIGINAL.
@@ -58,7 +60,9 @@ func (s *story) post(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) > 2 {
 		key = args[2]
 	}
-	code, answer, err := s.b.post(args[0], 1, key, text)
+	preference := s.preference
+	s.preference = ""
+	code, answer, err := s.b.postPreferring(args[0], 1, key, text, preference)
 	s.take(ts, code, answer, err)
 }
 
@@ -155,9 +159,29 @@ func (s *story) received(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// prefer sets the Prefer header of the next post.
+func (s *story) prefer(_ *testscript.TestScript, _ bool, args []string) { s.preference = args[0] }
+
+// until N CURSOR follows the late results, some of which have come, until there are N, and keeps the cursor in $CURSOR.
+func (s *story) until(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	cursor := args[1]
+	for n := len(s.answer.(map[string]any)["data"].(map[string]any)["cambios"].([]any)); n < want; {
+		code, answer, err := s.b.get("/dte/cambios?wait=30&desde="+cursor, 1)
+		s.take(ts, code, answer, err)
+		data := s.answer.(map[string]any)["data"].(map[string]any)
+		list := data["cambios"].([]any)
+		if len(list) == 0 {
+			ts.Fatalf("no more than %d late results", n)
+		}
+		n, cursor = n+len(list), data["siguiente"].(string)
+	}
+	ts.Setenv("CURSOR", cursor)
+}
+
 // crash kills the appliance and starts it anew.
 func (s *story) crash(*testscript.TestScript, bool, []string) {
 	s.b.kill()
 	s.b.start()
 }
-

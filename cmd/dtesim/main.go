@@ -49,5 +49,5 @@ func run(ctx context.Context, file string, seed uint64, log *slog.Logger) error 
 	}
 	log.Info("simulated authority, memory only", "protocol", protocol.Addr(), "manage", manage.Addr(), "issuers", len(issuers))
 	s := simulator.New(simulator.Options{Seed: seed, Now: time.Now, Issuers: issuers, Logger: log})
-	return s.Serve(ctx, protocol, manage)
+	return serveWithInbox(ctx, s, protocol, manage, log)
 }

@@ -18,36 +18,47 @@ import (
 // maxAnswer is the most of an answer that is read.
 const maxAnswer = 1 << 20
 
-// ask posts a body and reads MH's answer about the document code. A refused token is renewed once: MH looks at the
-// token before the document, so nothing was received.
+// ask posts a body and reads MH's answer about the document code.
 func (c *Client) ask(ctx context.Context, path string, body any, code string) Outcome {
-	payload, err := json.Marshal(body)
+	status, answer, sent, err := c.exchange(ctx, http.MethodPost, path, body)
 	if err != nil {
-		return Outcome{Err: fmt.Errorf("encoding request: %w", err)}
+		return Outcome{Sent: sent, Err: err}
+	}
+	return c.decide(status, answer, code)
+}
+
+// exchange sends one request with a token. A refused token is renewed once: MH looks at the token before anything else,
+// so nothing was received.
+func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool, err error) {
+	var payload []byte
+	if body != nil {
+		if payload, err = json.Marshal(body); err != nil {
+			return 0, nil, false, fmt.Errorf("encoding request: %w", err)
+		}
 	}
 	for try := 0; ; try++ {
 		token, err := c.authorize(ctx)
 		if err != nil {
-			return Outcome{Err: fmt.Errorf("logging in: %w", err)}
+			return 0, nil, false, fmt.Errorf("logging in: %w", err)
 		}
-		status, answer, sent, err := c.post(ctx, path, "application/json", token, payload)
+		status, answer, sent, err := c.send(ctx, method, path, "application/json", token, payload)
 		if err != nil {
-			return Outcome{Sent: sent, Err: err}
+			return 0, nil, sent, err
 		}
 		if status == http.StatusUnauthorized {
 			c.forget(token)
 			if try == 0 {
 				continue
 			}
-			return Outcome{Err: errors.New("MH refuses a token that it has just given")}
+			return 0, nil, false, errors.New("MH refuses a token that it has just given")
 		}
-		return c.decide(status, answer, code)
+		return status, answer, true, nil
 	}
 }
 
-// post sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
+// send sends one request and returns the answer. sent is false only when it is certain that MH received nothing: no
 // byte of the request was written.
-func (c *Client) post(ctx context.Context, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
+func (c *Client) send(ctx context.Context, method, path, contentType, token string, payload []byte) (status int, answer []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
 	defer cancel()
 	var wrote atomic.Bool
@@ -55,7 +66,7 @@ func (c *Client) post(ctx context.Context, path, contentType, token string, payl
 		WroteHeaders: func() { wrote.Store(true) },
 		WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(true) },
 	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, strings.TrimSuffix(c.options.BaseURL, "/")+path, bytes.NewReader(payload))
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, strings.TrimSuffix(c.options.BaseURL, "/")+path, bytes.NewReader(payload))
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("making request: %w", err)
 	}

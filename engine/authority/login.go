@@ -88,7 +88,7 @@ func (c *Client) forget(token string) {
 // login posts the credentials (MT1 §4.1) and keeps what comes of it.
 func (c *Client) login(ctx context.Context) (string, error) {
 	form := url.Values{"user": {c.options.NIT}, "pwd": {string(c.options.Password)}}.Encode()
-	status, answer, _, err := c.post(ctx, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
+	status, answer, _, err := c.send(ctx, http.MethodPost, "/seguridad/auth", "application/x-www-form-urlencoded", "", []byte(form))
 	if err != nil {
 		c.metrics.logins.WithLabelValues("unknown").Inc()
 		return "", err

@@ -10,6 +10,22 @@
 // it. Conditions look at the resolved document, never at the facts. Facts and documents are Values, numbers are
 // Amounts in 1e-8 units; nothing here is ever a float.
 //
+// # Overlays
+//
+// An overlay is a JSON object beside a schema file. Every entry of from, drop and add carries its "reason"; paths are
+// those of the document, "[]" for each item of a list.
+//
+//	total      the name of the summary amount that stands for the whole document
+//	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
+//	from       {"path", …}: where a value comes from when not from its own name:
+//	           "fact" another fact, and when that is absent, or alone, one of "amount" a summary amount of the
+//	           module and "value" a constant; or "words" a summary amount, written out.
+//	           With "form" the fact's text is written with other characters around its own, "########-#"; with
+//	           "when": {"fact", "is"} only where that fact is that text. A text that does not fit stays as it came.
+//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator does not heed
+//	add        {"path", "schema"}: keywords, conditions among them, that the file lacks
+//	catalogue  {"path", "catalogue", "parent"}: the code list that decides, and the neighbour that a code depends on
+//
 // # Glossary
 //
 // The Spanish terms are those of the wire; here is what each means.

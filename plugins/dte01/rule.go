@@ -37,27 +37,26 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
+// taxBits are the taxes that tributos name, in its order.
+var taxBits = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
+
 // evaluate computes a consumer invoice (MF2 pp.45-54; ME field 89 for totalIva).
 func evaluate(in *abi.Input, out *abi.Output) {
 	rate := in.Params[ivaRate]
-	layout := sdk.Layout{Columns: len(description.Columns), Outputs: len(description.LineOutputs),
-		TaxBit: []int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One + rate}
-	s, ok := layout.Lines(in, out, sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]})
-	if !ok {
+	net := sdk.One + rate
+	layout := &sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: ivaItem + 1, TaxBit: taxBits[:], Net: net}
+	var s sdk.Sale
+	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]}
+	if !s.Lines(layout, in, out, &rates) {
 		return
 	}
 	// The VAT inside a price that includes it: price × 13/113, each line to 8 decimals. Never price × 13 %.
-	var iva int64
-	for i := range in.N {
-		row := out.Lines[i*layout.Outputs:]
-		row[ivaItem], _ = sdk.MulDiv(row[sdk.OutGravada], rate, layout.Net)
-		iva += row[ivaItem] // below the sum of the lines, which fits
-	}
+	iva := sdk.Shares(out.Lines, layout.Outputs, sdk.OutGravada, ivaItem, rate, net)
 	var rete int64
 	if sdk.Flag(in.Scalars[sdk.ScaRetencion]) {
 		base := s.Gravada - s.DescuGravada
-		rete, _ = sdk.Cents(base, in.Params[ivaReteRate], layout.Net)
-		if net, _ := sdk.MulDiv(base, sdk.One, layout.Net); net < in.Params[reteThreshold] {
+		rete, _ = sdk.Cents(base, in.Params[ivaReteRate], net)
+		if net, _ := sdk.MulDiv(base, sdk.One, net); net < in.Params[reteThreshold] {
 			out.Faults = append(out.Faults, abi.Fault{Code: sdk.WarnRetention, Line: -1, Column: sdk.ScaRetencion})
 		}
 	}
@@ -75,6 +74,6 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.LessPart(iva, s.DescuGravada, rate, layout.Net)), min(0, pay))
+		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.LessPart(iva, s.DescuGravada, rate, net)), min(0, pay))
 	s.AppendTaxes(out)
 }

@@ -33,12 +33,13 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, DefaultIVA: true}
+
 // evaluate computes a tax credit voucher (MF2 pp.46-54).
 func evaluate(in *abi.Input, out *abi.Output) {
-	layout := sdk.Layout{Columns: len(description.Columns), Outputs: len(description.LineOutputs),
-		TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, DefaultIVA: true}
-	s, ok := layout.Lines(in, out, sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]})
-	if !ok {
+	var s sdk.Sale
+	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]}
+	if !s.Lines(&layout, in, out, &rates) {
 		return
 	}
 	base := s.Gravada - s.DescuGravada

@@ -23,7 +23,7 @@ type Case struct {
 func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluate, most int) Case {
 	g := generator{rng, d, params}
 	c := Case{In: abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: 1 + rng.IntN(most)}}
-	if rng.IntN(4) > 0 {
+	if rng.IntN(12) > 0 {
 		c.In.N = 1 + rng.IntN(min(12, most))
 	}
 	for i := range c.In.Scalars {
@@ -136,7 +136,7 @@ func (g generator) line(i int) []int64 {
 	if q, p := quantity/10_000, price/10_000; q > 0 && p > 0 { // a safe part of the line's amount
 		gross = q * p
 	}
-	if g.IntN(3) == 0 && gross > 1 {
+	if i > 0 && g.IntN(3) == 0 && gross > 1 { // the first line keeps its amount: the generation before wants a total above zero
 		put("montoDescu", g.Int64N(gross))
 	}
 	return row

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/rules"
 	"dtegate/rules/abi"
 )
 
@@ -101,11 +99,4 @@ func encode(f abi.Field, values []dte.Value) (int64, error) {
 		}
 	}
 	return n, nil
-}
-
-// Load builds, signs and loads a bundle, with its filler. engine is "compiler" or "interpreter".
-func Load(t testing.TB, name, engine string) (*rules.Rule, *dte.Filler) {
-	t.Helper()
-	r := load(t, name, engine)
-	return r, Filler(t, r)
 }

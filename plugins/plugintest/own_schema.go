@@ -8,27 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/rules/bundle"
 )
-
-// EventFiller signs, reads back and compiles a bundle that has no module.
-func EventFiller(t testing.TB, name string) (*dte.Filler, *bundle.Bundle) {
-	t.Helper()
-	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts, _ := Parts(t, "catalogues")
-	catalogues, err := dte.ParseCatalogues(parts["catalogues.json"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	filler, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], dte.Outputs{}, catalogues)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filler, b
-}
 
 // Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must
 // be refused at its path.

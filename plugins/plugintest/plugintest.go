@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -44,10 +45,20 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Parts reads and builds a plugin. Builds of different test processes take turns, and the toolchain keeps what is up
-// to date.
+var built sync.Map // what Parts made, by name
+
+type source struct {
+	parts    map[string][]byte
+	manifest bundle.Manifest
+}
+
+// Parts reads and builds a plugin, once a process. Builds of different processes take turns, and the toolchain keeps
+// what is up to date. The parts are not to be changed.
 func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	t.Helper()
+	if s, ok := built.Load(name); ok {
+		return s.(source).parts, s.(source).manifest
+	}
 	root := Root(t)
 	build := filepath.Join(root, "var", "build")
 	if err := os.MkdirAll(build, 0o755); err != nil {
@@ -66,16 +77,23 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	built.Store(name, source{parts, m})
 	return parts, m
 }
 
-// Bundle builds a plugin and signs it.
+var bundles sync.Map // what Bundle made, by name
+
+// Bundle builds a plugin and signs it, once a process.
 func Bundle(t testing.TB, name string) []byte {
 	t.Helper()
+	if b, ok := bundles.Load(name); ok {
+		return b.([]byte)
+	}
 	parts, m := Parts(t, name)
 	b, err := bundle.Write(parts, m, Signer())
 	if err != nil {
 		t.Fatal(err)
 	}
+	bundles.Store(name, b)
 	return b
 }

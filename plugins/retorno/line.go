@@ -5,9 +5,6 @@ import (
 	"dtegate/rules/abi"
 )
 
-// zeros is a row of outputs before it is computed.
-var zeros [16]int64
-
 // origin is what the whole of the origin says, in 1e-8.
 type origin struct {
 	params       []int64
@@ -72,6 +69,12 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 		return 0, faultOver, colCantidad
 	}
 	part := func(whole, quantity int64) int64 {
+		switch {
+		case whole == 0 || quantity == 0:
+			return 0
+		case quantity == all:
+			return whole
+		}
 		n, _ := sdk.MulDiv(whole, quantity, all) // at most the whole
 		return n
 	}
@@ -129,7 +132,7 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	}
 	gross, ok := sdk.Times(row[colOrigen], row[colPrecio])
 	descu, start := optional(row[colDescuento]), optional(row[colAcumulado])
-	if !ok || row[colPrecio] < 0 || descu < 0 || descu > gross+cent || start < 0 || start > o.total[kind]+cent-amount {
+	if !ok || row[colPrecio] < 0 || descu < 0 || descu > gross+cent || start < 0 || amount > 0 && start > o.total[kind]+cent-amount {
 		return 0, 0, false
 	}
 	// MF2 p.54 lets a line's amount be a cent off.

@@ -134,9 +134,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	var taxes [4]int64
 	var named, noGravado, iva, rete, renta int64
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
+	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
 		row := in.Lines[i*columns : (i+1)*columns]
-		out.Lines = append(out.Lines, zeros[:outputs]...)
 		result := out.Lines[i*outputs : (i+1)*outputs]
 		kind, fault, column := o.line(row, result, &taxes)
 		if fault >= 0 {

@@ -10,7 +10,7 @@ import (
 
 // The module's one message buffer and its scratch, kept so that a call allocates nothing.
 var (
-	buffer = make([]byte, 64<<10)
+	buffer = make([]int64, 8<<10)
 	input  abi.Input
 	output abi.Output
 )
@@ -22,8 +22,8 @@ func describe() int64 {
 
 //go:wasmexport dte_buffer
 func grow(size int32) int32 {
-	if int(size) > len(buffer) {
-		buffer = make([]byte, size)
+	if words := (int(size) + 7) / 8; words > len(buffer) {
+		buffer = make([]int64, words)
 	}
 	return int32(uintptr(unsafe.Pointer(&buffer[0])))
 }

@@ -1,6 +1,9 @@
 package sdk
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 const (
 	// One is 1.00 in the unit of every amount, 1e-8.
@@ -12,28 +15,56 @@ const (
 
 // MulDiv is a×b÷c with c > 0, half away from zero, through 128 bits; ok is false when the result is beyond Max.
 func MulDiv(a, b, c int64) (result int64, ok bool) {
-	negative := (a < 0) != (b < 0)
-	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	d := uint64(c)
-	var quotient, rest uint64
-	if hi == 0 { // most amounts; the wide division is a loop in WebAssembly
-		quotient, rest = lo/d, lo%d
-	} else {
-		if hi >= d {
-			return 0, false
-		}
-		quotient, rest = bits.Div64(hi, lo, d)
+	x, y, d := magnitude(a), magnitude(b), uint64(c)
+	if !fits(x, y) && b%cent == 0 && c%cent == 0 { // most rates: the same fraction, of smaller numbers
+		y, d = y/cent, d/cent
 	}
-	if rest >= d-rest {
-		quotient++
+	var quotient uint64
+	if fits(x, y) {
+		quotient = (x*y + d/2) / d
+	} else if quotient, ok = wide(x, y, d); !ok {
+		return 0, false
 	}
 	if quotient > Max {
 		return 0, false
 	}
-	if negative {
+	if (a < 0) != (b < 0) {
 		return -int64(quotient), true
 	}
 	return int64(quotient), true
+}
+
+// fits tells that x×y is below 2⁶³.
+func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
+
+// wide is x×y÷d, half-up. Apart, because 128 bits are a hundred instructions in WebAssembly, and their division is a
+// loop.
+//
+//go:noinline
+func wide(x, y, d uint64) (quotient uint64, ok bool) {
+	hi, lo := bits.Mul64(x, y)
+	lo, carry := bits.Add64(lo, d/2, 0)
+	if hi += carry; hi >= d {
+		return 0, false
+	}
+	quotient, _ = bits.Div64(hi, lo, d)
+	return quotient, true
+}
+
+// Shares puts a×b÷c of one output of every line on another, to 8 decimals half away from zero, and returns their sum.
+// b÷c is at most one: neither it nor the sum is beyond Max when the sum of the first is not.
+func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
+	most := uint64(math.MaxInt64-c) / uint64(b|1) // of what one machine word can multiply
+	for at := 0; at < len(lines); at += outputs {
+		row := lines[at : at+outputs]
+		n := int64((uint64(row[from])*uint64(b) + uint64(c/2)) / uint64(c))
+		if uint64(row[from]) > most {
+			n, _ = MulDiv(row[from], b, c)
+		}
+		row[to] = n
+		sum += n
+	}
+	return sum
 }
 
 // Cents is a×b÷c rounded once, to cents, half away from zero: rounding to 8 decimals first could round twice. c is at
@@ -48,6 +79,9 @@ func Cents(a, b, c int64) (int64, bool) {
 
 // LessPart is a − b×p÷q rounded once, to cents, half away from zero, for a and b not negative and p below q.
 func LessPart(a, b, p, q int64) int64 {
+	if b == 0 {
+		return Round2(a)
+	}
 	hi, lo := bits.Mul64(uint64(b), uint64(p))
 	quotient, rest := bits.Div64(hi, lo, uint64(q))
 	n := a - int64(quotient)
@@ -64,15 +98,33 @@ func magnitude(a int64) uint64 {
 	return uint64(a)
 }
 
-// Times is a×b of two amounts, to 8 decimals half-up.
-func Times(a, b int64) (int64, bool) { return MulDiv(a, b, One) }
+// Times is a×b of two amounts, to 8 decimals half away from zero; ok is false when it is beyond Max.
+func Times(a, b int64) (product int64, ok bool) {
+	if n, ok := times(a, b); ok {
+		return n, true
+	}
+	return MulDiv(a, b, One)
+}
+
+// times is Times of amounts whose product is well below Max: of (ah+al)×(bh+bl) with ah and bh whole, only al×bl needs
+// rounding, and nothing needs 128 bits. ok is false for any others, negative ones among them.
+func times(a, b int64) (product int64, ok bool) {
+	x, y := uint64(a), uint64(b)
+	ah, bh := x/One, y/One
+	if (ah|bh)>>31 != 0 || (ah+1)*(bh+1) > Max/One {
+		return 0, false
+	}
+	al, bl := x-ah*One, y-bh*One
+	return int64(ah*y + al*bh + (al*bl+One/2)/One), true
+}
 
 // Round2 rounds to cents, half away from zero (MF2 p.52).
 func Round2(a int64) int64 {
+	half := int64(cent / 2)
 	if a < 0 {
-		return -Round2(-a)
+		half = -half
 	}
-	return (a + cent/2) / cent * cent
+	return (a + half) / cent * cent
 }
 
 // Add is a+b; ok is false when the sum is beyond Max.

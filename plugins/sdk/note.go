@@ -66,8 +66,9 @@ func Note(in *abi.Input, out *abi.Output) {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultOrigin, Line: -1, Column: NoteOrigen})
 		return
 	}
-	s, ok := noteLayout.Lines(in, out, Rates{Turismo: in.Params[noteTurismo], Salida: in.Params[noteSalida], Fovial: in.Params[noteFovial], Cotrans: in.Params[noteCotrans]})
-	if !ok {
+	var s Sale
+	rates := Rates{Turismo: in.Params[noteTurismo], Salida: in.Params[noteSalida], Fovial: in.Params[noteFovial], Cotrans: in.Params[noteCotrans]}
+	if !s.Lines(&noteLayout, in, out, &rates) {
 		return
 	}
 	if in.Params[noteNoGravado] != One && s.takesNoGravado(in, out) {
@@ -83,9 +84,9 @@ func Note(in *abi.Input, out *abi.Output) {
 	case retains:
 		// No warning below 100.00: the note follows its original, whose amount was the one to compare (art. 162 of the tax
 		// code; MF2 pp.47-48 retains 0.90 of 90.00).
-		rete = noteShare(in, out, s.Gravada, in.Params[noteRete], OutIvaRete)
+		rete = noteShare(out, s.Gravada, in.Params[noteRete], OutIvaRete)
 	case perceives:
-		perci = noteShare(in, out, s.Gravada, in.Params[notePerci], OutIvaPerci)
+		perci = noteShare(out, s.Gravada, in.Params[notePerci], OutIvaPerci)
 	}
 	taxes, pay, ok := s.Close(out, perci, rete)
 	if !ok {
@@ -98,11 +99,8 @@ func Note(in *abi.Input, out *abi.Output) {
 }
 
 // noteShare puts a rate of each taxed line on the line, to 8 decimals, and gives that of the total, to cents.
-func noteShare(in *abi.Input, out *abi.Output, total, rate int64, output int) int64 {
-	for i := range in.N {
-		row := out.Lines[i*noteLayout.Outputs:]
-		row[output], _ = MulDiv(row[OutGravada], rate, One)
-	}
+func noteShare(out *abi.Output, total, rate int64, output int) int64 {
+	Shares(out.Lines, noteLayout.Outputs, OutGravada, output, rate, One)
 	share, _ := Cents(total, rate, One)
 	return share
 }

@@ -129,16 +129,5 @@ const (
 	TaxCotrans
 )
 
-// Uniform rates of the taxes of section 1, in 1e-8.
+// Rates are the uniform rates of the taxes of section 1, in 1e-8.
 type Rates struct{ Turismo, Salida, Fovial, Cotrans int64 }
-
-// Sale is what the lines and the global discounts of a sale add up to, in 1e-8.
-type Sale struct {
-	NoSuj, Exenta, Gravada                int64 // totals of the lines, in cents
-	DescuNoSuj, DescuExenta, DescuGravada int64
-	SubTotalVentas, SubTotal              int64
-	Percent, TotalDescu                   int64
-	NoGravado                             int64
-	Taxes                                 [5]int64 // section 1, in cents; the IVA is the rule's
-	Named                                 int64    // set of the taxes that lines name
-}

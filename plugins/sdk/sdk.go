@@ -1,13 +1,19 @@
-// Package sdk is what a rule's author links: the module's entry points, exact money and the description.
+// Package sdk is what a rule's author links: the module's entry points, exact money, and what sales have in common.
 //
-// A rule is plain Go: a Description and a function that fills an Output from an Input. main.go hands both to
-// Register; rule.go is ordinary code that tests call natively.
+// A rule is plain Go: a Description of what goes in and comes out, and a function that fills an Output from an Input.
+// main.go hands both to Register; rule.go is ordinary code that tests call natively. Amounts are int64 in 1e-8 units.
+//
+//	Times MulDiv Cents Round2 LessPart Shares Add   exact arithmetic: half away from zero, and told when too large
+//	Zeroed                                          the rows of an answer before they are computed
+//	Sale and Layout, SaleColumns …                  lines, taxes and discounts of an invoice (01, 03)
+//	Note                                            a credit or debit note, whole (05, 06)
 package sdk
 
 import "dtegate/rules/abi"
 
-// Evaluate computes one document. It must fill every field of out (Lines, Summary; Taxes and Faults as they apply)
-// and must not keep anything between calls. out's slices are empty and reusable.
+// Evaluate computes one document. It appends to out, whose slices come empty: a row of outputs for each line, every
+// summary amount, the taxes that there are; or faults, and then amounts do not matter. in and out are good for the
+// call only, and nothing may be kept between calls.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
 var (
@@ -25,9 +31,10 @@ func Register(d *abi.Description, e Evaluate) {
 	}
 }
 
-// answer runs the rule over an encoded input and writes the answer over it; -1 for an input that makes no sense.
-func answer(buffer []byte, length int, in *abi.Input, out *abi.Output) int {
-	if length < 0 || length > len(buffer) || abi.DecodeInput(buffer[:length], in) != nil {
+// answer runs the rule over an input of so many bytes and writes the answer over it; -1 for an input that makes no
+// sense.
+func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
+	if !read(message, length, in) {
 		return -1
 	}
 	out.Lines, out.Summary, out.Taxes, out.Faults = out.Lines[:0], out.Summary[:0], out.Taxes[:0], out.Faults[:0]
@@ -38,9 +45,5 @@ func answer(buffer []byte, length int, in *abi.Input, out *abi.Output) int {
 			break
 		}
 	}
-	size := abi.OutputSize(len(out.Lines), 1, len(out.Summary), len(out.Taxes))
-	if size > len(buffer) {
-		return -1
-	}
-	return len(abi.AppendOutput(buffer[:0], out, width))
+	return write(message, out, width)
 }

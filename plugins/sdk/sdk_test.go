@@ -2,9 +2,12 @@ package sdk
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"reflect"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -29,24 +32,55 @@ func TestJSON(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	Register(&abi.Description{LineOutputs: []abi.Field{{Name: "x"}}, Faults: []abi.FaultText{{Code: "A"}, {Code: "W", Warning: true}}}, func(in *abi.Input, out *abi.Output) {
 		out.Lines = append(out.Lines, in.Lines...)
-		out.Summary = append(out.Summary, 7)
+		out.Summary = append(out.Summary, in.Params...)
 		out.Faults = append(out.Faults, abi.Fault{Code: int(in.Scalars[0]), Line: -1, Column: -1})
 	})
 	if len(description) == 0 {
 		t.Error("no description after Register")
 	}
-	for fault, lines := range map[int64]int{0: 0, 1: 2} {
-		buffer := make([]byte, 4096)
-		n := copy(buffer, abi.AppendInput(nil, &abi.Input{Scalars: []int64{fault}, Lines: []int64{1, 2}, N: 2}))
+	for fault, lines := range map[int64][]int64{0: nil, 1: {1, 2}} {
+		message := make([]int64, 512)
+		buffer := unsafe.Slice((*byte)(unsafe.Pointer(&message[0])), 8*len(message))
+		n := copy(buffer, abi.AppendInput(nil, &abi.Input{Params: []int64{7}, Scalars: []int64{fault}, Lines: []int64{1, 2}, N: 2}))
 		var in abi.Input
 		var out, got abi.Output
-		length := answer(buffer, n, &in, &out)
-		if err := abi.DecodeOutput(buffer[:length], &got); err != nil || len(got.Lines) != lines || !reflect.DeepEqual(got.Faults, []abi.Fault{{Code: int(fault), Line: -1, Column: -1}}) {
+		length := answer(message, n, &in, &out)
+		if err := abi.DecodeOutput(buffer[:length], &got); err != nil || !slices.Equal(got.Lines, lines) || len(got.Summary) != len(lines)/2 || !reflect.DeepEqual(got.Faults, []abi.Fault{{Code: int(fault), Line: -1, Column: -1}}) {
 			t.Errorf("fault %d: %+v, %v", fault, got, err)
 		}
 	}
-	if n := answer(make([]byte, 64), 65, new(abi.Input), new(abi.Output)); n != -1 {
-		t.Errorf("a length beyond the buffer gave %d", n)
+}
+
+// What makes no sense is answered so, and not read.
+func TestAnswer_Refuses(t *testing.T) {
+	good := func() []int64 {
+		return append([]int64{abi.Magic | abi.Version<<32, pair(1, 1), pair(2, 3), 0}, make([]int64, 8)...)
+	}
+	var in abi.Input
+	if !read(good(), 96, &in) || in.N != 3 || len(in.Lines) != 6 {
+		t.Fatalf("the message itself is refused: %+v", in)
+	}
+	for name, c := range map[string]struct {
+		length int
+		change func(m []int64)
+	}{
+		"beyond the buffer": {104, func([]int64) {}},
+		"shorter":           {88, func([]int64) {}},
+		"no header":         {24, func([]int64) {}},
+		"negative":          {-8, func([]int64) {}},
+		"another version":   {96, func(m []int64) { m[0] += 1 << 32 }},
+		"more params":       {96, func(m []int64) { m[1]++ }},
+		"many columns":      {96, func(m []int64) { m[2] = pair(math.MaxUint32, 3) }},
+		"many lines":        {96, func(m []int64) { m[2] = pair(0, abi.MaxLines+1) }},
+	} {
+		m := good()
+		c.change(m)
+		if read(m, c.length, &in) {
+			t.Errorf("%s: read as %+v", name, in)
+		}
+	}
+	if n := write(make([]int64, headerWords), &abi.Output{Summary: []int64{1}}, 0); n != -1 {
+		t.Errorf("an answer that does not fit: %d", n)
 	}
 }
 
@@ -71,12 +105,29 @@ func TestMoney(t *testing.T) {
 				t.Fatalf("%s(%d, %d, %d) = %d, %v, want %v", name, a, b, c, got, ok, want)
 			}
 		}
+		want := round(new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(a), big.NewInt(b)), big.NewInt(One)), 1)
+		got, ok := Times(a, b)
+		if fits := want.IsInt64() && want.Int64() <= Max; ok != fits || ok && got != want.Int64() {
+			t.Fatalf("Times(%d, %d) = %d, %v, want %v", a, b, got, ok, want)
+		}
+		if negative, ok2 := Times(-a, b); ok2 != ok || ok && negative != -got {
+			t.Fatalf("Times(-%d, %d) = %d, %v", a, b, negative, ok2)
+		}
 		d := rapid.Int64Range(0, a).Draw(t, "d")
 		less := new(big.Rat).Sub(big.NewRat(a, 1), new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(d), big.NewInt(13)), big.NewInt(113)))
 		if got := LessPart(a, d, 13, 113); big.NewInt(got).Cmp(round(less, cent)) != 0 {
 			t.Fatalf("LessPart(%d, %d) = %d, want %v", a, d, got, round(less, cent))
 		}
-		sum, ok := Add(a, -b)
+		part := rapid.Int64Range(0, c).Draw(t, "part")
+		lines := []int64{a, 7, b, 7}
+		sum := Shares(lines, 2, 0, 1, part, c)
+		if x, _ := MulDiv(a, part, c); lines[1] != x {
+			t.Fatalf("Shares of %d by %d/%d is %d, want %d", a, part, c, lines[1], x)
+		}
+		if lines[0] != a || lines[2] != b || sum != lines[1]+lines[3] {
+			t.Fatalf("Shares left %v and added up to %d", lines, sum)
+		}
+		sum, ok = Add(a, -b)
 		if !ok || sum != a-b {
 			t.Fatalf("Add(%d, -%d) = %d, %v", a, b, sum, ok)
 		}

@@ -1,5 +1,5 @@
 // Package abi is the flat binary interface between the gateway and a rule module: what crosses the WebAssembly
-// boundary for one document. ABI.md describes it for authors in other languages. Guests link this package, so it
+// boundary for one document. README.md describes it for authors in other languages. Guests link this package, so it
 // imports next to nothing.
 package abi
 
@@ -22,9 +22,12 @@ const (
 	MaxLines = 2000
 	// MaxFaults is the most faults that one answer carries; the first ones count.
 	MaxFaults = 50
+	// MaxWide is the most params, scalars, columns, line outputs, summary fields or taxes.
+	MaxWide = 256
+	// MaxSet is the most values of a set: bits of a mask that stays positive.
+	MaxSet = 62
 
-	header  = 32
-	maxWide = 256 // most params, scalars, columns, summary fields or taxes
+	header = 32
 )
 
 // Field is a named input, or a named value of each line.
@@ -116,7 +119,7 @@ func DecodeInput(b []byte, in *Input) error {
 	if err != nil {
 		return err
 	}
-	if params > maxWide || scalars > maxWide || columns > maxWide || lines > MaxLines {
+	if params > MaxWide || scalars > MaxWide || columns > MaxWide || lines > MaxLines {
 		return errCounts
 	}
 	if len(b) != header+8*(params+scalars+columns*lines) {
@@ -179,7 +182,7 @@ func DecodeOutput(b []byte, out *Output) error {
 		return err
 	}
 	faults := int(binary.LittleEndian.Uint32(b[24:]))
-	if columns > maxWide || lines > MaxLines || summary > maxWide || taxes > maxWide || faults > MaxFaults {
+	if columns > MaxWide || lines > MaxLines || summary > MaxWide || taxes > MaxWide || faults > MaxFaults {
 		return errCounts
 	}
 	if len(b) != header+8*(columns*lines+summary+2*taxes)+16*faults {
@@ -191,7 +194,7 @@ func DecodeOutput(b []byte, out *Output) error {
 	out.Taxes, out.Faults = out.Taxes[:0], out.Faults[:0]
 	for range taxes {
 		code := int64(binary.LittleEndian.Uint64(b))
-		if code < 0 || code >= maxWide {
+		if code < 0 || code >= MaxWide {
 			return errCounts
 		}
 		out.Taxes = append(out.Taxes, Tax{int(code), int64(binary.LittleEndian.Uint64(b[8:]))})

@@ -59,7 +59,7 @@ func FuzzDecodeOutput(f *testing.F) {
 		if err := DecodeOutput(b, &out); err != nil {
 			return
 		}
-		if len(out.Faults) > MaxFaults || len(out.Lines) > MaxLines*maxWide {
+		if len(out.Faults) > MaxFaults || len(out.Lines) > MaxLines*MaxWide {
 			t.Fatalf("accepted %d faults, %d values", len(out.Faults), len(out.Lines))
 		}
 	})

@@ -3,8 +3,8 @@ package bundle
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,9 +12,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 var (
@@ -35,27 +34,48 @@ const (
 // Bundle is a bundle whose signature and digests hold.
 type Bundle struct {
 	Manifest Manifest
-	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle
+	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, whoever signed it
 	Parts    map[string][]byte
+	// Signers are the IDs of the pinned keys that signed it; none after Reopen.
+	Signers []string
+
+	payload []byte // the manifest as it is signed
+	signed  string // the JWS around it
 }
 
-// Key is a public key that may sign bundles.
-type Key struct {
-	ID     string
-	Public ed25519.PublicKey
-}
-
-// Signer is a key that signs bundles.
-type Signer struct {
-	ID      string
-	Private ed25519.PrivateKey
-}
-
-// Read opens a bundle that at least threshold different pinned keys have signed. The signature is checked before
-// anything else is looked at.
+// Read opens a bundle that at least threshold different pinned keys have signed.
 func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
+	return Keys{Pinned: pinned, Threshold: threshold}.Read(data)
+}
+
+// Read opens a bundle that enough of the keys have signed. The signature is checked before anything else is looked at.
+func (k Keys) Read(data []byte) (*Bundle, error) {
+	return read(data, k.verify)
+}
+
+// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record: its keys may have
+// been rotated since.
+func Reopen(data []byte, digest string) (*Bundle, error) {
+	return read(data, func(signed []byte) ([]byte, []string, error) {
+		var jws serialized
+		if err := json.Unmarshal(signed, &jws); err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", ErrFormat, signature, err)
+		}
+		payload, err := base64.RawURLEncoding.DecodeString(jws.Payload)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", ErrFormat, signature, err)
+		}
+		if got := sum(payload); got != digest {
+			return nil, nil, fmt.Errorf("%w: the manifest has the digest %s, the record says %s", ErrDigest, got, digest)
+		}
+		return payload, nil, nil
+	})
+}
+
+// read opens a bundle; trust gives the manifest that is signed and who vouches for it.
+func read(data []byte, trust func(signed []byte) (payload []byte, signers []string, err error)) (*Bundle, error) {
 	if len(data) > maxBundle {
-		return nil, ErrTooLarge
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
 	}
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -68,38 +88,58 @@ func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, err := verify(signed, pinned, threshold)
-	if err != nil {
+	b := &Bundle{Parts: make(map[string][]byte), signed: string(signed)}
+	if b.payload, b.Signers, err = trust(signed); err != nil {
 		return nil, err
 	}
-	b := &Bundle{Parts: make(map[string][]byte)}
-	if b.Manifest, err = parseManifest(payload); err != nil {
+	if b.Manifest, err = ParseManifest(b.payload); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(payload)
-	b.Digest = hex.EncodeToString(sum[:])
+	b.Digest = sum(b.payload)
+	if err := b.readParts(archive.File[1:]); err != nil {
+		return nil, err
+	}
+	return b, b.complete()
+}
+
+// readParts reads the parts, each of which the manifest must name by its digest.
+func (b *Bundle) readParts(files []*zip.File) error {
 	room := int64(maxBundle)
-	for _, f := range archive.File[1:] {
+	for _, f := range files {
 		want, named := b.Manifest.Parts[f.Name]
 		if _, twice := b.Parts[f.Name]; !named || twice {
-			return nil, fmt.Errorf("%w: %s is not a part of the manifest, or stands twice", ErrDigest, f.Name)
+			return fmt.Errorf("%w: %s is not a part of the manifest, or stands twice", ErrDigest, f.Name)
 		}
 		part, err := readFile(f, room)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		room -= int64(len(part))
-		if sum := sha256.Sum256(part); hex.EncodeToString(sum[:]) != want {
-			return nil, fmt.Errorf("%w: %s", ErrDigest, f.Name)
+		if sum(part) != want {
+			return fmt.Errorf("%w: %s", ErrDigest, f.Name)
 		}
 		b.Parts[f.Name] = part
 	}
 	for name := range b.Manifest.Parts {
 		if _, ok := b.Parts[name]; !ok {
-			return nil, fmt.Errorf("%w: %s is missing", ErrDigest, name)
+			return fmt.Errorf("%w: %s is missing", ErrDigest, name)
 		}
 	}
-	return b, b.complete()
+	return nil
+}
+
+// Cases are the bundle's golden cases, by name in order: the parts cases/*.json. What one holds is between the
+// bundle's author and who runs it.
+func (b *Bundle) Cases() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Parts)), func(name string) bool {
+		return !strings.HasPrefix(name, "cases/") || !strings.HasSuffix(name, ".json")
+	})
+}
+
+// sum is the SHA-256 of data, in hex.
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
 }
 
 // complete checks that a bundle has the parts of its kind.
@@ -124,49 +164,16 @@ func readFile(f *zip.File, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%w: %s", ErrTooLarge, f.Name)
+		return nil, fmt.Errorf("%w: %s has more than the %d bytes that are left for it", ErrTooLarge, f.Name, limit)
 	}
 	return b, nil
-}
-
-// verify returns the payload of a JWS with at least threshold good signatures of different pinned keys.
-func verify(signed []byte, pinned []Key, threshold int) ([]byte, error) {
-	jws, err := jose.ParseSignedJSON(string(signed), []jose.SignatureAlgorithm{jose.EdDSA})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
-	}
-	var payload []byte
-	good := 0
-	for i, k := range pinned {
-		if slices.ContainsFunc(pinned[:i], func(o Key) bool { return o.Public.Equal(k.Public) }) {
-			continue // the same key under two names is one signer
-		}
-		if p, ok := verifyOne(jws, k.Public); ok {
-			payload = p
-			good++
-		}
-	}
-	if good < max(1, threshold) {
-		return nil, fmt.Errorf("%w: %d of %d needed", ErrSignature, good, max(1, threshold))
-	}
-	return payload, nil
-}
-
-func verifyOne(jws *jose.JSONWebSignature, public ed25519.PublicKey) ([]byte, bool) {
-	if len(jws.Signatures) == 1 {
-		p, err := jws.Verify(public)
-		return p, err == nil
-	}
-	_, _, p, err := jws.VerifyMulti(public)
-	return p, err == nil
 }
 
 // Write signs a bundle. The same parts and keys give the same bytes.
 func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, error) {
 	m.Parts = make(map[string]string, len(parts))
 	for name, part := range parts {
-		sum := sha256.Sum256(part)
-		m.Parts[name] = hex.EncodeToString(sum[:])
+		m.Parts[name] = sum(part)
 	}
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -183,6 +190,11 @@ func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
+	return pack(signed, parts)
+}
+
+// pack writes the archive. The same signature and parts give the same bytes.
+func pack(signed string, parts map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	if err := addFile(w, signature, []byte(signed)); err != nil {
@@ -197,22 +209,6 @@ func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, erro
 		return nil, fmt.Errorf("writing bundle: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-func sign(payload []byte, signers []Signer) (string, error) {
-	var keys []jose.SigningKey
-	for _, s := range signers {
-		keys = append(keys, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: s.Private, KeyID: s.ID}})
-	}
-	signer, err := jose.NewMultiSigner(keys, nil)
-	if err != nil {
-		return "", fmt.Errorf("signing bundle: %w", err)
-	}
-	jws, err := signer.Sign(payload)
-	if err != nil {
-		return "", fmt.Errorf("signing bundle: %w", err)
-	}
-	return jws.FullSerialize(), nil
 }
 
 func addFile(w *zip.Writer, name string, data []byte) error {

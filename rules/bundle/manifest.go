@@ -3,11 +3,12 @@
 package bundle
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -29,6 +30,8 @@ type Manifest struct {
 	// Validity is when the rule is in force, by ambiente of CAT-001.
 	Validity map[string]Window `json:"validity"`
 	Params   []Param           `json:"params"`
+	// Fuel is the most that one call of the module may use, in the units of package fuel; 0: the host's default.
+	Fuel int64 `json:"fuel,omitempty"`
 	// Parts are the SHA-256 of the bundle's other files, in hex.
 	Parts map[string]string `json:"parts,omitempty"`
 }
@@ -61,63 +64,89 @@ func Compare(a, b string) int {
 	return 0
 }
 
-func parseManifest(b []byte) (Manifest, error) {
+// fault is something wrong with a manifest: the path of the field, "params[2].value", and what.
+type fault struct{ path, text string }
+
+// ParseManifest reads and checks a manifest. Every error names the file's line and column and the field.
+func ParseManifest(b []byte) (Manifest, error) {
 	var m Manifest
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
-		return m, fmt.Errorf("%w: manifest: %w", ErrFormat, err)
+	at, err := positions(b)
+	if err != nil {
+		return m, err
 	}
-	if d.More() {
-		return m, fmt.Errorf("%w: manifest: something follows it", ErrFormat)
+	if err := json.Unmarshal(b, &m); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return m, fmt.Errorf("%w: manifest.json:%s: %s: a JSON %s does not fit", ErrFormat, position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
+		}
+		return m, fmt.Errorf("%w: manifest.json: %w", ErrFormat, err)
 	}
-	return m, m.Check()
+	var faults []error
+	for _, f := range m.faults() {
+		faults = append(faults, fmt.Errorf("%w: manifest.json:%s: %s: %s", ErrFormat, position(b, at.nearest(f.path)), f.path, f.text))
+	}
+	return m, errors.Join(faults...)
 }
 
 // Check returns everything that is wrong with a manifest, each fault beginning with the field's name.
 func (m *Manifest) Check() error {
 	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrFormat}, args...)...))
+	for _, f := range m.faults() {
+		faults = append(faults, fmt.Errorf("%w: %s: %s", ErrFormat, f.path, f.text))
+	}
+	return errors.Join(faults...)
+}
+
+func (m *Manifest) faults() (faults []fault) {
+	add := func(path, format string, args ...any) {
+		faults = append(faults, fault{path, fmt.Sprintf(format, args...)})
 	}
 	if m.Name == "" {
-		fault("name: is missing")
+		add("name", "is missing")
 	}
 	if !versionForm.MatchString(m.Version) {
-		fault("version: %q is not three numbers like 2.0.3", m.Version)
+		add("version", "%q is not three numbers like 2.0.3", m.Version)
 	}
 	if m.Kind != "document" && m.Kind != "event" && m.Kind != "catalogue" {
-		fault("kind: %q is not document, event or catalogue", m.Kind)
+		add("kind", "%q is not document, event or catalogue", m.Kind)
 	}
 	if m.Document == "" {
-		fault("document: is missing")
+		add("document", "is missing")
+	}
+	if m.Fuel < 0 {
+		add("fuel", "%d is negative", m.Fuel)
 	}
 	if len(m.Validity) == 0 {
-		fault("validity: is missing")
+		add("validity", "is missing")
 	}
-	for ambiente, w := range m.Validity {
+	for _, ambiente := range slices.Sorted(maps.Keys(m.Validity)) {
+		w := m.Validity[ambiente]
 		if ambiente != "00" && ambiente != "01" {
-			fault("validity: %q is not an ambiente (00 or 01)", ambiente)
+			add("validity."+ambiente, "%q is not an ambiente (00 or 01)", ambiente)
 		}
 		if _, err := time.Parse(time.DateOnly, w.From); err != nil {
-			fault("validity.%s.from: %q is not a date", ambiente, w.From)
+			add("validity."+ambiente+".from", "%q is not a date", w.From)
 		}
 		if _, err := time.Parse(time.DateOnly, w.Until); w.Until != "" && (err != nil || w.Until < w.From) {
-			fault("validity.%s.until: %q is not a date from %s on", ambiente, w.Until, w.From)
+			add("validity."+ambiente+".until", "%q is not a date from %s on", w.Until, w.From)
 		}
 	}
 	for i, p := range m.Params {
+		path := fmt.Sprintf("params[%d]", i)
 		if p.Name == "" {
-			fault("params[%d].name: is missing", i)
+			add(path+".name", "is missing")
+		}
+		if slices.ContainsFunc(m.Params[:i], func(o Param) bool { return o.Name == p.Name }) {
+			add(path+".name", "%q stands twice", p.Name)
 		}
 		if _, err := p.Fixed(); err != nil {
-			fault("params[%d].value: %q is not a decimal of at most 8 decimals", i, p.Value)
+			add(path+".value", "%q is not a decimal of at most 8 decimals", p.Value)
 		}
 		if p.Source == "" {
-			fault("params[%d].source: every rate names the law that sets it", i)
+			add(path+".source", "every rate names the law that sets it")
 		}
 	}
-	return errors.Join(faults...)
+	return faults
 }
 
 // Fixed returns the value in units of 1e-8.

@@ -15,24 +15,32 @@ import (
 // Config is dted.toml. Relative paths are relative to the file's own folder.
 type Config struct {
 	// Ambiente is CAT-001: "00" test, "01" production.
-	Ambiente  string            `toml:"ambiente"`
-	Data      string            `toml:"data"` // folder of the store, made by dtectl init
-	Mark      string            `toml:"mark"` // file of the high-water mark, best on a second medium
-	API       Listener          `toml:"api"`
-	Ops       Listener          `toml:"ops"`
-	Authority Authority         `toml:"authority"`
-	Key       Key               `toml:"key"`
-	Rules     Rules             `toml:"rules"`
-	Issuer    Issuer            `toml:"issuer"`
-	Branch    Branch            `toml:"branch"`
-	Points    []Point           `toml:"point_of_sale"`
-	Tokens    string            `toml:"tokens"` // file of token hashes, see dtectl token
-	Payments  map[string]string `toml:"payment_codes"`
+	Ambiente  string    `toml:"ambiente"`
+	Data      string    `toml:"data"` // folder of the store, made by dtectl init
+	Mark      string    `toml:"mark"` // file of the high-water mark, best on a second medium
+	API       Listener  `toml:"api"`
+	Ops       Ops       `toml:"ops"`
+	Authority Authority `toml:"authority"`
+	// Contingency is how the branch lives without MH.
+	Contingency Contingency       `toml:"contingency"`
+	Key         Key               `toml:"key"`
+	Rules       Rules             `toml:"rules"`
+	Issuer      Issuer            `toml:"issuer"`
+	Branch      Branch            `toml:"branch"`
+	Points      []Point           `toml:"point_of_sale"`
+	Tokens      string            `toml:"tokens"` // file of token hashes, see dtectl token
+	Payments    map[string]string `toml:"payment_codes"`
 }
 
 // Listener is an address that the appliance listens on.
 type Listener struct {
 	Listen string `toml:"listen"`
+}
+
+// Ops is the operators' listener.
+type Ops struct {
+	Listen         string `toml:"listen"`
+	AdminTokenFile string `toml:"admin_token_file"` // one line; without it nobody administers
 }
 
 // Authority is how MH is reached. Durations are texts like "8s".
@@ -41,6 +49,33 @@ type Authority struct {
 	PasswordFile  string   `toml:"password_file"`
 	AnswerTimeout Duration `toml:"answer_timeout"` // default 8 s (MT1 §3.3)
 	Resends       int      `toml:"resends"`        // default 2 (MT1 §3.3)
+}
+
+// Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.
+type Contingency struct {
+	Responsible  Person   `toml:"responsible"`    // answers for contingency events; MH wants it
+	ProbeEvery   Duration `toml:"probe_every"`    // first time between two probes of MH (2s), doubling up to
+	ProbeMax     Duration `toml:"probe_max"`      // (30s)
+	ProbeTimeout Duration `toml:"probe_timeout"`  // (4s)
+	Stable       Duration `toml:"stable"`         // how long MH must answer before a contingency ends (2s), doubling with each of the last hour up to
+	StableMax    Duration `toml:"stable_max"`     // (5m)
+	ReportAfter  Duration `toml:"report_after"`   // from the end of a contingency to its event (15s)
+	DoubtFor     Duration `toml:"doubt_for"`      // how long MH may still be at work on what it was sent (2m)
+	LotSize      int      `toml:"lot_size"`       // (100, MH's limit)
+	LotPoll      Duration `toml:"lot_poll"`       // how often MH is asked about a lot (5s)
+	LotsInFlight int      `toml:"lots_in_flight"` // (4)
+	LotPatience  Duration `toml:"lot_patience"`   // when a lot's documents are asked for one by one (15m)
+	CorrectAfter Duration `toml:"correct_after"`  // from MH's refusal of an event to the next one (1m)
+	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble from
+	// the branch's own. None: only a name or a route that is not found does.
+	Internet []string `toml:"internet"`
+}
+
+// Person is somebody with a document of CAT-022.
+type Person struct {
+	Name         string `toml:"nombre"`
+	DocumentType string `toml:"tipo_documento"`
+	Document     string `toml:"numero_documento"`
 }
 
 // Key is the signing key, sealed by dtectl init.
@@ -123,7 +158,7 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(path)
-	for _, p := range []*string{&c.Data, &c.Mark, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens} {
+	for _, p := range []*string{&c.Data, &c.Mark, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
 	}
 	for i := range c.Rules.Keys {
@@ -155,7 +190,8 @@ func (c *Config) check() error {
 	for name, v := range map[string]string{"data": c.Data, "mark": c.Mark, "api.listen": c.API.Listen, "ops.listen": c.Ops.Listen,
 		"authority.url": c.Authority.URL, "authority.password_file": c.Authority.PasswordFile, "key.file": c.Key.File,
 		"key.passphrase_file": c.Key.PassphraseFile, "rules.folder": c.Rules.Folder, "tokens": c.Tokens,
-		"issuer.nit": c.Issuer.NIT, "issuer.slug": c.Issuer.Slug} {
+		"issuer.nit": c.Issuer.NIT, "issuer.slug": c.Issuer.Slug, "contingency.responsible.nombre": c.Contingency.Responsible.Name,
+		"contingency.responsible.tipo_documento": c.Contingency.Responsible.DocumentType, "contingency.responsible.numero_documento": c.Contingency.Responsible.Document} {
 		if v == "" {
 			faults = append(faults, fmt.Errorf("%s: is missing", name))
 		}

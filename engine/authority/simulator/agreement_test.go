@@ -117,6 +117,8 @@ var published = []struct {
 	{generation{"18", 1}, "2026-08-11_v2.0-current/v1/fe-eret-v1.json", "18"},
 	{generation{anulacion, 2}, "prev-generation/anulacion-schema-v2.json", "anulacion-v2"},
 	{generation{anulacion, 3}, "2026-08-11_v2.0-current/v3/invalidacion-schema-v3.json", "anulacion"},
+	{generation{contingencia, 3}, "prev-generation/contingencia-schema-v3.json", "contingencia-v3"},
+	{generation{contingencia, 4}, "2026-08-11_v2.0-current/v4/contingencia-schema-v4.json", "contingencia"},
 }
 
 // Two readings of one field list: MH's file and ours say the same of every mutation.
@@ -124,7 +126,7 @@ func TestSchema_AgreesWithMH(t *testing.T) {
 	if len(published) != len(forms) {
 		t.Errorf("%d generations are received, %d compared", len(forms), len(published))
 	}
-	rounds, share := 120, 24
+	rounds, share := 60, 48
 	if os.Getenv("DTE_SOAK") != "" {
 		rounds, share = 10_000, 1
 	}

@@ -35,7 +35,7 @@ func orNull(s string) *string {
 func accepted(d *document, seal string, notes []string) answer {
 	a := answer{
 		Version: 2, VersionApp: 2, Ambiente: orNull(d.ambiente), Estado: "PROCESADO",
-		CodigoGeneracion: orNull(d.code), SelloRecibido: &seal, FhProcesamiento: orNull(d.at.Format(stamp)),
+		CodigoGeneracion: orNull(d.code), SelloRecibido: &seal, FhProcesamiento: orNull(d.done.Format(stamp)),
 		ClasificaMsg: orNull("10"), CodigoMsg: "001", DescripcionMsg: "RECIBIDO", Observaciones: []string{},
 	}
 	if len(notes) > 0 {
@@ -61,20 +61,25 @@ func (a *answer) status() int {
 	return http.StatusOK
 }
 
+const jsonKind = "application/json;charset=UTF-8"
+
 // reply writes an answer, after the delay in force.
 func (s *Simulator) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic("simulator: encoding an answer: " + err.Error())
 	}
-	s.write(w, r, status, "application/json;charset=UTF-8", data)
+	s.write(w, r, status, jsonKind, data)
 }
 
 // write answers after the delay in force. A client that leaves first gets nothing.
 func (s *Simulator) write(w http.ResponseWriter, r *http.Request, status int, kind string, data []byte) {
-	if !s.wait(r.Context()) {
-		return
+	if s.wait(r.Context()) {
+		send(w, status, kind, data)
 	}
+}
+
+func send(w http.ResponseWriter, status int, kind string, data []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(data) // the client is gone: nobody to tell
@@ -91,4 +96,7 @@ func (s *Simulator) fault(w http.ResponseWriter, r *http.Request, status int, me
 	})
 }
 
-func (s *Simulator) now() time.Time { return s.options.Now().In(zone) }
+// now is MH's time.
+func (s *Simulator) now() time.Time {
+	return s.options.Now().Add(time.Duration(s.ahead.Load())).In(zone)
+}

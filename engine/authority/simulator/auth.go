@@ -25,6 +25,9 @@ type session struct {
 
 type issuerKey struct{}
 
+// holder is whose token an authenticated request bears.
+func holder(r *http.Request) Issuer { return r.Context().Value(issuerKey{}).(Issuer) }
+
 // login is POST /seguridad/auth: a form with user and pwd, errors over HTTP 200 (MT1 §4.1).
 func (s *Simulator) login(w http.ResponseWriter, r *http.Request) {
 	if !s.headed(w, r, "application/x-www-form-urlencoded") {
@@ -101,7 +104,7 @@ func (s *Simulator) token(nit string) string {
 // second "Bearer" is a 401, as observed.
 func (s *Simulator) authenticated(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		nit, ok := s.holder(r.Header.Get("Authorization"))
+		nit, ok := s.session(r.Header.Get("Authorization"))
 		if !ok || s.take(func(c *Chaos) *int { return &c.ExpiredTokens }) {
 			s.fault(w, r, http.StatusUnauthorized, "Unauthorized")
 			return
@@ -113,7 +116,7 @@ func (s *Simulator) authenticated(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *Simulator) holder(authorization string) (nit string, ok bool) {
+func (s *Simulator) session(authorization string) (nit string, ok bool) {
 	const scheme = "Bearer "
 	if len(authorization) <= len(scheme) || authorization[:len(scheme)] != scheme {
 		return "", false
@@ -130,6 +133,9 @@ func (s *Simulator) headed(w http.ResponseWriter, r *http.Request, kind string) 
 	if r.UserAgent() == "" {
 		s.fault(w, r, http.StatusUnauthorized, "Unauthorized")
 		return false
+	}
+	if r.Method != http.MethodPost { // nothing is sent
+		return true
 	}
 	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != kind {
 		s.fault(w, r, http.StatusUnsupportedMediaType, "Content type '"+r.Header.Get("Content-Type")+"' not supported")

@@ -1,64 +1,38 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 )
 
-// Counts is how much was received since the start or the last Reset. Events and Lots stay zero until their endpoints
-// exist.
-type Counts struct {
-	Documents     int `json:"documents"` // accepted
-	Events        int `json:"events"`
-	Lots          int `json:"lots"`
-	Invalidations int `json:"invalidations"`
-	// Duplicates is how often a code was sent again after it had been accepted.
-	Duplicates int `json:"duplicates"`
-}
-
-// Attempt is what is known of one codigoGeneracion.
-type Attempt struct {
-	// Attempts is how often a document with that code reached MH's own processing, whatever came of it. A request
-	// that a hostility stopped before (silence, lost request, 500, HTML, expired token) is not among them.
-	Attempts int  `json:"attempts"`
-	Accepted bool `json:"accepted"`
-	// Invalidated tells an accepted document that an invalidation took back; JSON leaves it out otherwise.
-	Invalidated bool `json:"invalidated,omitempty"`
-	// Sello is the seal; "" unless accepted.
-	Sello string `json:"sello"`
-	// Document is the signed payload, byte for byte: the accepted one, otherwise the last whose signature held,
-	// otherwise nil.
-	Document json.RawMessage `json:"document"`
-}
-
-// record is an accepted document or event.
+// record is an accepted document or event. The document is kept as bytes: few are ever read again.
 type record struct {
 	nit, ambiente, tipo string
 	version             int
+	date                string // that it bears
 	payload             []byte
 	at                  time.Time // of the seal
+	turn                int64     // of the seal, among everything received and sealed
 	answer              answer
 	invalidated         bool
 	adjustments         []*record // the notes and retornos accepted against it
-	parsed              *document // read's
 }
 
-func (r *record) code() string { return *r.answer.CodigoGeneracion }
-func (r *record) date() string { return r.read().date() }
+func (r *record) code() string  { return *r.answer.CodigoGeneracion }
+func (r *record) sello() string { return *r.answer.SelloRecibido }
 
-// read is the document again. Few are ever asked for, so only the payload is kept until then. The caller holds mu.
+// event tells what is no document.
+func event(tipo string) bool { return tipo == anulacion || tipo == contingencia }
+
+// read is the document again.
 func (r *record) read() *document {
-	if r.parsed == nil {
-		root, err := decode(r.payload)
-		if err != nil {
-			panic("simulator: an accepted document is no longer JSON: " + err.Error())
-		}
-		r.parsed = &document{submission: submission{ambiente: r.ambiente, tipo: r.tipo, code: r.code(), version: r.version}, root: root}
+	root, err := decode(r.payload)
+	if err != nil {
+		panic("simulator: an accepted document is no longer JSON: " + err.Error())
 	}
-	return r.parsed
+	return &document{submission: submission{ambiente: r.ambiente, tipo: r.tipo, code: r.code(), version: r.version}, root: root}
 }
 
 // active are the notes and retornos that were not invalidated themselves.
@@ -75,19 +49,46 @@ func (r *record) active() []*record {
 // books is what MH keeps.
 type books struct {
 	records  map[string]*record // by codigoGeneracion
-	numbers  map[string]bool    // by number()
+	order    []*record          // the documents among them, as they were sealed
+	numbers  map[string]string  // by number(): the codigoGeneracion that has it
 	attempts map[string]int     // by codigoGeneracion
 	signed   map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
+
+	announced map[string]*notice   // by the codigoGeneracion of a document in contingency
+	causes    []*cause             // as their events were received
+	grace     map[string]time.Time // by the codigoGeneracion of a refused event: until when it may be put right
+
+	lots    map[string]*lot // by codigoLote
+	pending []*lot          // those in process, the first to be done first
+
+	turn     int64 // counts whatever is received or sealed
 	counts   Counts
+	breaches []string
+	unlisted int // breaches beyond those listed
 }
 
 func newBooks() books {
 	return books{
-		records:  make(map[string]*record),
-		numbers:  make(map[string]bool),
-		attempts: make(map[string]int),
-		signed:   make(map[string][]byte),
+		records:   make(map[string]*record),
+		numbers:   make(map[string]string),
+		attempts:  make(map[string]int),
+		signed:    make(map[string][]byte),
+		announced: make(map[string]*notice),
+		grace:     make(map[string]time.Time),
+		lots:      make(map[string]*lot),
 	}
+}
+
+// next is the turn of whatever happens now.
+func (b *books) next() int64 {
+	b.turn++
+	return b.turn
+}
+
+// lock is mu with the books brought up to the present: what was to be done by now is done.
+func (s *Simulator) lock() {
+	s.mu.Lock()
+	s.settle(s.now())
 }
 
 // number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A
@@ -100,67 +101,85 @@ func number(d *document) string {
 	return strings.Join([]string{d.issuer.NIT, id.text("ambiente"), id.text("fecEmi")[:4], id.text("numeroControl")}, "|")
 }
 
-// arrived notes an attempt, and tells whether it counted as a duplicate.
-func (s *Simulator) arrived(code string) (duplicate bool) {
-	s.mu.Lock()
+// arrived notes an attempt. A document whose code was accepted before counts as a duplicate; an event that is sent
+// again does not, since MH has no query for one: sending it again is the only way to learn whether it was received.
+func (s *Simulator) arrived(d *document) {
+	s.lock()
 	defer s.mu.Unlock()
-	s.books.attempts[code]++
-	if duplicate = s.books.records[code] != nil; duplicate {
+	d.turn = s.books.next()
+	if d.code == "" {
+		return
+	}
+	s.books.attempts[d.code]++
+	if s.books.records[d.code] != nil && !event(d.tipo) {
+		d.duplicate = true
 		s.books.counts.Duplicates++
 	}
-	return duplicate
 }
 
-// register takes a document that passed every check into the books and seals it, unless its code or number is there
-// already, or what it refers to does not bear it. A refused document registers nothing: its number stays free (MF2
-// p.28).
+// register takes a document that passed every check into the books and seals it.
 func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
+	return s.admit(d, notes)
+}
+
+// admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused
+// document registers nothing: its number stays free (MF2 p.28). The caller holds mu.
+func (s *Simulator) admit(d *document, notes []string) (answer, *refusal) {
 	if r := s.unused(d); r != nil {
 		return answer{}, r
 	}
 	n := number(d)
-	if n != "" && s.books.numbers[n] {
+	if other := s.books.numbers[n]; n != "" && other != "" {
+		s.breach("%s bears the number of %s", d.code, other)
 		return answer{}, exists("identificacion.numeroControl")
+	}
+	if r := s.listed(d); r != nil {
+		return answer{}, r
 	}
 	origins, r := s.origins(d)
 	if r != nil {
 		return answer{}, r
 	}
-	if r := s.announced(d); r != nil {
-		return answer{}, r
-	}
 	// A refusal on request is the last thing before the seal.
-	if s.chaos.Reject > 0 {
-		s.chaos.Reject--
-		return answer{}, notAllowed("resumen.totalPagar", "Rechazo provocado en el simulador")
+	if s.taken(func(c *Chaos) *int { return &c.Reject }) {
+		return answer{}, notAllowed("resumen.totalPagar", provoked)
 	}
-	held := s.enter(d, accepted(d, s.seal(d.at), notes))
+	held := s.enter(d, accepted(d, s.seal(d.done), notes))
 	for _, o := range origins {
 		o.adjustments = append(o.adjustments, held)
 	}
 	if n != "" {
-		s.books.numbers[n] = true
+		s.books.numbers[n] = d.code
 	}
+	s.books.order = append(s.books.order, held)
 	s.books.counts.Documents++
 	return held.answer, nil
 }
 
+// provoked is the observation of a refusal on request.
+const provoked = "Rechazo provocado en el simulador"
+
 // unused refuses a code that is in the books. The caller holds mu.
 func (s *Simulator) unused(d *document) *refusal {
-	if s.books.records[d.code] == nil {
+	held := s.books.records[d.code]
+	if held == nil {
 		return nil
 	}
-	if !d.duplicate { // accepted while this one was being checked
+	if !d.duplicate && !event(d.tipo) { // accepted while this one was being checked, or in process
 		s.books.counts.Duplicates++
+	}
+	if string(held.payload) != string(d.payload) {
+		s.breach("%s was accepted, and another document came under its code", d.code)
 	}
 	return exists("identificacion.codigoGeneracion")
 }
 
 // enter writes what was accepted into the books. The caller holds mu.
 func (s *Simulator) enter(d *document, a answer) *record {
-	held := &record{nit: d.issuer.NIT, ambiente: d.ambiente, tipo: d.tipo, version: d.version, payload: d.payload, at: d.at, answer: a}
+	held := &record{nit: d.issuer.NIT, ambiente: d.ambiente, tipo: d.tipo, version: d.version, date: d.date(),
+		payload: d.payload, at: d.done, turn: s.books.next(), answer: a}
 	s.books.records[d.code] = held
 	delete(s.books.signed, d.code)
 	return held
@@ -183,22 +202,4 @@ func uuid(r *rand.Rand) (u [16]byte) {
 	u[6] = u[6]&0x0f | 0x40 // version 4
 	u[8] = u[8]&0x3f | 0x80 // RFC 9562 variant
 	return u
-}
-
-// Received counts what was received.
-func (s *Simulator) Received() Counts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.books.counts
-}
-
-// Document tells what is known of a codigoGeneracion; false when it was never received.
-func (s *Simulator) Document(code string) (Attempt, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := Attempt{Attempts: s.books.attempts[code], Document: s.books.signed[code]}
-	if r := s.books.records[code]; r != nil {
-		a.Accepted, a.Invalidated, a.Sello, a.Document = true, r.invalidated, *r.answer.SelloRecibido, r.payload
-	}
-	return a, a.Attempts > 0
 }

@@ -1,62 +1,107 @@
 package simulator
 
 import (
-	"context"
 	"fmt"
-	"net/http"
+	"slices"
 	"time"
 )
 
 // Chaos is every hostility at once; the zero value is a calm authority whose lots take no time. Counters count down
-// as they strike and apply to receptions of documents; the others last until switched off.
+// as they strike, and strike what hands something in: documents, lots, events and invalidations alike, unless Only
+// aims them. Logins use none up. The others last until switched off.
 type Chaos struct {
 	// Outage closes the port and cuts every connection: clients are refused. Without Serve, connections are cut.
 	Outage bool `json:"outage"`
 	// Silence accepts connections and requests, processes none and answers none. What it swallowed is cut, not
 	// answered, when it ends.
 	Silence bool `json:"silence"`
-	// LostAnswers: the next n receptions are processed and the connection is cut instead of answering.
+	// LostAnswers: the next n requests are processed and the connection is cut instead of answering.
 	LostAnswers int `json:"lost_answers"`
+	// HalfAnswers: the next n are processed and their answer breaks off in the middle.
+	HalfAnswers int `json:"half_answers"`
 	// LostRequests: the next n are cut before processing.
 	LostRequests int `json:"lost_requests"`
 	// ServerErrors: the next n are answered 500 without processing.
 	ServerErrors int `json:"server_errors"`
-	// Reject: the next n that would be accepted are refused instead.
-	Reject int `json:"reject"`
-	// DelayMS holds every answer back, in milliseconds. The request is processed at once.
-	DelayMS int `json:"delay_ms"`
-	// LotMS is the time that a lot takes, in milliseconds. It waits for the lots' endpoint.
-	LotMS int `json:"lot_ms"`
-	// StrictOrigins refuses a note against an invoice, as MH does. The product's API lets them, hence off.
-	StrictOrigins bool `json:"strict_origins"`
-	// StrictDates demands that an invalidation of a 03, 05, 06, 07 or retorno bear the document's own date.
-	StrictDates bool `json:"strict_dates"`
-	// HalfAnswers: the next n are processed and their answer breaks off in the middle.
-	HalfAnswers int `json:"half_answers"`
+	// LateRequests: the next n documents sent alone are cut at once, and processed LateMS of Options.Now later: a query
+	// in between does not know them, and a branch that goes by it can send a duplicate without fault.
+	LateRequests int `json:"late_requests"`
+	LateMS       int `json:"late_ms"`
 	// HTML: the next n are answered 200 with a page of HTML, without processing.
 	HTML int `json:"html"`
-	// ExpiredTokens: the next n requests with a valid token are answered 401.
+	// Only aims the six counters above: one of documents, lots, events, invalidations, queries; "" is all but queries.
+	Only string `json:"only"`
+	// ExpiredTokens: the next n requests of any kind with a valid token are answered 401.
 	ExpiredTokens int `json:"expired_tokens"`
+
+	// Reject: the next n documents that would be accepted, alone or in a lot, are refused instead.
+	Reject int `json:"reject"`
+	// RejectEvents: the next n events, contingency or invalidation, that would be received are refused.
+	RejectEvents int `json:"reject_events"`
+	// RejectLots: the next n lots are refused whole.
+	RejectLots int `json:"reject_lots"`
+	// LoseLots: the next n lots are answered, never processed, and unknown when asked for.
+	LoseLots int `json:"lose_lots"`
+	// StuckLots: the next n lots are answered, never processed, and in process for ever when asked for.
+	StuckLots int `json:"stuck_lots"`
+	// Poison: a document whose codigoGeneracion begins so, and every lot that holds one, is answered 500 without
+	// processing. "" is none; a whole code is one document; one hexadecimal digit, every sixteenth.
+	Poison string `json:"poison"`
+
+	// DelayMS holds every answer back, in milliseconds of the process. The request is processed at once.
+	DelayMS int `json:"delay_ms"`
+	// LotMS is how long a lot is in process, in milliseconds of Options.Now. It holds for the lots received from then on.
+	LotMS int `json:"lot_ms"`
+	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; behind when negative.
+	ClockMS int64 `json:"clock_ms"`
+
+	// StrictOrigins refuses a note against an invoice, as MH does. The product's API lets them, hence off.
+	StrictOrigins bool `json:"strict_origins"`
+	// StrictDates demands that an invalidation of a 03, 05, 06, 07 or retorno bear the document's own date (MF2 pp.9-17),
+	// which leaves no day but that one to make it. Off because integrators report later ones sealed.
+	StrictDates bool `json:"strict_dates"`
 }
+
+// What Only may name.
+const (
+	documents     = "documents"
+	lots          = "lots"
+	events        = "events"
+	invalidations = "invalidations"
+	queries       = "queries"
+)
 
 // calm is the state at the start. A real lot of 100 takes minutes; half a second keeps a demonstration lively.
 func calm() Chaos { return Chaos{LotMS: 500} }
 
-// maxDelay bounds the delays: beyond an hour, silence is meant.
-const maxDelay = 3_600_000
+// maxDelay bounds an answer's delay in ms: beyond an hour, silence is meant. maxLot bounds what is in process and maxClock
+// a clock that is wrong.
+const (
+	maxDelay = 3_600_000
+	maxLot   = 7 * 24 * maxDelay
+	maxClock = 10 * 365 * 24 * maxDelay
+)
 
 func (c *Chaos) check() error {
 	for name, n := range map[string]int{
-		"lost_answers": c.LostAnswers, "lost_requests": c.LostRequests, "server_errors": c.ServerErrors,
-		"reject": c.Reject, "delay_ms": c.DelayMS, "lot_ms": c.LotMS, "half_answers": c.HalfAnswers,
-		"html": c.HTML, "expired_tokens": c.ExpiredTokens,
+		"lost_answers": c.LostAnswers, "half_answers": c.HalfAnswers, "lost_requests": c.LostRequests,
+		"late_requests": c.LateRequests, "late_ms": c.LateMS, "server_errors": c.ServerErrors, "html": c.HTML, "expired_tokens": c.ExpiredTokens, "reject": c.Reject,
+		"reject_events": c.RejectEvents, "reject_lots": c.RejectLots, "lose_lots": c.LoseLots,
+		"stuck_lots": c.StuckLots, "delay_ms": c.DelayMS, "lot_ms": c.LotMS,
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s is negative", name)
 		}
 	}
-	if c.DelayMS > maxDelay || c.LotMS > maxDelay {
-		return fmt.Errorf("a delay is longer than %d ms", maxDelay)
+	switch {
+	case c.DelayMS > maxDelay:
+		return fmt.Errorf("delay_ms is more than %d", maxDelay)
+	case c.LotMS > maxLot || c.LateMS > maxLot:
+		return fmt.Errorf("lot_ms or late_ms is more than %d", maxLot)
+	case c.ClockMS > maxClock || c.ClockMS < -maxClock:
+		return fmt.Errorf("clock_ms is more than %d", maxClock)
+	case !slices.Contains([]string{"", documents, lots, events, invalidations, queries}, c.Only):
+		return fmt.Errorf("only is %q, not one of documents, lots, events, invalidations, queries", c.Only)
 	}
 	return nil
 }
@@ -88,6 +133,7 @@ func (s *Simulator) alter(change func(*Chaos) error) error {
 		s.spoken = make(chan struct{})
 	}
 	s.chaos = c
+	s.ahead.Store(int64(time.Duration(c.ClockMS) * time.Millisecond))
 	door := s.door
 	s.mu.Unlock()
 
@@ -112,88 +158,4 @@ func (s *Simulator) Hostilities() Chaos {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chaos
-}
-
-// take counts a hostility down and tells whether it strikes.
-func (s *Simulator) take(counter func(*Chaos) *int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := counter(&s.chaos)
-	if *n == 0 {
-		return false
-	}
-	*n--
-	return true
-}
-
-// cut closes the connection without an answer. Only the goroutine of the request may call it.
-func cut() { panic(http.ErrAbortHandler) }
-
-// hostile is the weather over the whole protocol.
-func (s *Simulator) hostile(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		c, spoken := s.chaos, s.spoken
-		s.mu.Unlock()
-		if c.Outage {
-			cut()
-		}
-		if c.Silence {
-			// The server notices that the client hung up only once the body is read.
-			if _, err := readBody(w, r); err == nil {
-				select {
-				case <-r.Context().Done():
-				case <-spoken:
-				}
-			}
-			cut()
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// disturbed is what can befall a reception before it is processed.
-func (s *Simulator) disturbed(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case s.take(func(c *Chaos) *int { return &c.LostRequests }):
-			_, _ = readBody(w, r) // the client has sent everything: it cannot know
-			cut()
-		case s.take(func(c *Chaos) *int { return &c.ServerErrors }):
-			_, _ = readBody(w, r)
-			s.fault(w, r, http.StatusInternalServerError, "No message available")
-		case s.take(func(c *Chaos) *int { return &c.HTML }):
-			_, _ = readBody(w, r)
-			s.write(w, r, http.StatusOK, "text/html;charset=UTF-8",
-				[]byte("<!DOCTYPE html><html><body><h1>Sitio en mantenimiento</h1></body></html>\n"))
-		default:
-			next(w, r)
-		}
-	}
-}
-
-// wait lasts as long as the delay in force. False when the client left first.
-func (s *Simulator) wait(ctx context.Context) bool {
-	delay := time.Duration(s.Hostilities().DelayMS) * time.Millisecond
-	if delay == 0 {
-		return true
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// half sends the first half of an answer and cuts.
-func half(w http.ResponseWriter, status int, data []byte) {
-	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
-	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	w.WriteHeader(status)
-	_, _ = w.Write(data[:len(data)/2])
-	_ = http.NewResponseController(w).Flush()
-	cut()
 }

@@ -117,15 +117,16 @@ func remarked(_ *Simulator, d *document) *refusal {
 }
 
 // dated compares fecEmi with the day of reception in El Salvador. Earlier is sealed with an observation (observed up
-// to four days late), later is refused. NV2 Anexo IV n.º 10 is said to allow up to five days ahead; a branch has no
+// to four days late) unless a contingency explains it, later is refused. NV2 Anexo IV n.º 10 is said to allow up to five days ahead; a branch has no
 // reason to, and a clock that runs in UTC looks exactly so.
 func dated(d *document) (notes []string, _ *refusal) {
-	issue := d.root.object("identificacion").text("fecEmi")
+	id := d.root.object("identificacion")
+	issue := id.text("fecEmi")
 	today := d.at.Format(time.DateOnly)
 	switch {
 	case issue > today:
 		return nil, notAllowed("identificacion.fecEmi")
-	case issue < today:
+	case issue < today && id.integer("tipoOperacion") == 1:
 		return []string{"identificacion.fecEmi Difiere de la fecha de envío."}, nil
 	}
 	return nil, nil

@@ -1,10 +1,8 @@
 package simulator
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/big"
 	"strconv"
 	"strings"
@@ -23,17 +21,13 @@ var errJSON = errors.New("EL DOCUMENTO NO ES JSON")
 // decode parses a document: UTF-8, one value, an object, no member twice. Numbers stay text, so that nothing is
 // rounded. The error is an observation for MH's answer.
 func decode(data []byte) (object, error) {
-	if !utf8.Valid(data) {
+	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, errJSON
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	v, err := value(dec, "", 0)
+	p := &parser{text: data}
+	v, err := p.value("", 0)
 	if err != nil {
 		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errJSON
 	}
 	root, ok := v.(map[string]any)
 	if !ok {
@@ -42,66 +36,105 @@ func decode(data []byte) (object, error) {
 	return root, nil
 }
 
-func value(dec *json.Decoder, path string, depth int) (any, error) {
+// parser walks over a text that is known to be JSON.
+type parser struct {
+	text []byte
+	at   int
+}
+
+// next skips what has no meaning, and returns the character there without taking it.
+func (p *parser) next() byte {
+	for strings.IndexByte(" \t\r\n,:", p.text[p.at]) >= 0 {
+		p.at++
+	}
+	return p.text[p.at]
+}
+
+// path is of the value, for observations.
+func (p *parser) value(path string, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errJSON
 	}
-	token, err := dec.Token()
-	if err != nil {
-		return nil, errJSON
+	switch p.next() {
+	case '{':
+		p.at++
+		return p.members(path, depth)
+	case '[':
+		p.at++
+		return p.elements(path, depth)
+	case '"':
+		return p.quoted(), nil
+	case 't':
+		p.at += len("true")
+		return true, nil
+	case 'f':
+		p.at += len("false")
+		return false, nil
+	case 'n':
+		p.at += len("null")
+		return nil, nil
 	}
-	switch t := token.(type) {
-	case json.Delim:
-		if t == '{' {
-			return members(dec, path, depth)
-		}
-		return elements(dec, path, depth)
-	case json.Number:
-		if !reasonable(string(t)) {
-			return nil, errors.New(invalid(path))
-		}
+	begin := p.at
+	for p.at < len(p.text) && strings.IndexByte("+-.0123456789eE", p.text[p.at]) >= 0 {
+		p.at++
 	}
-	return token, nil
+	literal := string(p.text[begin:p.at])
+	if !reasonable(literal) {
+		return nil, errors.New(invalid(path))
+	}
+	return json.Number(literal), nil
 }
 
-func members(dec *json.Decoder, path string, depth int) (any, error) {
+func (p *parser) members(path string, depth int) (any, error) {
 	m := make(map[string]any)
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return nil, errJSON
-		}
-		name, ok := token.(string)
-		if !ok {
-			return nil, errJSON
-		}
+	for p.next() != '}' {
+		name := p.quoted()
 		at := path + "/" + name
 		if _, twice := m[name]; twice {
 			return nil, errors.New("Campo #" + at + " está repetido")
 		}
-		if m[name], err = value(dec, at, depth+1); err != nil {
+		v, err := p.value(at, depth+1)
+		if err != nil {
 			return nil, err
 		}
+		m[name] = v
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, errJSON
-	}
+	p.at++
 	return m, nil
 }
 
-func elements(dec *json.Decoder, path string, depth int) (any, error) {
+func (p *parser) elements(path string, depth int) (any, error) {
 	list := []any{}
-	for dec.More() {
-		v, err := value(dec, path+"/"+strconv.Itoa(len(list)), depth+1)
+	for p.next() != ']' {
+		v, err := p.value(path+"/"+strconv.Itoa(len(list)), depth+1)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, errJSON
-	}
+	p.at++
 	return list, nil
+}
+
+// quoted takes a string.
+func (p *parser) quoted() string {
+	begin := p.at
+	plain := true
+	for p.at++; p.text[p.at] != '"'; p.at++ {
+		if p.text[p.at] == '\\' {
+			plain = false
+			p.at++ // whatever it escapes ends no string
+		}
+	}
+	p.at++
+	if plain {
+		return string(p.text[begin+1 : p.at-1])
+	}
+	var s string
+	if err := json.Unmarshal(p.text[begin:p.at], &s); err != nil {
+		panic("simulator: valid JSON holds an invalid string: " + err.Error())
+	}
+	return s
 }
 
 // reasonable tells whether exact arithmetic on a number literal is cheap.

@@ -66,6 +66,7 @@ type branch struct {
 	clock *clock
 	url   string // of the protocol
 	admin string // of the management
+	nit   string // logged in
 	token string
 	http  *http.Client
 }
@@ -103,7 +104,7 @@ func (b *branch) login(user string) {
 	if err := json.Unmarshal(body, &out); err != nil || out.Body.Token == "" {
 		b.t.Fatalf("login: %d %s", status, body)
 	}
-	b.token = out.Body.Token
+	b.nit, b.token = user, out.Body.Token
 }
 
 func (b *branch) form(v url.Values) (int, []byte) {
@@ -191,16 +192,19 @@ func parse(t testing.TB, data []byte) *tree {
 	return d
 }
 
-// sample is the document of a type in testdata, with a code and number of its own.
-func sample(t testing.TB, tipo string, n int) *tree {
+// sample is a document in testdata, "01" or "01-v1", with a code and number of its own.
+func sample(t testing.TB, name string, n int) *tree {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + tipo + ".json")
+	data, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := parse(t, data)
+	tipo, _, _ := strings.Cut(name, "-")
 	d.set("identificacion.codigoGeneracion", code(tipo, n))
-	d.set("identificacion.numeroControl", fmt.Sprintf("DTE-%s-M001P001-%015d", tipo, n))
+	if d.get("identificacion.numeroControl") != nil {
+		d.set("identificacion.numeroControl", fmt.Sprintf("DTE-%s-M001P001-%015d", tipo, n))
+	}
 	return d
 }
 
@@ -276,9 +280,13 @@ func sign(payload []byte) string { return jws(`{"alg":"RS512"}`, payload, newKey
 
 // envelope wraps a document as recepciondte wants it.
 func envelope(d *tree) map[string]any {
+	tipo := d.get("identificacion.tipoDte")
+	if tipo == nil {
+		tipo = d.get("identificacion.tipoEvento")
+	}
 	return map[string]any{
 		"ambiente": d.get("identificacion.ambiente"), "idEnvio": 1, "version": d.get("identificacion.version"),
-		"tipoDte": d.get("identificacion.tipoDte"), "documento": sign(d.bytes()),
+		"tipoDte": tipo, "documento": sign(d.bytes()),
 		"codigoGeneracion": d.get("identificacion.codigoGeneracion"),
 	}
 }

@@ -28,27 +28,25 @@ func (s *Simulator) annul(w http.ResponseWriter, r *http.Request) {
 		s.reply(w, r, a.status(), a)
 		return
 	}
-	d := &document{
-		submission: submission{ambiente: *e.Ambiente, tipo: anulacion, version: *e.Version, jws: *e.Documento},
-		issuer:     r.Context().Value(issuerKey{}).(Issuer), at: at,
-	}
+	sub := enclosed(*e.Documento)
+	sub.ambiente, sub.tipo, sub.version = *e.Ambiente, anulacion, *e.Version
+	d := &document{submission: sub, issuer: holder(r), at: at, done: at}
 	a := s.judgeInvalidation(d)
 	s.log.Debug("invalidation", "code", d.code, "state", a.Estado, "message", a.CodigoMsg, "text", a.DescripcionMsg,
 		"notes", a.Observaciones)
-	s.deliver(w, r, a.status(), a)
+	s.deliver(w, r, invalidations, a.status(), a, nil)
 }
 
 func (s *Simulator) judgeInvalidation(d *document) answer {
+	s.arrived(d)
 	form, r := s.open(d)
-	if r == nil {
-		for _, check := range form.checks {
-			if r = check(s, d); r != nil {
-				break
-			}
-		}
-	}
 	if r != nil {
 		return rejected(d.ambiente, d.code, d.at, r)
+	}
+	for _, check := range form.checks {
+		if r := check(s, d); r != nil {
+			return rejected(d.ambiente, d.code, d.at, r)
+		}
 	}
 	a, r := s.invalidate(d)
 	if r != nil {
@@ -88,7 +86,7 @@ func reasoned(_ *Simulator, d *document) *refusal {
 
 // invalidate takes a document back, and seals the event.
 func (s *Simulator) invalidate(d *document) (answer, *refusal) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if r := s.unused(d); r != nil {
 		return answer{}, r
@@ -107,6 +105,9 @@ func (s *Simulator) invalidate(d *document) (answer, *refusal) {
 	if len(held.active()) > 0 {
 		return answer{}, notAllowed("documento.codigoGeneracion", "El documento tiene notas o retornos vigentes")
 	}
+	if s.taken(func(c *Chaos) *int { return &c.RejectEvents }) {
+		return answer{}, notAllowed("motivo.motivoAnulacion", provoked)
+	}
 	held.invalidated = true
 	a := accepted(d, s.seal(d.at), nil)
 	a.ClasificaMsg, a.DescripcionMsg = nil, "Invalidación Recibida y Procesada" // observed, production and apitest
@@ -118,26 +119,26 @@ func (s *Simulator) invalidate(d *document) (answer, *refusal) {
 // sealed is an accepted document of the event's own issuer. The caller holds mu.
 func (s *Simulator) sealed(d *document, code string) *record {
 	held := s.books.records[code]
-	if held == nil || held.nit != d.issuer.NIT || held.ambiente != d.ambiente || held.tipo == anulacion || held.tipo == contingencia {
+	if held == nil || held.nit != d.issuer.NIT || held.ambiente != d.ambiente || event(held.tipo) {
 		return nil
 	}
 	return held
 }
 
 // described checks that the event repeats the document: its type, seal, number, date and receiver, null where that is
-// null. The schema before DTE 2.0 has no null for the receiver's document and name, so what an anonymous invoice puts
-// there is not compared.
+// null. Telephone and mail may be null all the same: no refusal for that was published. The schema before DTE 2.0 has
+// no null for the receiver's document and name, so what an anonymous invoice puts there is not compared.
 func (r *record) described(d *document) *refusal {
 	said, doc := d.root.object("documento"), r.read()
 	id := doc.root.object("identificacion")
 	switch {
 	case said.text("tipoDte") != r.tipo:
 		return notAllowed("documento.tipoDte")
-	case said.text("selloRecibido") != *r.answer.SelloRecibido:
+	case said.text("selloRecibido") != r.sello():
 		return notAllowed("documento.selloRecibido")
 	case said.text("numeroControl") != id.text("numeroControl"):
 		return notAllowed("documento.numeroControl")
-	case said.text("fecEmi") != r.date():
+	case said.text("fecEmi") != r.date:
 		return notAllowed("documento.fecEmi")
 	}
 	party, _ := doc.receiver()
@@ -150,7 +151,7 @@ func (r *record) described(d *document) *refusal {
 		{"telefono", party.text("telefono")}, {"correo", party.text("correo")},
 	} {
 		got, want := said.text(field[0]), field[1]
-		if d.previous && (got == "" || want == "") {
+		if got == "" && (field[0] == "telefono" || field[0] == "correo") || d.previous && (got == "" || want == "") {
 			continue
 		}
 		if got != want && (field[0] != "numDocumento" || unhyphened(got) != unhyphened(want)) {
@@ -187,13 +188,13 @@ func timely(d *document, held *record, strict bool) *refusal {
 	last := until
 	switch {
 	case lasting(held.tipo):
-		last = later(held.date(), 3)
+		last = later(held.date, 3)
 	case strict:
-		last = held.date()
+		last = held.date
 	}
 	today := d.at.Format(time.DateOnly)
 	switch {
-	case day < held.date(), day > today, day > last:
+	case day < held.date, day > today, day > last:
 		return notAllowed(path)
 	case today > until:
 		return notAllowed(path, "El plazo para invalidar el documento terminó el "+until)

@@ -3,13 +3,16 @@ package simulator
 import (
 	"fmt"
 	"math/big"
-	"strings"
+	"slices"
 	"time"
 )
 
+// slowReturns are the activities (CAT-019) whose sales may be returned for two years; MF2 and NV2 list different ones.
+var slowReturns = words("01282 21001 21008 46482 46484 46491 47721")
+
 // origins looks up what a note adjusts or a retorno gives back, and holds it to what the originals leave (MF2 pp.26-28,
-// 48). Only what was accepted and is not invalidated counts. The caller holds mu, so that two notes cannot both take
-// the rest of one document.
+// 48). Only what was sealed before this one was sent, and is not invalidated, counts. The caller holds mu, so that two
+// notes cannot both take the rest of one document.
 func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 	var all []*record
 	for _, rel := range d.root.objects("documentoRelacionado") {
@@ -23,17 +26,23 @@ func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 			continue
 		}
 		o := s.books.records[rel.text(field)]
-		if o == nil || o.nit != d.issuer.NIT || o.ambiente != d.ambiente || o.tipo != rel.text("tipoDocumento") {
+		if o == nil || o.nit != d.issuer.NIT || o.ambiente != d.ambiente || o.tipo != rel.text("tipoDocumento") || o.turn > d.turn {
+			s.breach("%s was sent before %s was sealed", d.code, rel.text(field))
 			return nil, absent("documentoRelacionado." + field)
 		}
 		if o.invalidated {
 			return nil, notAllowed("documentoRelacionado."+field, "El documento relacionado fue invalidado")
 		}
-		if rel.text("fechaEmision") != o.date() {
+		if rel.text("fechaEmision") != o.date {
 			return nil, misdated()
 		}
-		if day := d.date(); day < o.date() || day > later(o.date(), 3) {
-			return nil, notAllowed("identificacion.fecEmi", "Fuera de los tres meses del documento relacionado")
+		months := 3
+		if d.tipo == "18" && slices.Contains(slowReturns, o.read().root.object("emisor").text("codActividad")) {
+			months = 24
+		}
+		// From the seal: MF2 p.27 also says from the date of issue, which is no later.
+		if day := d.date(); day < o.date || day > later(o.at.Format(time.DateOnly), months) {
+			return nil, notAllowed("identificacion.fecEmi", fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))
 		}
 		if d.tipo == "18" && !d.sameParty(o) {
 			return nil, notAllowed("documento.numDocumento", "No es el receptor del documento relacionado")
@@ -70,45 +79,58 @@ func (d *document) fits(o *record) *refusal {
 	if d.tipo == "06" {
 		return nil
 	}
-	original, code := o.read(), o.code()
+	code, original := o.code(), o.read()
+	var before []*document // what changed what is left
+	for _, a := range o.active() {
+		before = append(before, a.read())
+	}
 	for _, b := range balances(o.tipo) {
-		left := original.root.object("resumen").number(b.total)
-		if o.tipo == "01" && d.tipo == "05" {
-			left = times(left, 100, 113) // the note's prices are without VAT
-		}
-		for _, a := range o.active() {
-			switch {
-			case a.tipo == "06" && d.tipo == "05":
-				left = add(left, a.read().share(code, b.column))
-			case a.tipo == d.tipo:
-				left = sub(left, a.read().share(code, b.column))
+		sum := original.root.object("resumen")
+		left := sub(sum.number(b.total), sum.number(b.discount))
+		for _, a := range before {
+			amount := times(a.share(code, b.column), a.vat(o, b.column), 100)
+			if a.tipo == "06" {
+				left = add(left, amount)
+			} else {
+				left = sub(left, amount)
 			}
 		}
+		left = times(left, 100, d.vat(o, b.column))
 		if rounded(d.share(code, b.column), 2).Cmp(add(rounded(left, 2), cent)) > 0 {
 			return exceeded("resumen." + b.sum)
 		}
 	}
 	if d.tipo == "18" {
-		return d.counted(o)
+		return d.counted(original, before)
 	}
 	return nil
 }
 
-// balance is an amount that may be taken back: a column of the items, the total of the original that bounds it, and
-// the field of the note's or retorno's summary that MH names.
-type balance struct{ column, total, sum string }
+// vat is what a column of the note or retorno is to be multiplied by, in percent, to compare with its origin: an
+// invoice has VAT in its prices, a note has not.
+func (d *document) vat(o *record, column string) int64 {
+	if o.tipo == "01" && d.tipo != "18" && column == "ventaGravada" {
+		return 113
+	}
+	return 100
+}
+
+// balance is an amount that may be taken back: a column of the items, the total of the original that bounds it less
+// its global discount (which a note takes into its lines, MF2 p.48), and the field of the note's or retorno's summary
+// that MH names.
+type balance struct{ column, total, discount, sum string }
 
 func balances(tipo string) []balance {
 	switch tipo {
 	case "07":
-		return []balance{{"ivaRete", "totalIvaRetenido", "ivaRete"}}
+		return []balance{{"ivaRete", "totalIvaRetenido", "", "ivaRete"}}
 	case "14":
-		return []balance{{"compra", "totalCompra", "totalCompraExcluidos"}}
+		return []balance{{"compra", "totalCompra", "descu", "totalCompraExcluidos"}}
 	}
 	return []balance{
-		{"ventaGravada", "totalGravada", "totalGravada"},
-		{"ventaExenta", "totalExenta", "totalExenta"},
-		{"ventaNoSuj", "totalNoSuj", "totalNoSuj"},
+		{"ventaGravada", "totalGravada", "descuGravada", "totalGravada"},
+		{"ventaExenta", "totalExenta", "descuExenta", "totalExenta"},
+		{"ventaNoSuj", "totalNoSuj", "descuNoSuj", "totalNoSuj"},
 	}
 }
 
@@ -123,45 +145,31 @@ func (d *document) share(code, column string) *big.Rat {
 	return total
 }
 
-// counted holds the quantities of a retorno to those sold. Its items carry numbers of their own, so that an item is
-// the one sold when code, description, price and kind agree.
-func (d *document) counted(o *record) *refusal {
-	code, left := o.code(), make(map[string]*big.Rat)
-	for _, it := range o.read().root.objects("cuerpoDocumento") {
+// counted holds the quantities of a retorno to those sold. Its items carry numbers, codes and descriptions of their
+// own, so that those of one kind and price count together; one at another price, a service given back in part, is held
+// to the amounts alone.
+func (d *document) counted(original *document, before []*document) *refusal {
+	left := make(map[string]*big.Rat)
+	for _, it := range original.root.objects("cuerpoDocumento") {
 		if left[thing(it)] == nil {
 			left[thing(it)] = new(big.Rat)
 		}
 		left[thing(it)].Add(left[thing(it)], it.number("cantidad"))
 	}
-	take := func(it object) *big.Rat {
-		rest := left[thing(it)]
-		if rest == nil {
-			return nil
-		}
-		return rest.Sub(rest, it.number("cantidad"))
-	}
-	for _, a := range o.active() {
-		for _, it := range a.read().root.objects("cuerpoDocumento") {
-			if a.tipo == "18" && it.text("codigoGeneracion") == code {
-				take(it)
+	for _, r := range append(before, d) {
+		for i, it := range r.root.objects("cuerpoDocumento") {
+			rest := left[thing(it)]
+			if rest == nil || it.text("codigoGeneracion") != original.code { // the latter is a retorno's
+				continue
 			}
-		}
-	}
-	for i, it := range d.root.objects("cuerpoDocumento") {
-		if it.text("codigoGeneracion") != code {
-			continue
-		}
-		switch rest := take(it); {
-		case rest == nil:
-			return notAllowed("cuerpoDocumento.descripcion", item(i+1, "no figura en el documento relacionado"))
-		case rest.Sign() < 0:
-			return notAllowed("cuerpoDocumento.cantidad", item(i+1, "cantidad mayor que la del documento relacionado"))
+			if rest.Sub(rest, it.number("cantidad")).Sign() < 0 && r == d {
+				return notAllowed("cuerpoDocumento.cantidad", item(i+1, "cantidad mayor que la del documento relacionado"))
+			}
 		}
 	}
 	return nil
 }
 
 func thing(it object) string {
-	return strings.Join([]string{it.text("codigo"), it.text("descripcion"), it.number("precioUni").RatString(),
-		fmt.Sprint(it.integer("tipoItem"))}, "\x00")
+	return fmt.Sprint(it.integer("tipoItem"), " ", it.number("precioUni").RatString())
 }

@@ -21,17 +21,17 @@ func (s *Simulator) query(w http.ResponseWriter, r *http.Request) {
 	at := s.now()
 	if err := json.Unmarshal(body, &q); err != nil || q.NITEmisor == nil || q.TipoDte == nil || q.CodigoGeneracion == nil {
 		a := rejected("", text(q.CodigoGeneracion), at, incomplete())
-		s.reply(w, r, a.status(), a)
+		s.deliver(w, r, queries, a.status(), a, nil)
 		return
 	}
-	issuer := r.Context().Value(issuerKey{}).(Issuer)
-	s.mu.Lock()
+	issuer := holder(r)
+	s.lock()
 	held := s.books.records[*q.CodigoGeneracion]
 	s.mu.Unlock()
-	if held == nil || held.nit != issuer.NIT || *q.NITEmisor != issuer.NIT || held.tipo != *q.TipoDte {
+	if held == nil || held.nit != issuer.NIT || *q.NITEmisor != issuer.NIT || held.tipo != *q.TipoDte || event(held.tipo) {
 		a := rejected("", *q.CodigoGeneracion, at, absent("codigoGeneracion"))
-		s.reply(w, r, a.status(), a)
+		s.deliver(w, r, queries, a.status(), a, nil)
 		return
 	}
-	s.reply(w, r, held.answer.status(), held.answer)
+	s.deliver(w, r, queries, held.answer.status(), held.answer, nil)
 }

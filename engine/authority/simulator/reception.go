@@ -2,9 +2,11 @@ package simulator
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -26,10 +28,35 @@ func (e *envelope) complete() bool {
 		e.CodigoGeneracion != nil
 }
 
-// submission is what any way of receiving a document or event hands on. An event's code is known once it is read.
+// submission is what any way of receiving a document or event hands on.
 type submission struct {
 	ambiente, tipo, code, jws string
 	version                   int
+}
+
+// enclosed is a submission without an envelope of its own: what the document says of itself, believed as an envelope
+// would be. What cannot be read stays empty.
+func enclosed(jws string) (sub submission) {
+	sub.jws = jws
+	_, rest, _ := strings.Cut(jws, ".")
+	part, _, _ := strings.Cut(rest, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(part)
+	if err != nil {
+		return sub
+	}
+	var said struct {
+		Identificacion struct {
+			Ambiente, TipoDte, TipoEvento, CodigoGeneracion string
+			Version                                         json.Number
+		}
+	}
+	_ = json.Unmarshal(payload, &said) // what it says is checked when it is opened
+	id := said.Identificacion
+	sub.ambiente, sub.tipo, sub.code = id.Ambiente, cmp.Or(id.TipoDte, id.TipoEvento), id.CodigoGeneracion
+	if reasonable(string(id.Version)) {
+		sub.version = object{"version": id.Version}.integer("version")
+	}
+	return sub
 }
 
 // document is a submission whose signature held.
@@ -39,6 +66,8 @@ type document struct {
 	payload   []byte // exactly as signed
 	root      object
 	at        time.Time // of the reception, in El Salvador
+	turn      int64     // of the reception, among everything received and sealed
+	done      time.Time // when MH has processed it: at once, or when its lot is done
 	duplicate bool      // counted as one when it arrived
 	previous  bool      // of the generation before DTE 2.0
 }
@@ -67,28 +96,22 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request) {
 		s.reply(w, r, a.status(), a)
 		return
 	}
-	issuer := r.Context().Value(issuerKey{}).(Issuer)
+	if s.poisons(*e.CodigoGeneracion) {
+		s.fault(w, r, http.StatusInternalServerError, "No message available")
+		return
+	}
 	sub := submission{ambiente: *e.Ambiente, tipo: *e.TipoDte, code: *e.CodigoGeneracion, jws: *e.Documento, version: *e.Version}
-	a := s.judge(sub, issuer, at)
+	d := &document{submission: sub, issuer: holder(r), at: at, done: at}
+	if s.strikes(documents, func(c *Chaos) *int { return &c.LateRequests }) {
+		d.done = at.Add(time.Duration(s.Hostilities().LateMS) * time.Millisecond)
+		notes, refusal := s.examine(d)
+		s.pend(&lot{due: d.done, entries: []entry{{d, notes, refusal}}})
+		cut()
+	}
+	a := s.judge(d)
 	s.log.Debug("reception", "code", sub.code, "state", a.Estado, "message", a.CodigoMsg, "text", a.DescripcionMsg,
 		"notes", a.Observaciones)
-	s.deliver(w, r, a.status(), a)
-}
-
-// deliver answers a reception that was processed, or has the answer lost.
-func (s *Simulator) deliver(w http.ResponseWriter, r *http.Request, status int, body any) {
-	switch {
-	case s.take(func(c *Chaos) *int { return &c.LostAnswers }):
-		cut()
-	case s.take(func(c *Chaos) *int { return &c.HalfAnswers }):
-		data, err := json.Marshal(body)
-		if err != nil {
-			panic("simulator: encoding an answer: " + err.Error())
-		}
-		half(w, status, data)
-	default:
-		s.reply(w, r, status, body)
-	}
+	s.deliver(w, r, documents, a.status(), a, nil)
 }
 
 func text(s *string) string {
@@ -100,34 +123,40 @@ func text(s *string) string {
 
 // judge is MH's own processing of one document: signature first, then structure, then data, then the seal (MT1 §3).
 // The first check that fails is the answer.
-func (s *Simulator) judge(sub submission, issuer Issuer, at time.Time) answer {
-	d := &document{submission: sub, issuer: issuer, at: at, duplicate: s.arrived(sub.code)}
-	refuse := func(r *refusal) answer { return rejected(sub.ambiente, sub.code, at, r) }
-
-	// 1. to 5. The signature, the text, the schema of its type and generation.
-	form, r := s.open(d)
+func (s *Simulator) judge(d *document) answer {
+	notes, r := s.examine(d)
 	if r != nil {
-		return refuse(r)
+		return rejected(d.ambiente, d.code, d.done, r)
 	}
-	// 6. Dates, taxpayers, mode, catalogues, amounts.
-	notes, r := dated(d)
-	if r != nil {
-		return refuse(r)
-	}
-	for _, check := range form.checks {
-		if r := check(s, d); r != nil {
-			return refuse(r)
-		}
-	}
-	// 7. Uniqueness, the documents it refers to, and the seal, in one step.
+	// 7. Uniqueness, the event and the documents it refers to, and the seal, in one step.
 	a, r := s.register(d, notes)
 	if r != nil {
-		return refuse(r)
+		return rejected(d.ambiente, d.code, d.done, r)
 	}
 	return a
 }
 
-// open reads what was sent: a document, or an event that has no code until then.
+// examine is what can be said of a document without the books, and the observations that it is sealed with.
+func (s *Simulator) examine(d *document) (notes []string, _ *refusal) {
+	s.arrived(d)
+	// 1. to 5. The signature, the text, the schema of its type and generation.
+	form, r := s.open(d)
+	if r != nil {
+		return nil, r
+	}
+	// 6. Dates, taxpayers, mode, catalogues, amounts.
+	if notes, r = dated(d); r != nil {
+		return nil, r
+	}
+	for _, check := range form.checks {
+		if r := check(s, d); r != nil {
+			return nil, r
+		}
+	}
+	return notes, nil
+}
+
+// open reads what was sent, a document or an event.
 func (s *Simulator) open(d *document) (*schema, *refusal) {
 	// 1. The guard: no production through a simulator.
 	if r := s.guard(d.submission); r != nil {
@@ -140,19 +169,10 @@ func (s *Simulator) open(d *document) (*schema, *refusal) {
 		return nil, unsigned()
 	}
 	d.payload, d.jws = payload, ""
-	isEvent := d.code == ""
-	if !isEvent {
-		s.keep(d)
-	}
+	s.keep(d)
 	// 3. The text is JSON.
 	if d.root, err = decode(payload); err != nil {
 		return nil, unschemed(err.Error())
-	}
-	if isEvent {
-		if d.code = d.root.object("identificacion").text("codigoGeneracion"); codeForm.MatchString(d.code) {
-			d.duplicate = s.arrived(d.code)
-			s.keep(d)
-		}
 	}
 	// 4. The envelope speaks of this document.
 	if r := agree(d); r != nil {
@@ -178,6 +198,10 @@ func (s *Simulator) guard(sub submission) *refusal {
 	switch sub.ambiente {
 	case "00":
 		return nil
+	case "":
+		if sub.tipo == contingencia { // has no envelope that says: the signature, then the schema decide
+			return nil
+		}
 	case "01":
 		if s.options.AllowProduction {
 			return nil
@@ -191,7 +215,7 @@ func (s *Simulator) guard(sub submission) *refusal {
 func (s *Simulator) keep(d *document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.books.records[d.code] == nil {
+	if d.code != "" && s.books.records[d.code] == nil {
 		s.books.signed[d.code] = d.payload
 	}
 }
@@ -207,11 +231,10 @@ func agree(d *document) *refusal {
 	if d.tipo == "18" {
 		kind = "tipoEvento"
 	}
-	isEvent := d.tipo == anulacion || d.tipo == contingencia
 	switch {
 	case id.text("ambiente") != d.ambiente:
 		return mismatched("ambiente")
-	case id.text(kind) != d.tipo && !isEvent:
+	case id.text(kind) != d.tipo && !event(d.tipo):
 		return mismatched(kind)
 	case id.integer("version") != d.version:
 		return mismatched("version")

@@ -59,6 +59,9 @@ var forms = map[generation]form{
 
 	{anulacion, 2}: {"invalidacion-v2.json", true, invalidation},
 	{anulacion, 3}: {"invalidacion-v3.json", false, invalidation},
+
+	{contingencia, 3}: {"contingencia-v3.json", true, contingency},
+	{contingencia, 4}: {"contingencia-v4.json", false, contingency},
 }
 
 // compiled reads the schemas, once a process. A failure is a defect of this package.

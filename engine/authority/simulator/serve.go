@@ -20,14 +20,17 @@ func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) er
 		return errors.Join(err, protocol.Close(), manage.Close())
 	}
 	defer s.remove(d)
+	defer func() { _ = s.Schedule(0) }() // an empty one cannot fail
 
 	m := &http.Server{Handler: s.Manage(), ReadHeaderTimeout: 10 * time.Second}
+	var serving sync.WaitGroup
+	defer serving.Wait()
 	defer m.Close()
-	go func() {
+	serving.Go(func() {
 		if err := m.Serve(manage); !errors.Is(err, http.ErrServerClosed) {
 			report(failed, fmt.Errorf("serving the management: %w", err))
 		}
-	}()
+	})
 	select {
 	case <-ctx.Done():
 		return nil

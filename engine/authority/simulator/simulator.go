@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,8 @@ type Simulator struct {
 	schemas   map[generation]*schema
 	log       *slog.Logger
 
+	ahead atomic.Int64 // Chaos.ClockMS, in nanoseconds
+
 	// switching serialises changes of the chaos, which may take the time of opening a port.
 	switching sync.Mutex
 
@@ -70,6 +73,7 @@ type Simulator struct {
 	chaos    Chaos
 	spoken   chan struct{} // closed when a silence ends
 	door     *door         // nil unless Serve runs
+	plan     *plan         // nil until there is a schedule
 }
 
 // New returns a simulator that knows the given issuers and has received nothing. It panics when Now is nil or an
@@ -125,13 +129,18 @@ func (s *Simulator) Protocol() http.Handler {
 	mux := http.NewServeMux()
 	for path, handler := range map[string]http.HandlerFunc{
 		"/seguridad/auth":             s.login,
-		"/fesv/recepciondte":          s.disturbed(s.authenticated(s.receive)),
-		"/fesv/anulardte":             s.disturbed(s.authenticated(s.annul)),
-		"/fesv/recepcion/consultadte": s.authenticated(s.query),
+		"/fesv/recepciondte":          s.disturbed(documents, s.authenticated(s.receive)),
+		"/fesv/recepcionlote":         s.disturbed(lots, s.authenticated(s.receiveLot)),
+		"/fesv/contingencia":          s.disturbed(events, s.authenticated(s.receiveEvent)),
+		"/fesv/anulardte":             s.disturbed(invalidations, s.authenticated(s.annul)),
+		"/fesv/recepcion/consultadte": s.disturbed(queries, s.authenticated(s.query)),
 	} {
-		mux.HandleFunc(path, posted(s, handler))
-		mux.HandleFunc(path+"/{$}", posted(s, handler))
+		mux.HandleFunc(path, only(s, http.MethodPost, handler))
+		mux.HandleFunc(path+"/{$}", only(s, http.MethodPost, handler))
 	}
+	lot := only(s, http.MethodGet, s.disturbed(queries, s.authenticated(s.queryLot)))
+	mux.HandleFunc("/fesv/recepcion/consultadtelote/{lot}", lot)
+	mux.HandleFunc("/fesv/recepcion/consultadtelote/{lot}/{$}", lot)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, r, http.StatusNotFound, "No message available")
 	})
@@ -146,10 +155,10 @@ func marked(next http.Handler) http.Handler {
 	})
 }
 
-func posted(s *Simulator, next http.HandlerFunc) http.HandlerFunc {
+func only(s *Simulator, method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
+		if r.Method != method {
+			w.Header().Set("Allow", method)
 			s.fault(w, r, http.StatusMethodNotAllowed, "Request method '"+r.Method+"' not supported")
 			return
 		}
@@ -157,8 +166,12 @@ func posted(s *Simulator, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Reset forgets every document, number and counter, and ends every hostility. Tokens stay valid.
+// Reset forgets every document, event, lot, number, counter and breach, and ends every hostility and the schedule.
+// Tokens stay valid.
 func (s *Simulator) Reset() error {
+	if err := s.Schedule(0); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	s.books = newBooks()
 	s.mu.Unlock()

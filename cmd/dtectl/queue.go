@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dted/config"
+)
+
+type queueCommand struct {
+	Watch bool `help:"Show it again every second until nothing waits."`
+}
+
+// owed is what /status says of what the branch owes MH.
+type owed struct {
+	Contingency *struct {
+		Began    time.Time `json:"began"`
+		Cause    int       `json:"cause"`
+		Motive   string    `json:"motive"`
+		Declared bool      `json:"declared"`
+	} `json:"contingency"`
+	Waiting            map[string]int `json:"waiting"`
+	Oldest             time.Time      `json:"oldest"`
+	EventDeadline      time.Time      `json:"event_deadline"`
+	DocumentDeadline   time.Time      `json:"document_deadline"`
+	CorrectionDeadline time.Time      `json:"correction_deadline"`
+	Refused            string         `json:"refused"`
+}
+
+// queues are the queues in the order in which a document passes them, with what waits there.
+var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"}, {"event", "contingency events for MH"},
+	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
+
+// Run asks the running appliance what the branch owes MH, and by when.
+func (c *queueCommand) Run(ctx context.Context, top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	for {
+		o, err := askOwed(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		total := o.print(os.Stdout, time.Now())
+		if !c.Watch || total == 0 && o.Contingency == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func askOwed(ctx context.Context, cfg *config.Config) (*owed, error) {
+	var s struct {
+		Owed owed `json:"owed"`
+	}
+	return &s.Owed, askOps(ctx, cfg, http.MethodGet, "/status", nil, &s)
+}
+
+// askOps asks the appliance's operators' listener.
+func askOps(ctx context.Context, cfg *config.Config, method, path string, body any, into any) error {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		payload = strings.NewReader(string(b))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+cfg.Ops.Listen+path, payload)
+	if err != nil {
+		return err
+	}
+	if file := cfg.Ops.AdminTokenFile; file != "" {
+		token, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading admin token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	if err != nil {
+		return fmt.Errorf("asking the appliance (is it running?): %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("asking the appliance: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the appliance says %d: %s", resp.StatusCode, strings.TrimSpace(string(answer)))
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// print shows what is owed and returns how many records wait.
+func (o *owed) print(out io.Writer, now time.Time) (total int) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if p := o.Contingency; p != nil {
+		word := ""
+		if p.Declared {
+			word = ", by the operator's word"
+		}
+		fmt.Fprintf(w, "CONTINGENCY\tcause %d since %s%s\t%s\n", p.Cause, local(p.Began), word, p.Motive)
+	}
+	for _, q := range queues {
+		if n := o.Waiting[q[0]]; n > 0 {
+			fmt.Fprintf(w, "%s\t%d\t%s\n", q[0], n, q[1])
+			total += n
+		}
+	}
+	if total == 0 {
+		fmt.Fprintln(w, "nothing waits")
+	}
+	for _, d := range []struct {
+		what string
+		at   time.Time
+	}{{"oldest document", o.Oldest}, {"event due", o.EventDeadline}, {"documents due", o.DocumentDeadline}, {"correction due", o.CorrectionDeadline}} {
+		if !d.at.IsZero() {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", d.what, local(d.at), relative(d.at.Sub(now)))
+		}
+	}
+	if o.Refused != "" {
+		fmt.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)
+	}
+	_ = w.Flush() // to a terminal
+	return total
+}
+
+func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+func relative(d time.Duration) string {
+	if d < 0 {
+		return (-d).Round(time.Second).String() + " ago"
+	}
+	return "in " + d.Round(time.Second).String()
+}

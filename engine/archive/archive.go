@@ -1,0 +1,137 @@
+// Package archive puts copies of documents into an S3-compatible store and looks at what is there. The appliance's own
+// store stays the first copy: what is due for the archive, and how often it is tried, is kept there.
+//
+// An object is written once. Putting the same bytes again is fine, putting others under the same key is a
+// [ErrConflict]; nothing is ever replaced or deleted.
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Secret is the key of an S3 account; it prints redacted.
+type Secret string
+
+const redacted = "[redacted]"
+
+func (Secret) String() string       { return redacted }
+func (Secret) GoString() string     { return redacted }
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the secret from encoders (JSON, TOML), Format from the verbs that String does not reach.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
+
+// Options of New.
+type Options struct {
+	Endpoint  string // "https://s3.us-east-1.amazonaws.com"; http is for a store on the same machine
+	Region    string // default us-east-1, which stores without regions take
+	Bucket    string // must exist
+	Prefix    string // stands before every key: "sucursales/centro"; may be empty
+	AccessKey string
+	Secret    Secret
+	// PathStyle puts the bucket into the path instead of the host's name, as most stores but AWS want it.
+	PathStyle bool
+	// Timeout is how long a call may take in all. Default 1 min.
+	Timeout time.Duration
+	// Transport, default a few kept connections and no proxy.
+	Transport http.RoundTripper
+}
+
+// Archive is safe for concurrent use.
+type Archive struct {
+	client   *minio.Core
+	endpoint string
+	bucket   string
+	prefix   string // empty, or with its slash
+	timeout  time.Duration
+}
+
+// New returns an archive; it connects to nothing. An error names the option that cannot be used.
+func New(o Options) (*Archive, error) {
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return nil, errors.New("archive: Endpoint is not of the form https://host:port")
+	}
+	if o.AccessKey == "" || o.Secret == "" {
+		return nil, errors.New("archive: AccessKey and Secret are required")
+	}
+	prefix := ""
+	if o.Prefix != "" {
+		if err := checkKey(o.Prefix); err != nil {
+			return nil, fmt.Errorf("archive: Prefix: %w", err)
+		}
+		prefix = o.Prefix + "/"
+	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	if o.Transport == nil {
+		o.Transport = &http.Transport{
+			DialContext:           (&net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout:   o.Timeout,
+			ResponseHeaderTimeout: o.Timeout,
+			MaxIdleConnsPerHost:   4,
+			IdleConnTimeout:       30 * time.Second,
+			DisableCompression:    true,
+		}
+	}
+	lookup := minio.BucketLookupDNS
+	if o.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	client, err := minio.NewCore(u.Host, &minio.Options{
+		Creds:           credentials.NewStaticV4(o.AccessKey, string(o.Secret), ""),
+		Secure:          u.Scheme == "https",
+		Region:          cmp.Or(o.Region, "us-east-1"), // else the library asks the store first
+		BucketLookup:    lookup,
+		Transport:       o.Transport,
+		TrailingHeaders: true, // the library lets no checksum through without
+		MaxRetries:      1,    // whoever calls decides when to try again
+	})
+	if err != nil {
+		return nil, fmt.Errorf("archive: Endpoint: %w", err)
+	}
+	a := &Archive{client: client, bucket: o.Bucket, prefix: prefix, timeout: o.Timeout, endpoint: o.Endpoint}
+	if _, err := a.Presign(context.Background(), "x", time.Minute, ""); err != nil { // checks the bucket's name without asking
+		return nil, fmt.Errorf("archive: Bucket: %w", err)
+	}
+	return a, nil
+}
+
+// Format shows where the archive is. fmt would walk into its fields, where the secret is.
+func (a *Archive) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "archive %s/%s/%s", strings.TrimSuffix(a.endpoint, "/"), a.bucket, a.prefix)
+}
+
+// Key is where a document's file rests (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>. The
+// environment is "test" or "prod", the date is the document's own (2026-11-21), the type CAT-002's, ext "json" or "pdf".
+func Key(slug, env, date, document, code, ext string) string {
+	return fmt.Sprintf("%s/DTES/%s/%s/DTE%s/%s/%s.%s", slug, env, strings.ReplaceAll(date, "-", "/"), document, ext, code, ext)
+}
+
+// checkKey takes what every store and every file system behind one can hold, and what an URL needs not encode.
+func checkKey(key string) error {
+	if len(key) > 500 {
+		return fmt.Errorf("%w: a key of %d bytes", ErrInvalid, len(key))
+	}
+	for segment := range strings.SplitSeq(key, "/") {
+		if strings.Trim(segment, ".") == "" || strings.ContainsFunc(segment, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+		}) {
+			return fmt.Errorf("%w: %q is not a key of letters, digits, - _ . and /", ErrInvalid, key)
+		}
+	}
+	return nil
+}

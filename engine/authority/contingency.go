@@ -1,0 +1,183 @@
+package authority
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// This file is what the protocol has for contingency: the event, the lots, and whether anybody is there.
+
+// zone is El Salvador's, in which MH writes times.
+var zone = time.FixedZone("America/El_Salvador", -6*60*60)
+
+// Receipt is MH's answer to a contingency event (MT1 §4.5). It names no code.
+type Receipt struct {
+	Estado        string    `json:"estado"`
+	FechaHora     string    `json:"fechaHora"`
+	Mensaje       string    `json:"mensaje"`
+	SelloRecibido string    `json:"selloRecibido"`
+	Observaciones []string  `json:"observaciones"`
+	At            time.Time `json:"at"` // FechaHora; zero when it cannot be read
+}
+
+// Text is all that MH said.
+func (r *Receipt) Text() string {
+	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
+}
+
+// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is there unless Unknown.
+func (c *Client) Report(ctx context.Context, jws string) (Outcome, *Receipt) {
+	began := c.options.Now()
+	o, r := c.report(ctx, jws)
+	c.metrics.observe("event", o, c.options.Now().Sub(began))
+	return o, r
+}
+
+func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
+	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia", map[string]any{"nit": c.options.NIT, "documento": jws})
+	if err != nil {
+		return Outcome{Sent: sent, Err: err}, nil
+	}
+	var w struct {
+		Estado        string `json:"estado"`
+		FechaHora     text   `json:"fechaHora"`
+		Mensaje       text   `json:"mensaje"`
+		SelloRecibido string `json:"selloRecibido"`
+		Observaciones texts  `json:"observaciones"`
+	}
+	undecided := Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)}
+	if err := json.Unmarshal(answer, &w); err != nil {
+		return undecided, nil
+	}
+	r := &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje), SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
+	r.At = ParseTime(r.FechaHora)
+	switch {
+	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
+		if c.options.Ambiente == "01" && strings.HasSuffix(w.SelloRecibido, "SIMU") {
+			return Outcome{Sent: true, Err: ErrSimulated}, nil
+		}
+		return Outcome{Kind: Accepted}, r
+	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" && w.SelloRecibido == "":
+		return Outcome{Kind: Rejected}, r
+	}
+	return undecided, nil
+}
+
+// Lot is documents on their way together (MT1 §4.4): at most 100 signatures, under a UUID of the sender's.
+type Lot struct {
+	SendID string // idEnvio, a UUID version 4 in capitals
+	JWS    []string
+}
+
+// SubmitLot sends a lot once. Accepted means received: its documents are judged later, under the code that it returns.
+// Rejected means that none was taken; text says why.
+func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, text string) {
+	began := c.options.Now()
+	o, code, text = c.submitLot(ctx, l)
+	c.metrics.observe("lot", o, c.options.Now().Sub(began))
+	return o, code, text
+}
+
+func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said string) {
+	// The version of a lot is 1 in MT1's own answer.
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1, "nitEmisor": c.options.NIT, "documentos": l.JWS}
+	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
+	if err != nil {
+		return Outcome{Sent: sent, Err: err}, "", ""
+	}
+	var w struct {
+		Estado         string `json:"estado"`
+		IDEnvio        text   `json:"idEnvio"`
+		CodigoLote     string `json:"codigoLote"`
+		CodigoMsg      text   `json:"codigoMsg"`
+		DescripcionMsg text   `json:"descripcionMsg"`
+		Observaciones  texts  `json:"observaciones"`
+	}
+	undecided := Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)}
+	if json.Unmarshal(answer, &w) != nil || w.IDEnvio != "" && string(w.IDEnvio) != l.SendID {
+		return undecided, "", ""
+	}
+	switch {
+	case status == http.StatusOK && w.Estado == "RECIBIDO" && w.CodigoLote != "":
+		return Outcome{Kind: Accepted}, w.CodigoLote, ""
+	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO":
+		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{string(w.CodigoMsg), string(w.DescripcionMsg)}, w.Observaciones...), " "))
+	}
+	return undecided, "", ""
+}
+
+// QueryLot asks what became of a lot. done is false while MH works on it; known is false when MH has no such lot. The
+// outcomes are by codigoGeneracion, Accepted or Rejected.
+func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
+	began := c.options.Now()
+	defer func() {
+		o := Outcome{Kind: Accepted}
+		if err != nil {
+			o = Outcome{Err: err, Sent: true}
+		}
+		c.metrics.observe("lot_query", o, c.options.Now().Sub(began))
+	}()
+	status, answer, _, err := c.exchange(ctx, http.MethodGet, "/fesv/recepcion/consultadtelote/"+code, nil)
+	if err != nil {
+		return nil, false, true, err
+	}
+	var w struct {
+		Procesados []json.RawMessage `json:"procesados"`
+		Rechazados []json.RawMessage `json:"rechazados"`
+		Estado     string            `json:"estado"`
+	}
+	switch {
+	case status == http.StatusNoContent:
+		return nil, false, true, nil
+	case json.Unmarshal(answer, &w) != nil:
+		return nil, false, true, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
+	case (status == http.StatusBadRequest || status == http.StatusNotFound) && w.Estado == "RECHAZADO":
+		return nil, true, false, nil
+	case status != http.StatusOK:
+		return nil, false, true, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
+	}
+	outcomes = make(map[string]Outcome)
+	for i, list := range [][]json.RawMessage{w.Procesados, w.Rechazados} {
+		for _, one := range list {
+			var about struct {
+				Code string `json:"codigoGeneracion"`
+			}
+			if json.Unmarshal(one, &about) != nil || about.Code == "" {
+				continue
+			}
+			httpStatus := http.StatusOK
+			if i == 1 {
+				httpStatus = http.StatusBadRequest
+			}
+			outcomes[about.Code] = c.decide(httpStatus, one, about.Code)
+		}
+	}
+	return outcomes, true, true, nil
+}
+
+// nobody is a code that no document has.
+const nobody = "00000000-0000-4000-8000-000000000000"
+
+// Probe asks MH about a document that does not exist: nil when the service answers, whatever it says of it. It costs MH
+// a look-up and leaves nothing behind.
+func (c *Client) Probe(ctx context.Context) Outcome {
+	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01", "codigoGeneracion": nobody}, nobody)
+	if o.Kind == Unknown && o.Response != nil { // it refuses the question: it is there
+		o.Kind = NotFound
+	}
+	c.metrics.observe("probe", o, 0)
+	return o
+}
+
+// ParseTime reads a time that MH wrote; zero when it cannot be read.
+func ParseTime(s string) time.Time {
+	t, err := time.ParseInLocation("02/01/2006 15:04:05", s, zone)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

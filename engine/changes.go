@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"dtegate/engine/dte"
+)
+
+// Late is a result that came after the till was answered: of a document issued in contingency, found after a crash, or
+// invalidated later.
+type Late struct {
+	Cursor uint64 // grows; the reader's place
+	Info
+	ControlNumber string
+	PointID       int64
+	Text          string // MH's words on a refusal
+}
+
+// maxChanges is the most changes of one answer.
+const maxChanges = 500
+
+// Changes returns the late results of the caller's branch behind a cursor, in order, and the cursor to go on from. None is
+// missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends.
+func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, uint64, error) {
+	for {
+		rung := e.store.Announced()
+		list, err := e.store.Changes(after, maxChanges)
+		if err != nil {
+			return nil, after, fmt.Errorf("reading late results: %w", err)
+		}
+		var late []Late
+		for _, a := range list {
+			after = a.Sequence
+			entry, err := e.store.Get(a.Code)
+			if err != nil {
+				return nil, after, fmt.Errorf("reading a late result: %w", err)
+			}
+			h, err := decodeHead(entry)
+			if err != nil {
+				return nil, after, err
+			}
+			if h.BranchID != c.Point.BranchID {
+				continue
+			}
+			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,
+				Info: Info{Code: dte.Code(a.Code).String(), Estado: estados[a.State], Tipo: kinds[h.Document].Tipo, Found: true}}
+			if a.State == Rejected {
+				l.Text = rejection(h.Response)
+			} else if h.Response != nil {
+				l.Sello = h.Response.SelloRecibido
+			}
+			late = append(late, l)
+		}
+		if len(late) > 0 {
+			return late, after, nil
+		}
+		if len(list) > 0 {
+			continue // all of another branch
+		}
+		select {
+		case <-ctx.Done():
+			return nil, after, nil
+		case <-rung:
+		}
+	}
+}

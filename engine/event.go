@@ -1,0 +1,577 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// States of a contingency event's record.
+const (
+	eventSigned   storage.State = 32 // to be sent, perhaps for the second time
+	eventAccepted storage.State = 33 // sealed by MH, its documents not all marked so
+	eventRejected storage.State = 34 // refused; its documents go into another
+	eventDone     storage.State = 35
+)
+
+// queueEvent holds events until MH has decided and their documents know.
+const queueEvent = "event"
+
+// Parts of an event's record: the signature, and the codes of its documents, JSON.
+const (
+	partEvent = "event"
+	partCodes = "codes"
+)
+
+// eventHead is an event as it stands.
+type eventHead struct {
+	Version   int                `json:"version"`
+	Rule      RuleRef            `json:"rule"`
+	Cause     int64              `json:"cause"`
+	Began     time.Time          `json:"began"`
+	Ended     time.Time          `json:"ended"`
+	Documents int                `json:"documents"`
+	Receipt   *authority.Receipt `json:"receipt,omitempty"`
+	Sealed    time.Time          `json:"sealed,omitzero"` // by this box's clock
+	Skew      time.Duration      `json:"skew,omitempty"`  // how far MH's clock is ahead of this box's
+	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
+}
+
+// errAway means that MH cannot be reached now: what is owed waits.
+var errAway = errors.New("MH is away")
+
+// parallel is how many documents are looked at or moved at once: their commits share the disk's syncs.
+const parallel = 32
+
+// owing is a document that is owed to MH.
+type owing struct {
+	entry storage.Entry
+	head  *head
+}
+
+func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
+	entries, err := e.store.Due(queue, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+	}
+	list := make([]owing, len(entries))
+	for i, entry := range entries {
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = owing{entry, h}
+	}
+	return list, nil
+}
+
+// each calls fn for every document, several at once. The first error ends it.
+func each(ctx context.Context, list []owing, fn func(context.Context, owing) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, o := range list {
+		g.Go(func() error { return fn(ctx, o) })
+	}
+	return g.Wait()
+}
+
+// report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
+// in contingency.
+func (e *Engine) report(ctx context.Context) (progress bool, err error) {
+	all, err := e.owing(QueueReport, e.now().Add(distant), 20_000)
+	if err != nil || len(all) == 0 {
+		return false, err
+	}
+	listed, err := e.listed(queueEvent, eventSigned, eventAccepted)
+	if err != nil {
+		return false, err
+	}
+	unripe, err := e.unripe()
+	if err != nil {
+		return false, err
+	}
+	now := e.now()
+	var list []owing
+	for _, o := range all {
+		switch {
+		case listed[o.entry.Code] || unripe[o.head.Period]:
+		case o.entry.Due.At.After(now):
+			// One event a period, if that can be: it waits for the doubtful ones, not for those that MH has refused.
+			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < patience {
+				unripe[o.head.Period] = true
+			}
+		default:
+			list = append(list, o)
+		}
+	}
+	if list, err = e.undoubted(ctx, list, unripe); err != nil {
+		return false, err
+	}
+	list = slices.DeleteFunc(list, func(o owing) bool { return unripe[o.head.Period] })
+	for _, g := range groups(list) {
+		if err := e.makeEvent(ctx, g); err != nil {
+			return progress, err
+		}
+		progress = true
+	}
+	return progress, nil
+}
+
+// distant is later than anything is due; patience is how long an event waits for doubtful documents of its period: half of
+// what the law gives (MF2 p.19).
+const (
+	distant  = 100 * 365 * 24 * time.Hour
+	patience = 12 * time.Hour
+)
+
+// unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
+// queue.
+func (e *Engine) unripe() (map[string]bool, error) {
+	periods, err := e.periods()
+	if err != nil {
+		return nil, err
+	}
+	unripe := make(map[string]bool)
+	for _, p := range periods {
+		switch {
+		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(e.now()):
+			unripe[p.code.String()] = true
+		case e.now().Sub(p.Ended) > 2*eventTime:
+			if _, err := e.store.Advance(context.Background(), storage.Code(p.code), periodEnded, storage.Change{To: periodEnded}); err != nil {
+				return nil, fmt.Errorf("closing a contingency period: %w", err)
+			}
+		}
+	}
+	return unripe, nil
+}
+
+// eventTime is how long after the end of its cause an event may come (MF2 p.19).
+const eventTime = 24 * time.Hour
+
+// extend returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
+// cause, which ended with the last.
+func (e *Engine) extend(ended time.Time) (time.Time, error) {
+	now := e.now()
+	if now.Sub(ended) < eventTime-time.Hour {
+		return ended, nil
+	}
+	periods, err := e.periods()
+	for _, p := range periods {
+		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < eventTime {
+			ended = p.Ended
+		}
+	}
+	return ended, err
+}
+
+// periods returns the open period and those of the last two days, by their beginning.
+func (e *Engine) periods() ([]*Period, error) {
+	entries, err := e.store.Due(queuePeriod, e.now().Add(distant), 10_000)
+	if err != nil {
+		return nil, fmt.Errorf("reading contingency periods: %w", err)
+	}
+	list := make([]*Period, len(entries))
+	for i, entry := range entries {
+		if list[i], err = decodePeriod(entry); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
+	return list, nil
+}
+
+// undoubted asks MH for every document whose normal form it may hold, and returns those that it does not hold. Where it is
+// too early to ask, the period is not ripe.
+func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]bool) ([]owing, error) {
+	var mu sync.Mutex // guards unripe
+	keep := make([]bool, len(list))
+	index := make(map[storage.Code]int, len(list))
+	for i, o := range list {
+		index[o.entry.Code] = i
+	}
+	err := each(ctx, list, func(ctx context.Context, o owing) error {
+		i := index[o.entry.Code]
+		if !o.head.Doubtful || e.bugs.reportBlindly {
+			keep[i] = true
+			return nil
+		}
+		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
+			if o.head.Period != "" {
+				mu.Lock()
+				unripe[o.head.Period] = true
+				mu.Unlock()
+			}
+			return e.later(ctx, o, wait)
+		}
+		q := e.client.Query(ctx, o.head.Document, dte.Code(o.entry.Code).String())
+		switch q.Kind {
+		case authority.Accepted:
+			next := *o.head
+			next.Form, next.Response, next.Doubtful = formNormal, q.Response, false
+			_, err := e.move(ctx, o.entry, storage.Change{To: Accepted, Announce: true}, &next)
+			return err
+		case authority.NotFound:
+			keep[i] = true
+			return nil
+		}
+		return errAway
+	})
+	var kept []owing
+	for i, o := range list {
+		if keep[i] {
+			kept = append(kept, o)
+		}
+	}
+	return kept, err
+}
+
+// later puts a document off.
+func (e *Engine) later(ctx context.Context, o owing, at time.Time) error {
+	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: o.entry.Due.Queue, At: at}}, o.head)
+	return err
+}
+
+// group is what one event lists: documents of one period (or of none), cause, motive and establishment.
+type group struct {
+	period, motive, establishment string
+	cause                         int64
+	documents                     []owing
+}
+
+// groups cuts documents into events of at most eventSize; what MH has refused in an event goes into ever smaller ones.
+func groups(list []owing) []*group {
+	type key struct {
+		period, motive, establishment string
+		cause                         int64
+		refusals                      int
+	}
+	by := make(map[key]*group)
+	var groups []*group
+	for _, o := range list {
+		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Kind, refusals: o.head.Refusals}
+		k.establishment, _ = establishmentOf(o.head, Point{})
+		g := by[k]
+		if g == nil || len(g.documents) >= max(1, eventSize>>(2*max(0, o.head.Refusals-1))) {
+			g = &group{period: k.period, motive: k.motive, establishment: k.establishment, cause: k.cause}
+			by[k] = g
+			groups = append(groups, g)
+		}
+		g.documents = append(g.documents, o)
+	}
+	return groups
+}
+
+// eventSize is the most documents of an event (MF2 p.19).
+const eventSize = 1000
+
+// makeEvent fills, signs and stores an event. After it a crash is safe.
+func (e *Engine) makeEvent(ctx context.Context, g *group) error {
+	now := e.now()
+	rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return fmt.Errorf("no rule for contingency events: %w", err)
+	}
+	h := &eventHead{Version: rule.filler.Version(), Rule: rule.ref, Cause: g.cause, Documents: len(g.documents)}
+	codes := make([]string, len(g.documents))
+	items := make([]dte.Value, len(g.documents))
+	for i, o := range g.documents {
+		codes[i] = dte.Code(o.entry.Code).String()
+		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
+			dte.Member{Name: "codigoGeneracion", Value: dte.Str(codes[i])}, dte.Member{Name: "tipoDoc", Value: dte.Str(o.head.Document)})
+		if h.Began.IsZero() || o.head.CreatedAt.Before(h.Began) {
+			h.Began = o.head.CreatedAt
+		}
+		if o.head.Until.After(h.Ended) {
+			h.Ended = o.head.Until
+		}
+	}
+	if g.period != "" {
+		p, err := e.periodOf(g.period)
+		if err != nil {
+			return err
+		}
+		if p.Began.Before(h.Began) {
+			h.Began = p.Began
+		}
+		if p.Ended.After(h.Ended) {
+			h.Ended = p.Ended
+		}
+	}
+	if h.Ended, err = e.extend(h.Ended); err != nil {
+		return err
+	}
+	code, err := dte.NewCode(e.rand)
+	if err != nil {
+		return err
+	}
+	document, faults := rule.filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
+	if len(faults) > 0 {
+		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
+	}
+	jws, err := e.signer.Right(code, formNormal).Sign(ctx, document)
+	if err != nil {
+		return fmt.Errorf("signing the contingency event: %w", err)
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	list, err := json.Marshal(codes)
+	if err != nil {
+		return err
+	}
+	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: storage.Code(code), State: eventSigned, Head: head, Due: &storage.Due{Queue: queueEvent, At: now},
+			Parts: []storage.Part{{Name: partEvent, Data: []byte(jws)}, {Name: partCodes, Data: list}}}, nil
+	})
+	return err
+}
+
+func (e *Engine) periodOf(code string) (*Period, error) {
+	c, err := dte.ParseCode(code)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := e.store.Get(storage.Code(c))
+	if err != nil {
+		return nil, err
+	}
+	return decodePeriod(entry)
+}
+
+// eventFacts are the event's facts. MH writes times in seconds: the cause began in that of its first document and had
+// ended by the one behind its last.
+func (e *Engine) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.Code, now time.Time) dte.Value {
+	text := func(name, s string) dte.Member {
+		if s == "" {
+			return dte.Member{Name: name, Value: dte.Null()}
+		}
+		return dte.Member{Name: name, Value: dte.Str(s)}
+	}
+	ended := h.Ended
+	if whole := ended.Truncate(time.Second); whole.Before(ended) {
+		ended = whole.Add(time.Second)
+	}
+	if ended.After(now) {
+		ended = now
+	}
+	who := e.options.Responsible
+	return dte.Obj(
+		dte.Member{Name: "identificacion", Value: dte.Obj(
+			text("ambiente", e.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+		dte.Member{Name: "emisor", Value: emisor(e.issuer, Point{Establishment: g.establishment}).
+			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
+			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
+		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},
+		dte.Member{Name: "motivo", Value: dte.Obj(
+			text("fInicio", dte.Date(h.Began)), text("hInicio", dte.Hour(h.Began)), text("fFin", dte.Date(ended)), text("hFin", dte.Hour(ended)),
+			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
+}
+
+// listed are the documents that the records of a queue name, in the given states.
+func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
+	records, err := e.store.Due(queue, e.now().Add(distant), 100_000)
+	if err != nil {
+		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+	}
+	listed := make(map[storage.Code]bool)
+	for _, r := range records {
+		if !slices.Contains(states, r.State) {
+			continue
+		}
+		codes, err := e.codesOf(r.Code)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range codes {
+			listed[c] = true
+		}
+	}
+	return listed, nil
+}
+
+func (e *Engine) codesOf(record storage.Code) ([]storage.Code, error) {
+	part, err := e.store.Part(record, partCodes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of documents: %w", err)
+	}
+	var texts []string
+	if err := json.Unmarshal(part, &texts); err != nil {
+		return nil, fmt.Errorf("decoding the list of documents: %w", err)
+	}
+	codes := make([]storage.Code, len(texts))
+	for i, t := range texts {
+		c, err := dte.ParseCode(t)
+		if err != nil {
+			return nil, fmt.Errorf("decoding the list of documents: %w", err)
+		}
+		codes[i] = storage.Code(c)
+	}
+	return codes, nil
+}
+
+// documents reads those of a list that are in a state.
+func (e *Engine) documents(record storage.Code, states ...storage.State) ([]owing, error) {
+	codes, err := e.codesOf(record)
+	if err != nil {
+		return nil, err
+	}
+	var list []owing
+	for _, c := range codes {
+		entry, err := e.store.Get(c)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(states, entry.State) {
+			continue
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, owing{entry, h})
+	}
+	return list, nil
+}
+
+// sendEvents sends what is due and tells the documents what came of it.
+func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
+	due, err := e.store.Due(queueEvent, e.now(), 100)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", queueEvent, err)
+	}
+	for _, entry := range due {
+		h := new(eventHead)
+		if err := json.Unmarshal(entry.Head, h); err != nil {
+			return progress, fmt.Errorf("decoding contingency event: %w", err)
+		}
+		if entry.State == eventSigned {
+			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
+				return progress, err
+			}
+		}
+		switch entry.State {
+		case eventAccepted:
+			err = e.spread(ctx, entry, h)
+		case eventRejected:
+			err = e.disperse(ctx, entry)
+		}
+		if err != nil {
+			return progress, err
+		}
+		progress = true
+	}
+	return progress, nil
+}
+
+// sendEvent sends one event and records what MH says.
+func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHead) (storage.Entry, error) {
+	jws, err := e.store.Part(entry.Code, partEvent)
+	if err != nil {
+		return entry, err
+	}
+	o, receipt := e.client.Report(ctx, string(jws))
+	if o.Kind == authority.Unknown {
+		if ctx.Err() == nil {
+			e.log.Warn("reporting a contingency", "error", o.Err)
+		}
+		return entry, errAway
+	}
+	now := e.now()
+	h.Receipt = receipt
+	to := eventAccepted
+	if o.Kind == authority.Rejected && !ours(receipt) {
+		to = eventRejected
+		e.metrics.eventResults.WithLabelValues("rejected").Inc()
+		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+	} else {
+		rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(now))
+		hours := 72
+		if err == nil && rule.whole("documentHours") > 0 {
+			hours = rule.whole("documentHours")
+		}
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(time.Duration(hours)*time.Hour)
+		if !receipt.At.IsZero() && o.Kind == authority.Accepted {
+			h.Skew = receipt.At.Sub(now.Truncate(time.Second))
+		}
+		e.metrics.eventResults.WithLabelValues("accepted").Inc()
+		e.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return entry, err
+	}
+	next, err := e.store.Advance(ctx, entry.Code, eventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: queueEvent, At: now}})
+	if err != nil {
+		return entry, fmt.Errorf("recording the event: %w", err)
+	}
+	return next, nil
+}
+
+// ours tells that MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
+func ours(r *authority.Receipt) bool {
+	s := r.Text()
+	return strings.Contains(s, "identificacion.codigoGeneracion") && strings.Contains(s, "YA EXISTE")
+}
+
+// spread marks the documents of a sealed event: they are forwarded from now on.
+func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
+	list, err := e.documents(event.Code, Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = each(ctx, list, func(ctx context.Context, o owing) error {
+		next := *o.head
+		next.Event, next.Limit, next.Doubtful, next.Refusals = code, h.Limit, false, 0
+		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, event, eventDone)
+}
+
+// disperse frees the documents of a refused event. MH says at times that it holds one of them: all are asked for before
+// the next event lists them.
+func (e *Engine) disperse(ctx context.Context, event storage.Entry) error {
+	list, err := e.documents(event.Code, Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = each(ctx, list, func(ctx context.Context, o owing) error {
+		if o.head.Event == code {
+			return nil // done before a crash
+		}
+		next := *o.head
+		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
+		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
+		_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now().Add(wait)}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, event, eventRejected)
+}
+
+// finish takes a record out of its queue.
+func (e *Engine) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
+	if _, err := e.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+		return fmt.Errorf("closing record: %w", err)
+	}
+	return nil
+}

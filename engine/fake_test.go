@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+// cable is the wire between a branch and the authority in fake time: connections in memory, which can be refused, or
+// swallow what they carry.
+type cable struct {
+	mu     sync.Mutex
+	state  cableState
+	accept chan net.Conn
+	open   map[net.Conn]bool
+	once   sync.Once
+}
+
+type cableState int
+
+const (
+	plugged cableState = iota
+	refusing
+	noName // not even a name is found
+)
+
+func newCable() *cable { return &cable{accept: make(chan net.Conn, 64), open: map[net.Conn]bool{}} }
+
+func (c *cable) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.state {
+	case refusing:
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	case noName:
+		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	}
+	near, far := net.Pipe()
+	c.open[far] = true
+	c.accept <- far
+	return near, nil
+}
+
+// set changes the cable; taking it away cuts what is open.
+func (c *cable) set(s cableState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = s
+	if s != plugged {
+		for conn := range c.open {
+			_ = conn.Close()
+			delete(c.open, conn)
+		}
+	}
+}
+
+// Accept, Close and Addr make the far end a listener.
+func (c *cable) Accept() (net.Conn, error) {
+	conn, ok := <-c.accept
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (c *cable) Close() error   { c.once.Do(func() { close(c.accept) }); return nil }
+func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// box is a branch with its authority in fake time. Everything of it lives in a bubble of testing/synctest.
+type box struct {
+	t      *testing.T
+	sim    *simulator.Simulator
+	cable  *cable
+	fs     *vfs.MemFS
+	skew   time.Duration // of the branch's clock
+	bugs   bugs
+	log    *slog.Logger
+	policy Contingency
+	rand   *rand.Rand
+	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
+	lateness bool
+
+	store  *storage.Store
+	engine *Engine
+	client *http.Transport
+	stop   context.CancelFunc
+	done   chan struct{}
+	server *http.Server
+}
+
+// inBubble runs a test in fake time, from 2026-11-02 08:00 in El Salvador.
+func inBubble(t *testing.T, fn func(*box)) {
+	common(t) // real work, outside of fake time
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)))
+		b := &box{t: t, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet,
+			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
+		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
+			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+		b.server = &http.Server{Handler: b.sim.Protocol(), ErrorLog: nil}
+		serving := make(chan struct{})
+		go func() { defer close(serving); _ = b.server.Serve(b.cable) }()
+		if err := storage.Create(b.storage()); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		fn(b)
+		b.close()
+		_ = b.server.Close()
+		<-serving
+	})
+}
+
+func (b *box) now() time.Time { return time.Now().Add(b.skew) }
+
+func (b *box) storage() storage.Options {
+	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, Logger: quiet, Now: b.now, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
+}
+
+// start opens the branch on its filesystem.
+func (b *box) start() {
+	b.t.Helper()
+	var err error
+	if b.store, err = storage.Open(b.storage()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.client = authority.NewTransport(time.Second)
+	b.client.DialContext = b.cable.DialContext
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.client})
+	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: time.Minute})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.engine.bugs = b.bugs
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	b.stop, b.done = cancel, done
+	go func() {
+		defer close(done)
+		if err := b.engine.Run(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
+}
+
+// close ends the branch in order.
+func (b *box) close() {
+	b.t.Helper()
+	b.stop()
+	<-b.done
+	b.client.CloseIdleConnections()
+	if err := b.store.Close(); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// crash ends the branch as a power cut does, with a part of what was not synced, and starts it anew.
+func (b *box) crash() {
+	b.t.Helper()
+	after := b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: b.rand.IntN(101), RNG: b.rand})
+	b.close()
+	b.fs = after
+	b.start()
+}
+
+func (b *box) chaos(c simulator.Chaos) {
+	b.t.Helper()
+	c.LotMS = 120_000 // MT1: a lot takes one to three minutes
+	if err := b.sim.Chaos(c); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) issue(req Request) *Record {
+	b.t.Helper()
+	r, err := b.engine.Issue(context.Background(), req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func (b *box) document(code string) *Record {
+	b.t.Helper()
+	r, err := b.engine.Document(context.Background(), codeOf(&Record{Code: code}), testCaller(1))
+	if err != nil {
+		b.t.Fatalf("%s: %v", code, err)
+	}
+	return r
+}
+
+// audit is what must hold when everything is sent: nothing owed, each document what MH holds, no breach that MH saw.
+func (b *box) audit() {
+	b.t.Helper()
+	owed, err := b.engine.account()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for queue, n := range owed.Waiting {
+		if n != 0 {
+			b.t.Errorf("%d records wait in queue %s", n, queue)
+		}
+	}
+	for _, breach := range b.sim.Audit() {
+		// An event whose answer was lost is sent again, however late: only so can it be known. Refused, its documents go into
+		// another, or they would still wait.
+		if !strings.Contains(breach, " event ") || !strings.Contains(breach, "came after") {
+			b.t.Errorf("MH saw: %s", breach)
+		}
+	}
+	if got := b.sim.Received(); got.Duplicates != 0 && !b.lateness {
+		b.t.Errorf("MH received %+v", got)
+	}
+	held := 0
+	for code, a := range b.sim.Accepted() {
+		held++
+		if r := b.document(code); string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado != EstadoProcessed {
+			b.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
+		}
+	}
+	report, err := b.store.Fsck(context.Background())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, p := range report.Problems {
+		b.t.Errorf("fsck: %v", p)
+	}
+	if n := documentsOf(report); n < held {
+		b.t.Errorf("%d documents, MH holds %d", n, held)
+	}
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// States of a lot's record.
+const (
+	lotOpen storage.State = 48 // to be sent, or at MH
+	lotDone storage.State = 49
+)
+
+// queueLot holds lots until each of their documents has its result.
+const queueLot = "lot"
+
+// lotHead is a lot as it stands.
+type lotHead struct {
+	Code      string    `json:"code,omitempty"` // codigoLote; "" until MH has answered
+	Sent      time.Time `json:"sent,omitzero"`
+	Doubtful  bool      `json:"doubtful,omitempty"` // MH may have it, its answer was lost
+	Documents int       `json:"documents"`
+}
+
+// forwarding is what the process remembers of how documents go; a restart may forget it.
+type forwarding struct {
+	mu sync.Mutex
+	// size is the largest lot for a document that was in one that MH refused whole: half of that.
+	size map[storage.Code]int
+}
+
+func (f *forwarding) sizeFor(code storage.Code, most int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, ok := f.size[code]; ok {
+		return min(n, most)
+	}
+	return most
+}
+
+func (f *forwarding) shrink(codes []storage.Code) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.size == nil {
+		f.size = make(map[storage.Code]int)
+	}
+	for _, c := range codes {
+		f.size[c] = max(1, (len(codes)+1)/2)
+	}
+}
+
+func (f *forwarding) forget(code storage.Code) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.size, code)
+}
+
+// forward sends documents whose event is sealed: by lot, or alone when there is one.
+func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
+	lots, err := e.store.Due(queueLot, e.now().Add(distant), 1000)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", queueLot, err)
+	}
+	room := e.options.LotsInFlight - len(lots)
+	if room <= 0 {
+		return false, nil
+	}
+	listed, err := e.listed(queueLot, lotOpen)
+	if err != nil {
+		return false, err
+	}
+	due, err := e.owing(QueueForward, e.now(), (room+len(lots))*e.options.LotSize)
+	if err != nil {
+		return false, err
+	}
+	var list []owing
+	for _, o := range due {
+		if !listed[o.entry.Code] {
+			list = append(list, o)
+		}
+	}
+	if list, err = e.unsent(ctx, list); err != nil {
+		return false, err
+	}
+	for len(list) > 0 && room > 0 {
+		n := min(e.forwarding.sizeFor(list[0].entry.Code, e.options.LotSize), len(list))
+		for i := range n {
+			n = min(n, max(i, e.forwarding.sizeFor(list[i].entry.Code, n)))
+		}
+		n = max(n, 1)
+		if n == 1 {
+			err = e.forwardOne(ctx, list[0])
+		} else {
+			err = e.makeLot(ctx, list[:n])
+			room--
+		}
+		if err != nil {
+			return progress, err
+		}
+		list, progress = list[n:], true
+	}
+	return progress, nil
+}
+
+// unsent asks MH for the documents that it may have got without telling, records those that it holds, and returns the
+// others.
+func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
+	var mu sync.Mutex
+	held := make(map[storage.Code]bool)
+	err := each(ctx, list, func(ctx context.Context, o owing) error {
+		if !o.head.Doubtful {
+			return nil
+		}
+		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
+			mu.Lock()
+			held[o.entry.Code] = true
+			mu.Unlock()
+			return e.later(ctx, o, wait)
+		}
+		q := e.client.Query(ctx, o.head.Document, dte.Code(o.entry.Code).String())
+		switch q.Kind {
+		case authority.Accepted:
+			mu.Lock()
+			held[o.entry.Code] = true
+			mu.Unlock()
+			return e.result(ctx, o, q, authority.ParseTime(q.Response.FhProcesamiento).Before(o.head.Forwarded.Add(e.skewOf(o.head.Event))))
+		case authority.NotFound:
+			return nil
+		}
+		return errAway
+	})
+	var left []owing
+	for _, o := range list {
+		if !held[o.entry.Code] {
+			left = append(left, o)
+		}
+	}
+	return left, err
+}
+
+// result records what MH says of a forwarded document. normal: what it accepted is the normal form.
+func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, normal bool) error {
+	next := *o.head
+	next.Doubtful = false
+	switch out.Kind {
+	case authority.Accepted:
+		next.Response = out.Response
+		if normal && e.hasNormal(o) {
+			next.Form = formNormal
+		}
+		e.forwarding.forget(o.entry.Code)
+		_, err := e.move(ctx, o.entry, storage.Change{To: Accepted, Announce: true}, &next)
+		return err
+	case authority.Rejected:
+		if out.Response.CodigoMsg == codeRegistered {
+			switch adopted := e.adopt(ctx, authority.Submission{Document: o.head.Document, Code: dte.Code(o.entry.Code).String()}, out); adopted.Kind {
+			case authority.Accepted:
+				return e.result(ctx, o, adopted, e.processedBefore(o, adopted.Response, out.Response))
+			case authority.Unknown:
+				return e.doubt(ctx, o)
+			}
+		}
+		next.Response = out.Response
+		e.forwarding.forget(o.entry.Code)
+		e.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
+		e.log.Error("MH refuses a document issued in contingency", "code", dte.Code(o.entry.Code).String(), "text", rejection(out.Response))
+		_, err := e.move(ctx, o.entry, storage.Change{To: Rejected, Announce: true}, &next)
+		return err
+	}
+	return e.doubt(ctx, o)
+}
+
+// processedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the
+// normal form, which took its time. Both times are MH's, of the seal and of its refusal just now.
+func (e *Engine) processedBefore(o owing, held, refused *authority.Response) bool {
+	sealed, now := authority.ParseTime(held.FhProcesamiento), authority.ParseTime(refused.FhProcesamiento)
+	if sealed.IsZero() || now.IsZero() || o.head.Forwarded.IsZero() {
+		return false
+	}
+	return sealed.Before(now.Add(-e.now().Sub(o.head.Forwarded)).Truncate(time.Second))
+}
+
+// hasNormal tells that a document was signed in its normal form too.
+func (e *Engine) hasNormal(o owing) bool {
+	_, err := e.store.Part(o.entry.Code, formNormal)
+	return err == nil
+}
+
+// doubt leaves a document that MH may have or may not.
+func (e *Engine) doubt(ctx context.Context, o owing) error {
+	next := *o.head
+	next.Doubtful, next.Sent = true, e.now().UTC()
+	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: QueueForward, At: next.Sent.Add(e.options.DoubtFor)}}, &next)
+	return err
+}
+
+// forwardOne sends a document alone.
+func (e *Engine) forwardOne(ctx context.Context, o owing) error {
+	jws, err := e.store.Part(o.entry.Code, formContingency)
+	if err != nil {
+		return err
+	}
+	if o, err = e.sendingNow(ctx, o); err != nil {
+		return err
+	}
+	out := e.client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
+		Code: dte.Code(o.entry.Code).String(), JWS: string(jws), SendID: e.sends.Add(1)})
+	if unreachable(out) {
+		return errAway
+	}
+	if out.Kind == authority.Unknown && ctx.Err() == nil {
+		e.suspect()
+	}
+	return e.result(ctx, o, out, false)
+}
+
+// sendingNow notes, durably, that the contingency form is about to be sent: a crash leaves the document doubtful.
+func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
+	next := *o.head
+	now := e.now().UTC()
+	next.Doubtful, next.Sent = true, now
+	if next.Forwarded.IsZero() {
+		next.Forwarded = now
+	}
+	entry, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: now}}, &next)
+	return owing{entry, &next}, err
+}
+
+// skewOf is how far MH's clock was ahead when it sealed an event.
+func (e *Engine) skewOf(event string) time.Duration {
+	code, err := dte.ParseCode(event)
+	if err != nil {
+		return 0
+	}
+	entry, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return 0
+	}
+	h := new(eventHead)
+	if json.Unmarshal(entry.Head, h) != nil {
+		return 0
+	}
+	return h.Skew
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+// month is a branch of twenty points of sale through a month of outages, crashes, wrong clocks and hostilities.
+type month struct {
+	*box
+	rand  *rand.Rand
+	mu    sync.Mutex
+	sales map[string]*Record // what was answered last, by key
+	wg    sync.WaitGroup
+	n     int
+}
+
+// TestMonth plays a month for each seed. DTE_SEED replays one; DTE_SOAK plays a thousand.
+func TestMonth(t *testing.T) {
+	first, seeds := uint64(1), uint64(3)
+	if os.Getenv("DTE_SOAK") != "" {
+		seeds = 1000
+	}
+	length := 30 * 24 * time.Hour
+	if testing.Short() {
+		length /= 10
+	}
+	if s := os.Getenv("DTE_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, seeds = n, 1
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				if os.Getenv("DTE_LOG") != "" {
+					b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+				}
+				play(b, seed, length)
+			})
+		})
+	}
+}
+
+func play(b *box, seed uint64, length time.Duration) {
+	b.lateness = seed%2 == 0
+	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*Record{}}
+	b.rand = m.rand
+	b.chaos(simulator.Chaos{})
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		m.step()
+	}
+	m.calm()
+	time.Sleep(26 * time.Hour)
+	m.wg.Wait()
+	m.check()
+	b.audit()
+}
+
+// upTo is a random time, each order of magnitude as likely.
+func (m *month) upTo(least, most time.Duration) time.Duration {
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), m.rand.Float64()))
+}
+
+func (m *month) step() {
+	switch n := m.rand.IntN(20); {
+	case n < 12:
+		m.rush()
+		time.Sleep(m.upTo(time.Second, 12*time.Hour))
+	case n < 14:
+		m.outage()
+	case n == 14:
+		for range 1 + m.rand.IntN(8) { // a link that flaps
+			m.cable.set(refusing)
+			m.sell()
+			time.Sleep(m.upTo(100*time.Millisecond, 20*time.Second))
+			m.cable.set(plugged)
+			m.sell()
+			time.Sleep(m.upTo(100*time.Millisecond, 20*time.Second))
+		}
+	case n == 15:
+		m.wg.Wait()
+		m.crash()
+		m.repeat()
+	case n == 16:
+		m.skew += time.Duration(m.rand.IntN(361)-180) * time.Second
+		m.skew = max(-5*time.Minute, min(m.skew, 5*time.Minute))
+	default:
+		m.chaos(m.weather())
+		m.rush()
+		time.Sleep(m.upTo(time.Second, time.Hour))
+		m.chaos(simulator.Chaos{})
+	}
+}
+
+func (m *month) weather() simulator.Chaos {
+	n := 1 + m.rand.IntN(3)
+	weather := []simulator.Chaos{{Reject: n}, {LostAnswers: n}, {LostRequests: n}, {ServerErrors: 5 * n}, {HTML: n}, {HalfAnswers: n}, {ExpiredTokens: n},
+		{RejectEvents: n}, {RejectLots: n}, {LoseLots: n}, {Silence: true},
+		{LostAnswers: n, Only: "lots"}, {LostAnswers: n, Only: "events"}, {LostAnswers: n, Only: "queries"}}
+	if m.lateness {
+		weather = append(weather, simulator.Chaos{LateRequests: n, LateMS: 1000 * m.rand.IntN(100)})
+	}
+	return weather[m.rand.IntN(len(weather))]
+}
+
+// outage takes MH away for seconds to three days, and sells meanwhile; sometimes the power fails too.
+func (m *month) outage() {
+	switch m.rand.IntN(3) {
+	case 0:
+		m.cable.set(refusing)
+	case 1:
+		m.cable.set(noName)
+	case 2:
+		m.chaos(simulator.Chaos{Silence: true})
+	}
+	for left := m.upTo(time.Second, 72*time.Hour); left > 0; {
+		m.rush()
+		part := m.upTo(time.Second, 24*time.Hour)
+		time.Sleep(min(part, left))
+		left -= part
+		if m.rand.IntN(6) == 0 {
+			m.wg.Wait()
+			m.crash()
+		}
+	}
+	m.calm()
+	if m.rand.IntN(3) == 0 {
+		time.Sleep(m.upTo(time.Second, 10*time.Minute))
+		m.wg.Wait()
+		m.crash() // while what is owed is sent
+	}
+}
+
+func (m *month) calm() {
+	m.cable.set(plugged)
+	m.chaos(simulator.Chaos{})
+}
+
+// rush is some tills selling at once.
+func (m *month) rush() {
+	for range 1 + m.rand.IntN(4) {
+		m.sell()
+	}
+}
+
+func (m *month) sell() {
+	m.n++
+	key, cents := fmt.Sprintf("sale %d", m.n), 100+m.n
+	req := sale(key, cents)
+	req.Caller = testCaller(1 + m.rand.IntN(20))
+	if m.rand.IntN(8) == 0 {
+		req.Wait = time.Duration(1+m.rand.IntN(5)) * time.Second
+	}
+	m.mu.Lock()
+	m.sales[key] = nil
+	m.mu.Unlock()
+	m.wg.Go(func() {
+		r, err := m.engine.Issue(context.Background(), req)
+		var e *Error
+		if err != nil && (!errors.As(err, &e) || e.Code == CodeInternal) {
+			m.t.Errorf("%s: %v", key, err)
+			return
+		}
+		m.note(key, r)
+	})
+}
+
+func (m *month) note(key string, r *Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.sales[key]
+	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == EstadoProcessed && before.JWS != r.JWS) {
+		m.t.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
+	}
+	if r != nil {
+		m.sales[key] = r
+	}
+}
+
+// repeat is a till that asks again after a crash.
+func (m *month) repeat() {
+	for i := max(1, m.n-3); i <= m.n; i++ {
+		key := fmt.Sprintf("sale %d", i)
+		m.mu.Lock()
+		r := m.sales[key]
+		m.mu.Unlock()
+		if r == nil {
+			continue
+		}
+		m.note(key, m.document(r.Code))
+	}
+}
+
+// check holds every sale against what MH has.
+func (m *month) check() {
+	estados := map[string]int{}
+	seen := map[string]string{}
+	for key, answered := range m.sales {
+		if answered == nil {
+			m.t.Errorf("%s was not answered", key)
+			continue
+		}
+		if other, twice := seen[answered.Code]; twice {
+			m.t.Errorf("%s and %s are one document", key, other)
+		}
+		seen[answered.Code] = key
+		r := m.document(answered.Code)
+		m.note(key, r)
+		estados[r.Estado]++
+		a, _ := m.sim.Document(r.Code)
+		if a.Accepted != (r.Estado == EstadoProcessed) {
+			m.t.Errorf("%s is %s, MH accepted it: %v", r.Code, r.Estado, a.Accepted)
+		}
+		if r.Estado != EstadoProcessed && r.Estado != EstadoRejected {
+			m.t.Errorf("%s is still %s", r.Code, r.Estado)
+		}
+	}
+	m.t.Logf("%d sales: %v; MH received %+v", len(m.sales), estados, m.sim.Received())
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Owed is what the branch owes MH, and by when.
+type Owed struct {
+	At          time.Time `json:"at"`
+	Contingency *Period   `json:"contingency"` // nil: MH is there
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate. Of each queue at most maxOwed.
+	Waiting map[string]int `json:"waiting"`
+	// Oldest is when the oldest document that waits was issued.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// EventDeadline is when the first contingency event is due at MH: 24 h from the end of its cause. It is set while a
+	// document waits for an event and its contingency is over.
+	EventDeadline time.Time `json:"event_deadline,omitzero"`
+	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
+	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
+	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
+	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
+	// Refused is what MH said of the last event that it refused and whose documents still wait.
+	Refused string `json:"refused,omitempty"`
+
+	ends map[string]time.Time // of periods; while counting
+}
+
+// maxOwed is the most records of a queue that are counted.
+const maxOwed = 100_000
+
+// owedCache keeps what was counted a moment ago.
+type owedCache struct {
+	mu   sync.Mutex
+	last *Owed
+}
+
+// Owed counts what is owed, or returns a count that is not older than two seconds.
+func (e *Engine) Owed() *Owed {
+	e.owed.mu.Lock()
+	defer e.owed.mu.Unlock()
+	if e.owed.last == nil || e.now().Before(e.owed.last.At) || e.now().Sub(e.owed.last.At) > 2*time.Second {
+		o, err := e.account()
+		if err != nil {
+			e.log.Error("counting what is owed", "error", err)
+			o = &Owed{At: e.now().UTC(), Waiting: map[string]int{}}
+		}
+		e.owed.last = o
+	}
+	now := *e.owed.last
+	now.Contingency = e.current()
+	return &now
+}
+
+// account counts what is owed.
+func (e *Engine) account() (*Owed, error) {
+	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time)}
+	for _, queue := range []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate} {
+		due, err := e.store.Due(queue, e.now().Add(distant), maxOwed)
+		if err != nil {
+			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+		}
+		o.Waiting[queue] = len(due)
+		if queue != QueueReport && queue != QueueForward {
+			continue
+		}
+		for _, entry := range due {
+			if err := e.weigh(o, entry); err != nil {
+				return nil, err
+			}
+		}
+	}
+	o.ends = nil
+	return o, nil
+}
+
+// weigh adds a document that waits to what is owed.
+func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
+	h, err := decodeHead(entry)
+	if err != nil {
+		return err
+	}
+	earliest(&o.Oldest, h.CreatedAt)
+	if entry.State == Reported {
+		earliest(&o.DocumentDeadline, h.Limit)
+		return nil
+	}
+	if h.Event != "" { // of an event that MH refused
+		if at, text, err := e.refusal(h.Event); err == nil {
+			earliest(&o.CorrectionDeadline, at.Add(24*time.Hour))
+			o.Refused = text
+		}
+	}
+	if h.Period == "" {
+		earliest(&o.EventDeadline, h.Until.Add(24*time.Hour))
+		return nil
+	}
+	ended, known := o.ends[h.Period]
+	if !known {
+		p, err := e.periodOf(h.Period)
+		if err != nil {
+			return err
+		}
+		ended = p.Ended
+		o.ends[h.Period] = ended
+	}
+	if !ended.IsZero() {
+		earliest(&o.EventDeadline, ended.Add(24*time.Hour))
+	}
+	return nil
+}
+
+func (e *Engine) refusal(event string) (at time.Time, text string, err error) {
+	code, err := dte.ParseCode(event)
+	if err != nil {
+		return at, "", err
+	}
+	entry, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return at, "", err
+	}
+	h := new(eventHead)
+	if err := json.Unmarshal(entry.Head, h); err != nil || h.Receipt == nil {
+		return at, "", fmt.Errorf("event %s has no answer", event)
+	}
+	return h.Receipt.At, h.Receipt.Text(), nil
+}
+
+func earliest(at *time.Time, t time.Time) {
+	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
+		*at = t
+	}
+}
+
+// gauge is a metric that is read off what is owed.
+type gauge struct {
+	desc    *prometheus.Desc
+	collect func(*Owed, chan<- prometheus.Metric)
+}
+
+var owedGauges = func() []gauge {
+	var gauges []gauge
+	add := func(name, help string, value func(*Owed) float64) {
+		d := prometheus.NewDesc(name, help, nil, nil)
+		gauges = append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value(o))
+		}})
+	}
+	deadline := func(name, help string, at func(*Owed) time.Time) {
+		add(name, help+" As Unix time; 0 when there is none.", func(o *Owed) float64 {
+			if t := at(o); !t.IsZero() {
+				return float64(t.Unix())
+			}
+			return 0
+		})
+	}
+	add("dte_contingency_active", "1 while the branch is in contingency.", func(o *Owed) float64 {
+		if o.Contingency != nil {
+			return 1
+		}
+		return 0
+	})
+	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", func(o *Owed) time.Time {
+		if o.Contingency == nil {
+			return time.Time{}
+		}
+		return o.Contingency.Began
+	})
+	deadline("dte_contingency_event_deadline_timestamp_seconds", "When the first contingency event is due at MH: 24 h from the end of its cause.",
+		func(o *Owed) time.Time { return o.EventDeadline })
+	deadline("dte_contingency_documents_deadline_timestamp_seconds", "When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
+		func(o *Owed) time.Time { return o.DocumentDeadline })
+	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
+		func(o *Owed) time.Time { return o.CorrectionDeadline })
+	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
+		func(o *Owed) time.Time { return o.Oldest })
+	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate.", []string{"queue"}, nil)
+	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+		for _, queue := range []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)
+		}
+	}})
+}()

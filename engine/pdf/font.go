@@ -1,0 +1,222 @@
+package pdf
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-fonts/liberation/liberationsansbold"
+	"github.com/go-fonts/liberation/liberationsansregular"
+	"github.com/go-pdf/fpdf"
+)
+
+// missing stands for a character that the fonts do not have. It is drawn, so that nobody takes the text for whole.
+const missing = '□'
+
+// coreSet is what nearly every document is made of, beside ASCII: it is subset, compressed and encoded once. fpdf's
+// own way with Unicode parses and subsets the fonts anew for each document, which takes 20 ms.
+const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀÈÌÒÙÂÊÎÔÛÄËÏÖ¡¿°ºª«»·×½¼¾²³§®©´¨£¢€–—‘’“”…•™"
+
+// perFont is how many characters a simple font of the PDF holds: codes 32 to 255.
+const perFont = 224
+
+// fonts are Liberation Sans, regular and bold, which cover the same characters: Latin, Greek, Cyrillic and Hebrew.
+// Read-only once loaded.
+type fonts struct {
+	faces [2]face
+	code  map[rune]byte // of coreSet, in WinAnsi
+}
+
+// face is one parsed font file.
+type face struct {
+	name    string
+	file    []byte
+	advance []uint16 // by character, in 1/1000 em; absent: none
+	desc    fpdf.FontDescType
+	core    program
+}
+
+// program is a font as fpdf takes it: its definition, and the compressed file.
+type program struct{ def, file []byte }
+
+const absent = 0xFFFF
+
+func loadFonts() (*fonts, error) {
+	f := &fonts{code: map[rune]byte{}}
+	for i, r := range []rune(winAnsiHigh) {
+		if strings.ContainsRune(coreSet, r) {
+			f.code[r] = byte(0x80 + i)
+		}
+	}
+	for i, src := range []struct {
+		name string
+		ttf  []byte
+	}{{"LiberationSans", liberationsansregular.TTF}, {"LiberationSans-Bold", liberationsansbold.TTF}} {
+		a := &f.faces[i]
+		a.name, a.file = src.name, src.ttf
+		if err := a.parse(); err != nil {
+			return nil, fmt.Errorf("font %s: %w", a.name, err)
+		}
+		encoding := make([]rune, perFont)
+		for c := rune(' '); c <= '~'; c++ {
+			encoding[c-' '] = c
+		}
+		for r, c := range f.code {
+			encoding[c-' '] = r
+		}
+		var err error
+		if a.core, err = a.program("DTECOR", encoding, ""); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding from 0x80 on; ? where it has nothing of use.
+const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
+	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
+
+// covers tells whether the fonts can draw r.
+func (f *fonts) covers(r rune) bool {
+	return r >= ' ' && r < 1<<16 && f.faces[0].advance[r] != absent && f.faces[1].advance[r] != absent
+}
+
+// width of a text that was cleaned, in points.
+func (f *fonts) width(s string, size float64, bold bool) float64 {
+	advance := f.faces[weight(bold)].advance
+	n := 0
+	for _, r := range s {
+		n += int(advance[r])
+	}
+	return float64(n) * size / 1000
+}
+
+func weight(bold bool) int {
+	if bold {
+		return 1
+	}
+	return 0
+}
+
+// parse reads the metrics. The two files come with the program: anything odd is an error of the build.
+func (a *face) parse() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("reading metrics: %v", r)
+		}
+	}()
+	be := binary.BigEndian
+	tables := map[string][]byte{}
+	for i := range int(be.Uint16(a.file[4:])) {
+		e := a.file[12+16*i:]
+		tables[string(e[:4])] = a.file[be.Uint32(e[8:]):][:be.Uint32(e[12:])]
+	}
+	head, hhea, hmtx := tables["head"], tables["hhea"], tables["hmtx"]
+	em := int(be.Uint16(head[18:]))
+	scaled := func(b []byte) int { return int(int16(be.Uint16(b))) * 1000 / em }
+	a.desc = fpdf.FontDescType{
+		Ascent: scaled(hhea[4:]), Descent: scaled(hhea[6:]), CapHeight: scaled(tables["OS/2"][88:]),
+		Flags: 32, StemV: 80, // nonsymbolic
+	}
+	if strings.HasSuffix(a.name, "Bold") {
+		a.desc.StemV = 140
+	}
+	box := &a.desc.FontBBox
+	box.Xmin, box.Ymin, box.Xmax, box.Ymax = scaled(head[36:]), scaled(head[38:]), scaled(head[40:]), scaled(head[42:])
+
+	a.advance = make([]uint16, 1<<16)
+	for r := range a.advance {
+		a.advance[r] = absent
+	}
+	metrics := int(be.Uint16(hhea[34:]))
+	characters(tables["cmap"], func(r rune, glyph int) {
+		glyph = min(glyph, metrics-1)
+		a.advance[r] = uint16((int(be.Uint16(hmtx[4*glyph:]))*1000 + em/2) / em)
+	})
+	if a.advance[missing] == absent {
+		return fmt.Errorf("no %q", missing)
+	}
+	return nil
+}
+
+// characters walks the Unicode map of a font (cmap format 4).
+func characters(cmap []byte, yield func(r rune, glyph int)) {
+	be := binary.BigEndian
+	for i := range int(be.Uint16(cmap[2:])) {
+		e := cmap[4+8*i:]
+		sub := cmap[be.Uint32(e[4:]):]
+		if be.Uint16(e) != 3 || be.Uint16(e[2:]) != 1 || be.Uint16(sub) != 4 {
+			continue
+		}
+		n := int(be.Uint16(sub[6:])) // twice the number of segments
+		ends, starts, deltas, offsets := sub[14:], sub[16+n:], sub[16+2*n:], sub[16+3*n:]
+		for s := 0; s < n; s += 2 {
+			offset := int(be.Uint16(offsets[s:]))
+			for c := int(be.Uint16(starts[s:])); c <= int(be.Uint16(ends[s:])) && c < 0xFFFF; c++ {
+				glyph := c
+				if offset != 0 {
+					if glyph = int(be.Uint16(offsets[s+offset+2*(c-int(be.Uint16(starts[s:]))):])); glyph == 0 {
+						continue
+					}
+				}
+				if glyph = (glyph + int(be.Uint16(deltas[s:]))) & 0xFFFF; glyph != 0 {
+					yield(rune(c), glyph)
+				}
+			}
+		}
+	}
+}
+
+// program subsets the face to an encoding: code 32+i draws encoding[i], 0 is unused.
+func (a *face) program(tag string, encoding []rune, differences string) (program, error) {
+	widths := make([]int, 256)
+	set := make([]rune, 0, len(encoding))
+	for i, r := range encoding {
+		if r != 0 {
+			widths[32+i] = int(a.advance[r])
+			set = append(set, r)
+		}
+	}
+	file := fpdf.UTF8CutFont(a.file, string(set))
+	def, err := json.Marshal(struct {
+		Tp, Name     string
+		Desc         fpdf.FontDescType
+		Cw           []int
+		Diff, File   string
+		OriginalSize int
+	}{"TrueType", tag + "+" + a.name, a.desc, widths, differences, tag + a.name + ".z", len(file)})
+	if err != nil {
+		return program{}, err
+	}
+	var z bytes.Buffer
+	zw, err := zlib.NewWriterLevel(&z, zlib.BestCompression)
+	if err != nil {
+		return program{}, err
+	}
+	if _, err := zw.Write(file); err != nil {
+		return program{}, err
+	}
+	if err := zw.Close(); err != nil {
+		return program{}, err
+	}
+	return program{def, z.Bytes()}, nil
+}
+
+// overflow is the font for up to perFont characters outside the core, which a document happens to hold.
+func (a *face) overflow(n int, set []rune) (program, error) {
+	var diff strings.Builder
+	diff.WriteString("32")
+	for _, r := range set {
+		fmt.Fprintf(&diff, " /uni%04X", r)
+	}
+	tag := "DTEX" + string([]byte{byte('A' + n/26%26), byte('A' + n%26)})
+	p, err := a.program(tag, set, diff.String())
+	if err != nil {
+		return program{}, fmt.Errorf("font %s: extra set %s: %w", a.name, strconv.Itoa(n), err)
+	}
+	return p, nil
+}

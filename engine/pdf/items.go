@@ -1,0 +1,232 @@
+package pdf
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"dtegate/engine/dte"
+)
+
+// show is when a column of the lines is printed.
+type show uint8
+
+const (
+	ifPresent show = iota // some line has the member, and not null
+	ifUsed                // some line has it, and not zero
+	ifSale                // present, unless the document is a purchase only
+)
+
+type spec struct {
+	head  string
+	names []string
+	when  show
+	as    func(b *builder, v dte.Value) string
+	col   col
+}
+
+// columns are those of all types: each is printed if the lines have it, so that a type needs no table of its own.
+// Names that changed between generations stand side by side.
+var columns = []spec{
+	{head: "N.º", names: []string{"numItem"}, as: plainText, col: col{numeric: true}},
+	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: col{numeric: true}},
+	{head: "Unidad", names: []string{"uniMedida"}, as: listed("CAT-014")},
+	{head: "Tipo de documento", names: []string{"tipoDte"}, as: listed("CAT-002")},
+	{head: "Generación", names: []string{"tipoGeneracion", "tipoDoc"}, as: listed("CAT-007")},
+	{head: "Número de documento", names: retained, as: plainText},
+	{head: "Fecha", names: []string{"fechaEmision"}, as: dated},
+	{head: "Descripción", names: []string{"descripcion"}, as: plainText, col: col{flex: true}},
+	{head: "Precio unitario", names: []string{"precioUni", "valorUni"}, as: money, col: col{numeric: true}},
+	{head: "Descuento", names: []string{"montoDescu"}, when: ifUsed, as: money, col: col{numeric: true}},
+	{head: "Otros montos no afectos", names: []string{"noGravado"}, when: ifUsed, as: money, col: col{numeric: true}},
+	{head: "Ventas no sujetas", names: []string{"ventaNoSuj"}, when: ifSale, as: money, col: col{numeric: true}},
+	{head: "Ventas exentas", names: []string{"ventaExenta"}, when: ifSale, as: money, col: col{numeric: true}},
+	{head: "Ventas gravadas", names: []string{"ventaGravada"}, when: ifSale, as: money, col: col{numeric: true}},
+	{head: "Compra", names: []string{"compra", "valor"}, when: ifUsed, as: money, col: col{numeric: true}},
+	{head: "Retención", names: []string{"codigoRetencionMH"}, as: listed("CAT-006")},
+	{head: "Monto sujeto", names: []string{"montoSujetoGrav"}, as: money, col: col{numeric: true}},
+	{head: "IVA retenido", names: []string{"ivaRetenido"}, as: money, col: col{numeric: true}},
+}
+
+var (
+	retained      = []string{"numeroDocumento", "numDocumento"}
+	relatedNumber = []string{"numeroDocumento", "codigoGeneracion"}
+	sales         = []string{"ventaGravada", "ventaExenta", "ventaNoSuj"}
+
+	// silent are the numbers that MF2 keeps out of the printed version.
+	silent = []string{"ivaItem", "totalIva", "psv"}
+)
+
+func count(b *builder, v dte.Value) string     { return b.number(v, 0) }
+func money(b *builder, v dte.Value) string     { return b.number(v, 2) }
+func plainText(b *builder, v dte.Value) string { return b.clean(v.Text()) }
+func dated(b *builder, v dte.Value) string     { return b.date(v.Text()) }
+func listed(catalogue string) func(*builder, dte.Value) string {
+	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
+}
+
+// number is a number as it is printed, and what stands in a number's place as the text that it is.
+func (b *builder) number(v dte.Value, decimals int) string {
+	if v.Kind() != dte.KindNumber {
+		return b.clean(v.Text())
+	}
+	return printed(v.Text(), decimals)
+}
+
+// items is the table of the lines.
+func (b *builder) items() table {
+	lines := b.doc.Get("cuerpoDocumento")
+	n := lines.Len()
+	if lines.Kind() != dte.KindArray {
+		n = 0
+	}
+	present, used := map[string]bool{}, map[string]bool{}
+	for i := range n {
+		for _, m := range lines.Index(i).Members() {
+			if m.Value.Exists() && !m.Value.IsNull() {
+				present[m.Name] = true
+				used[m.Name] = used[m.Name] || m.Value.Kind() != dte.KindNumber || !isZero(m.Value.Text())
+			}
+		}
+	}
+	related := present["montoSujetoGrav"] // the lines are documents: their number is a column, not a note
+	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
+	var t table
+	var chosen []spec
+	for _, s := range columns {
+		has := func(in map[string]bool) bool {
+			return slices.ContainsFunc(s.names, func(n string) bool { return in[n] })
+		}
+		ok := has(present)
+		switch {
+		case s.when == ifUsed:
+			ok = has(used)
+		case s.when == ifSale:
+			ok = ok && !purchase
+		case !related && (s.names[0] == "numeroDocumento" || s.names[0] == "codigoRetencionMH"):
+			ok = false
+		}
+		if ok || s.col.flex {
+			s.col.head = s.head
+			chosen = append(chosen, s)
+			t.cols = append(t.cols, s.col)
+		}
+	}
+	for i := range n {
+		t.rows = append(t.rows, b.item(lines.Index(i), chosen, related))
+	}
+	return t
+}
+
+func (b *builder) item(v dte.Value, chosen []spec, related bool) row {
+	var r row
+	shown := map[string]bool{}
+	for _, s := range chosen {
+		cell := ""
+		for _, n := range s.names {
+			shown[n] = true
+		}
+		if m := pick(v, s.names...); m.Exists() {
+			cell = s.as(b, m)
+		}
+		r.cells = append(r.cells, cell)
+	}
+	r.notes = b.notes(v, shown, related)
+	r.sale = b.sale(v, related)
+	return r
+}
+
+// notes are what a line says beside its columns.
+func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []string {
+	var out []string
+	add := func(label, value string) {
+		if value != "" {
+			out = append(out, label+": "+value)
+		}
+	}
+	add("Código", b.text(v, "codigo"))
+	if !related {
+		if n := b.text(v, relatedNumber...); n != b.lone {
+			add("Documento relacionado", n)
+		}
+		add("Retención", b.coded(v, "CAT-006", "codigoRetencionMH"))
+	}
+	add("Tributo", b.coded(v, "CAT-015", "codTributo"))
+	var taxes []string
+	for i := range v.Get("tributos").Len() {
+		if code := v.Get("tributos").Index(i).Text(); code != "" && code != "20" {
+			taxes = append(taxes, b.word("CAT-015", code))
+		}
+	}
+	add("Tributos", strings.Join(taxes, ", "))
+	for _, m := range v.Members() {
+		if m.Value.Kind() == dte.KindNumber && !shown[m.Name] && !slices.Contains(silent, m.Name) &&
+			!strings.HasPrefix(m.Name, "tipo") && !isZero(m.Value.Text()) {
+			add(b.label(m.Name), b.number(m.Value, 2))
+		}
+	}
+	return out
+}
+
+// sale is the line as a ticket prints it: what, how many at what price, and the one amount that it comes to.
+func (b *builder) sale(v dte.Value, related bool) sale {
+	s := sale{text: b.text(v, "descripcion")}
+	if related {
+		for _, part := range []string{
+			b.coded(v, "CAT-002", "tipoDte"), b.coded(v, "CAT-007", "tipoGeneracion", "tipoDoc"),
+			b.text(v, retained...), b.date(v.Get("fechaEmision").Text()),
+		} {
+			if part != "" {
+				s.about = append(s.about, part)
+			}
+		}
+		s.more = append(s.more, field{"Monto sujeto", b.number(v.Get("montoSujetoGrav"), 2)})
+		s.sum = b.coded(v, "CAT-006", "codigoRetencionMH")
+		s.amount = b.number(v.Get("ivaRetenido"), 2)
+		return s
+	}
+	s.sum = b.number(v.Get("cantidad"), 0)
+	if unit := b.coded(v, "CAT-014", "uniMedida"); unit != "" && unit != "Unidad" && unit != "Otra" {
+		s.sum += " " + unit
+	}
+	if price := pick(v, "precioUni", "valorUni"); price.Exists() {
+		s.sum += " × " + b.number(price, 2)
+	}
+	for _, c := range []struct{ name, label, mark string }{
+		{"montoDescu", "Descuento", ""}, {"ventaGravada", "Gravado", " G"}, {"ventaExenta", "Exento", " E"},
+		{"ventaNoSuj", "No sujeto", " N"}, {"compra", "Compra", ""}, {"valor", "Valor", ""}, {"noGravado", "No afecto", " A"},
+	} {
+		a := v.Get(c.name)
+		switch {
+		case a.Kind() != dte.KindNumber || isZero(a.Text()):
+		case s.amount == "" && c.name != "montoDescu":
+			s.amount = b.number(a, 2) + c.mark
+		default:
+			s.more = append(s.more, field{c.label, b.number(a, 2) + c.mark})
+		}
+	}
+	if s.amount == "" {
+		s.amount = "0.00"
+	}
+	return s
+}
+
+// label makes words of a member's name that has none: totalOtrosCargos is "Total otros cargos".
+func (b *builder) label(name string) string {
+	if l, ok := labels[name]; ok {
+		return l
+	}
+	var out strings.Builder
+	for i, r := range name {
+		switch {
+		case i == 0:
+			out.WriteRune(unicode.ToUpper(r))
+		case unicode.IsUpper(r):
+			out.WriteByte(' ')
+			out.WriteRune(unicode.ToLower(r))
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return b.clean(out.String())
+}

@@ -1,0 +1,285 @@
+package pdf
+
+import (
+	"bytes"
+	"compress/zlib"
+	"image"
+	"image/color"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+
+	"dtegate/engine/dte"
+)
+
+// consultations are what the QR codes of the fixtures must say, written out by hand.
+var consultations = map[string]string{
+	"dte01": "https://admin.factura.gob.sv/consultaPublica?ambiente=01&codGen=3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01&fechaEmi=2026-12-03",
+	"dte18": "https://admin.factura.gob.sv/consultaPublica?ambiente=01&codGen=34E8172A-95B6-41D2-B304-8F9001122310&fechaEmi=2026-12-03",
+}
+
+// paint fills dark squares on white, three pixels each.
+func paint(size int, dark func(x, y int) bool) image.Image {
+	const k = 3
+	img := image.NewGray(image.Rect(0, 0, size*k, size*k))
+	for y := range size * k {
+		for x := range size * k {
+			if img.SetGray(x, y, color.Gray{255}); dark(x/k, y/k) {
+				img.SetGray(x, y, color.Gray{0})
+			}
+		}
+	}
+	return img
+}
+
+func decodeQR(t *testing.T, img image.Image) string {
+	t.Helper()
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The code fills the picture: the decoder's own search for it misses some upright ones.
+	r, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.GetText()
+}
+
+func TestQR_Lengths(t *testing.T) {
+	alone(t)
+	for n := 1; n <= 666; n += 5 {
+		s := strings.Repeat("aZ9-/?&=é", 80)[:n]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		m, err := encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := m.size + 2*quiet
+		got := decodeQR(t, paint(size, func(x, y int) bool {
+			x, y = x-quiet, y-quiet
+			return x >= 0 && y >= 0 && x < m.size && y < m.size && m.dark[y*m.size+x]
+		}))
+		if got != s {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+	if _, err := encode(strings.Repeat("x", 667)); err == nil {
+		t.Error("667 bytes fit")
+	}
+}
+
+// TestQR_Words compares the words that protect themselves with those of the standard; decoders forgive a wrong one.
+func TestQR_Words(t *testing.T) {
+	for mask, want := range []int{0x5412, 0x5125, 0x5E7C, 0x5B4B, 0x45F9, 0x40CE, 0x4F97, 0x4AA0} {
+		if got := (mask<<10 | bch(mask, 10, formatCode)) ^ formatMask; got != want {
+			t.Errorf("level M, mask %d: %#x, want %#x", mask, got, want)
+		}
+	}
+	if got := 7<<12 | bch(7, 12, versionCode); got != 0x07C94 {
+		t.Errorf("version 7: %#x", got)
+	}
+}
+
+var (
+	qrPath = regexp.MustCompile(`(?s)q 0 g\n(.*?)f Q`)
+	qrRect = regexp.MustCompile(`([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+) re`)
+)
+
+// TestQR_Written takes the code from the bytes of the PDF, in pure Go.
+func TestQR_Written(t *testing.T) {
+	p := printer(t)
+	for name, want := range consultations {
+		for l := Letter; l <= Ticket58; l++ {
+			found := 0
+			for _, s := range streams.FindAllSubmatch(render(t, p, fixture(t, name, Processed), l), -1) {
+				z, err := zlib.NewReader(bytes.NewReader(s[1]))
+				if err != nil {
+					continue
+				}
+				content, err := io.ReadAll(z)
+				if err != nil {
+					continue
+				}
+				for _, m := range qrPath.FindAllSubmatch(content, -1) {
+					found++
+					if got := decodeQR(t, repaint(m[1])); got != want {
+						t.Errorf("%s %s: %q", name, l, got)
+					}
+				}
+			}
+			if found != 1 {
+				t.Errorf("%s %s: %d codes", name, l, found)
+			}
+		}
+	}
+}
+
+// repaint draws the rectangles of a path on a grid of their height.
+func repaint(path []byte) image.Image {
+	var rects [][4]float64
+	left, top := 1e9, 0.0
+	for _, m := range qrRect.FindAllSubmatch(path, -1) {
+		var r [4]float64
+		for i := range r {
+			r[i], _ = strconv.ParseFloat(string(m[i+1]), 64)
+		}
+		rects = append(rects, r)
+		left, top = min(left, r[0]), max(top, r[1]+r[3])
+	}
+	dark, size := map[[2]int]bool{}, 0
+	for _, r := range rects {
+		unit := r[3]
+		x, y := int((r[0]-left)/unit+0.5), int((top-r[1]-unit)/unit+0.5)
+		for i := range int(r[2]/unit + 0.5) {
+			dark[[2]int{x + i, y}] = true
+			size = max(size, x+i+1)
+		}
+	}
+	return paint(size+2*quiet, func(x, y int) bool { return dark[[2]int{x - quiet, y - quiet}] })
+}
+
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip(name + " is not installed")
+	}
+	return path
+}
+
+func saved(t *testing.T, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "document.pdf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestQR_Scanned rasterises pages at the 203 dpi of a thermal printer and scans them, the stamp over them included.
+func TestQR_Scanned(t *testing.T) {
+	raster, scan := tool(t, "pdftoppm"), tool(t, "zbarimg")
+	p := printer(t)
+	for _, name := range []string{"dte01", "dte03-previous"} {
+		d := fixture(t, name, Invalidated)
+		v, _, err := p.prepare(d, Letter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, ok := consultations[name]; ok && v.url != want {
+			t.Errorf("%s: %s", name, v.url)
+		}
+		for l := Letter; l <= Ticket58; l++ {
+			path := saved(t, render(t, p, d, l))
+			if out, err := exec.Command(raster, "-r", "203", "-mono", "-l", "1", path, path).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			images, _ := filepath.Glob(path + "-*.pbm")
+			out, err := exec.Command(scan, append([]string{"-q", "--raw"}, images...)...).Output()
+			if got := strings.TrimSpace(string(out)); err != nil || got != v.url {
+				t.Errorf("%s %s: scanned %q, %v", name, l, got, err)
+			}
+		}
+	}
+}
+
+var number = regexp.MustCompile(`-?\$?\d[\d,]*(\.\d+)?`)
+
+// TestAmounts_Poppler compares the numbers that another program reads in the PDF with those of the document: every
+// one of the lines and the summary is there, and no dollar is there that the document does not have.
+func TestAmounts_Poppler(t *testing.T) {
+	pdftotext := tool(t, "pdftotext")
+	p := printer(t)
+	for _, f := range fixtures {
+		d := fixture(t, f.name, f.state)
+		want := amounts(t, d.JSON)
+		for l := Letter; l <= Ticket58; l++ {
+			out, err := exec.Command(pdftotext, "-layout", "-enc", "UTF-8", saved(t, render(t, p, d, l)), "-").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[dte.Amount]bool{}
+			for _, s := range number.FindAllString(string(out), -1) {
+				a, err := dte.ParseAmount(strings.NewReplacer("$", "", ",", "").Replace(s))
+				if err != nil {
+					continue // part of a code
+				}
+				if got[a] = true; strings.Contains(s, "$") && !want[a] && !strings.Contains(string(out), s+" Ctvs") {
+					t.Errorf("%s %s: %s is not in the document", f.name, l, s)
+				}
+			}
+			for a := range want {
+				if !got[a] {
+					t.Errorf("%s %s: %s is missing in\n%s", f.name, l, a, out)
+				}
+			}
+		}
+	}
+}
+
+// amounts are the numbers of a document that must be printed.
+func amounts(t *testing.T, data []byte) map[dte.Amount]bool {
+	t.Helper()
+	v, err := dte.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := []string{"numItem", "tipoItem", "uniMedida", "tipoGeneracion", "condicionOperacion"}
+	out := map[dte.Amount]bool{}
+	var walk func(v dte.Value, name string)
+	walk = func(v dte.Value, name string) {
+		switch v.Kind() {
+		case dte.KindObject:
+			for _, m := range v.Members() {
+				walk(m.Value, m.Name)
+			}
+		case dte.KindArray:
+			for i := range v.Len() {
+				walk(v.Index(i), name)
+			}
+		case dte.KindNumber:
+			a, err := v.Amount()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a != 0 && !slices.Contains(codes, name) && !slices.Contains(silent, name) {
+				out[a] = true
+			}
+		}
+	}
+	walk(v.Get("cuerpoDocumento"), "")
+	walk(v.Get("resumen"), "")
+	return out
+}
+
+// TestPDF_Valid has the files parsed by tools that complain.
+func TestPDF_Valid(t *testing.T) {
+	info := tool(t, "pdfinfo")
+	p := printer(t)
+	d := fixture(t, "dte03", Processed)
+	d.JSON = bytes.Replace(d.JSON, []byte("Ferretería y"), []byte("Łódź Ωμέγα 日本 y"), 1)
+	out, err := exec.Command(info, saved(t, render(t, p, d, Letter))).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Pages:           2") || strings.Contains(string(out), "rror") ||
+		!strings.Contains(string(out), "COMPROBANTE DE CRÉDITO FISCAL C7D1A0B3") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if text, err := exec.LookPath("pdftotext"); err == nil {
+		out, _ := exec.Command(text, "-enc", "UTF-8", saved(t, render(t, p, d, Letter)), "-").Output()
+		if !strings.Contains(string(out), "Łódź Ωμέγα □□ y Construcciones Güiscoyol") {
+			t.Errorf("extra characters do not come back: %s", out)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package pdf
+
+import (
+	"slices"
+	"strings"
+
+	"dtegate/engine/dte"
+)
+
+// labels are the names of amounts, in the words of MF2's layouts.
+var labels = map[string]string{
+	"totalNoSuj":           "Suma de ventas no sujetas",
+	"totalExenta":          "Suma de ventas exentas",
+	"totalGravada":         "Suma de ventas gravadas",
+	"totalCompra":          "Suma de compras",
+	"totalCompraExcluidos": "Compras a sujetos excluidos",
+	"subTotalVentas":       "Suma total de operaciones",
+	"descuNoSuj":           "Descuento global a ventas no sujetas",
+	"descuExenta":          "Descuento global a ventas exentas",
+	"descuGravada":         "Descuento global a ventas gravadas",
+	"descu":                "Descuento global",
+	"porcentajeDescuento":  "Porcentaje de descuento",
+	"totalDescu":           "Total de descuentos",
+	"subTotal":             "Subtotal",
+	"seguro":               "Seguro",
+	"totalSeguro":          "Seguro",
+	"flete":                "Flete",
+	"totalFlete":           "Flete",
+	"ivaPerci":             "IVA percibido",
+	"ivaPerci1":            "IVA percibido",
+	"ivaRete":              "IVA retenido",
+	"ivaRete1":             "IVA retenido",
+	"reteRenta":            "Retención de renta",
+	"montoTotalOperacion":  "Monto total de la operación",
+	"totalNoGravado":       "Total otros montos no afectos",
+	"totalNoOnerosas":      "Operaciones no onerosas",
+	"saldoFavor":           "Saldo a favor",
+	"totalSujetoRetencion": "Total sujeto a retención",
+	"totalIvaRetenido":     "Total IVA retenido",
+	"totalIVAretenido":     "Total IVA retenido",
+	"totalPagar":           "Total a pagar",
+	"valorTotal":           "Valor total",
+	"total":                "Total",
+}
+
+// sequence is the order of the sums, that of the arithmetic. What a new generation adds is printed behind
+// them under its own name, so that no amount of a document is ever left out.
+var sequence = []string{
+	"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos", "subTotalVentas",
+	"descuNoSuj", "descuExenta", "descuGravada", "descu", "porcentajeDescuento", "totalDescu",
+	"subTotal", taxRows, "seguro", "totalSeguro", "flete", "totalFlete",
+	"ivaPerci", "ivaPerci1", "ivaRete", "ivaRete1", "reteRenta",
+	"montoTotalOperacion", "totalNoGravado", "totalNoOnerosas", "saldoFavor", "totalSujetoRetencion",
+	"totalIvaRetenido", "totalIVAretenido", "totalPagar", "valorTotal", "total",
+}
+
+const taxRows = "tributos"
+
+// finals are the names of the amount that all comes to, the first that is there.
+var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal", "total"}
+
+// summary fills in what comes below the lines.
+func (b *builder) summary(v *view) {
+	s := b.doc.Get("resumen")
+	if s.Kind() == dte.KindArray { // the export invoice's schema makes a list of it
+		s = s.Index(0)
+	}
+	final := ""
+	for _, name := range finals {
+		if s.Get(name).Kind() == dte.KindNumber {
+			final = name
+			v.total = field{labels[name], b.dollars(s.Get(name))}
+			break
+		}
+	}
+	row := func(name string) {
+		a := s.Get(name)
+		if name == final || a.Kind() != dte.KindNumber || isZero(a.Text()) {
+			return
+		}
+		amount := b.dollars(a)
+		if name == "porcentajeDescuento" {
+			amount = b.number(a, 2) + " %"
+		}
+		v.totals = append(v.totals, field{b.label(name), amount})
+	}
+	for _, name := range sequence {
+		if name == taxRows {
+			b.taxes(v, s.Get(taxRows))
+			continue
+		}
+		row(name)
+	}
+	for _, m := range s.Members() {
+		if !slices.Contains(sequence, m.Name) && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" {
+			row(m.Name)
+		}
+	}
+	v.words = b.text(s, "totalLetras", "totalIVAretenidoLetras")
+	b.settlement(v, s)
+
+	extra := b.doc.Get("extension")
+	for _, from := range []dte.Value{s, extra, b.doc} {
+		v.observations = append(v.observations, b.paragraphs(pick(from, "observaciones").Text())...)
+	}
+	for _, f := range []struct{ label, name string }{
+		{"Entrega", "nombEntrega"}, {"Documento de quien entrega", "docuEntrega"}, {"Recibe", "nombRecibe"},
+		{"Documento de quien recibe", "docuRecibe"}, {"Placa del vehículo", "placaVehiculo"},
+		{"Responsable", "codEmpleado"},
+	} {
+		if value := b.text(extra, f.name); value != "" {
+			v.delivery = append(v.delivery, field{f.label, value})
+		}
+	}
+	notes := b.doc.Get("apendice")
+	for i := range notes.Len() {
+		n := notes.Index(i)
+		label, value := b.text(n, "etiqueta", "campo"), b.text(n, "valor")
+		if label == "" {
+			label = "Dato"
+		}
+		if value != "" {
+			v.appendix = append(v.appendix, field{label, value})
+		}
+	}
+}
+
+// dollars is an amount with its sign before the currency.
+func (b *builder) dollars(v dte.Value) string {
+	s, negative := strings.CutPrefix(b.number(v, 2), "-")
+	if negative {
+		return "-$" + s
+	}
+	return "$" + s
+}
+
+func (b *builder) taxes(v *view, list dte.Value) {
+	for i := range list.Len() {
+		t := list.Index(i)
+		label := b.text(t, "descripcion")
+		if label == "" {
+			label = b.coded(t, "CAT-015", "codigo")
+		}
+		if amount := t.Get("valor"); amount.Kind() == dte.KindNumber {
+			v.totals = append(v.totals, field{label, b.dollars(amount)})
+		}
+	}
+}
+
+// settlement is how the operation is paid.
+func (b *builder) settlement(v *view, s dte.Value) {
+	add := func(label, value string) {
+		if value != "" {
+			v.terms = append(v.terms, field{label, value})
+		}
+	}
+	add("Condición de la operación", b.coded(s, "CAT-016", "condicionOperacion"))
+	add("Retención", b.coded(s, "CAT-006", "codigoRetencionMH"))
+	add("Número de pago electrónico", b.text(s, "numPagoElectronico"))
+	add("Incoterms", b.text(s, "descIncoterms", "codIncoterms"))
+	list := s.Get("pagos")
+	t := table{title: "Pagos", cols: []col{{head: "Forma de pago", flex: true}, {head: "Referencia"}, {head: "Plazo"}, {head: "Monto", numeric: true}}}
+	for i := range list.Len() {
+		p := list.Index(i)
+		term := b.coded(p, "CAT-018", "plazo")
+		if n := p.Get("periodo"); n.Kind() == dte.KindNumber {
+			term = b.number(n, 0) + " " + term
+		}
+		amount := ""
+		if a := p.Get("montoPago"); a.Kind() == dte.KindNumber {
+			amount = b.dollars(a)
+		}
+		t.rows = append(t.rows, row{cells: []string{b.coded(p, "CAT-017", "codigo"), b.text(p, "referencia"), term, amount}})
+	}
+	v.payments = t.trim()
+}
+
+// groups are the blocks between the parties and the lines.
+func (b *builder) groups() []table {
+	var out []table
+	for _, third := range []struct{ name, title string }{
+		{"ventaTercero", "Venta a cuenta de terceros"}, {"compraTercero", "Compra a cuenta de terceros"},
+	} {
+		if p := b.doc.Get(third.name); p.Kind() == dte.KindObject {
+			t := table{title: third.title, cols: []col{{head: "NIT o documento"}, {head: "Nombre", flex: true}, {head: "Domicilio"}}}
+			t.rows = []row{{cells: []string{b.text(p, "nit", "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
+			out = append(out, t.trim())
+		}
+	}
+	t := table{title: "Documentos relacionados", cols: []col{{head: "Tipo de documento"}, {head: "Generación"}, {head: "Número de documento", flex: true}, {head: "Fecha"}}}
+	for _, r := range list(b.doc.Get("documentoRelacionado")) {
+		t.rows = append(t.rows, row{cells: []string{
+			b.coded(r, "CAT-002", "tipoDocumento"), b.coded(r, "CAT-007", "tipoGeneracion"),
+			b.text(r, relatedNumber...), b.date(r.Get("fechaEmision").Text()),
+		}})
+	}
+	out = append(out, t.trim())
+	t = table{title: "Otros documentos asociados", cols: []col{{head: "Tipo"}, {head: "Identificación"}, {head: "Descripción", flex: true}}}
+	for _, o := range list(b.doc.Get("otrosDocumentos")) {
+		doctor := o.Get("medico")
+		t.rows = append(t.rows, row{cells: []string{
+			b.coded(o, "CAT-021", "codDocAsociado"),
+			b.text(o, "descDocumento") + b.text(doctor, "nit", "docIdentificacion"),
+			b.text(o, "detalleDocumento") + b.text(doctor, "nombre"),
+		}})
+	}
+	return slices.DeleteFunc(append(out, t.trim()), func(t table) bool { return len(t.rows) == 0 })
+}
+
+// list is the items of an array, or a lone object as one item.
+func list(v dte.Value) []dte.Value {
+	if v.Kind() == dte.KindObject {
+		return []dte.Value{v}
+	}
+	var out []dte.Value
+	for i := range v.Len() {
+		out = append(out, v.Index(i))
+	}
+	return out
+}
+
+// trim drops the columns in which no row says anything.
+func (t table) trim() table {
+	out := table{title: t.title}
+	for i, c := range t.cols {
+		if !c.flex && !slices.ContainsFunc(t.rows, func(r row) bool { return r.cells[i] != "" }) {
+			continue
+		}
+		out.cols = append(out.cols, c)
+	}
+	for _, r := range t.rows {
+		var cells []string
+		for i, c := range r.cells {
+			if slices.Contains(out.cols, t.cols[i]) {
+				cells = append(cells, c)
+			}
+		}
+		out.rows = append(out.rows, row{cells: cells})
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package pdf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRender_Errors(t *testing.T) {
+	p := printer(t)
+	good := fixture(t, "dte01", Processed)
+	for want, c := range map[string]struct {
+		change func(d *Document)
+		layout Layout
+	}{
+		"layout: unknown":                 {func(*Document) {}, 3},
+		"State: unknown":                  {func(d *Document) { d.State = 9 }, Letter},
+		"Seal: required":                  {func(d *Document) { d.Seal = "" }, Letter},
+		"Seal: a document in contingency": {func(d *Document) { d.State = Contingency }, Ticket80},
+		"reading document":                {func(d *Document) { d.JSON = d.JSON[:100] }, Letter},
+		"not a JSON object":               {func(d *Document) { d.JSON = []byte(`[]`) }, Letter},
+		"identificacion.codigoGeneracion": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"fecEmi":"2026-12-01"}}`) }, Letter},
+		"identificacion.fecEmi: required": {func(d *Document) { d.JSON = []byte(`{"identificacion":{"codigoGeneracion":"X"}}`) }, Letter},
+		"QR of": {func(d *Document) {
+			d.JSON = bytes.Replace(d.JSON, []byte("3F6C1B52"), bytes.Repeat([]byte("A"), 700), 1)
+		}, Letter},
+	} {
+		d := good
+		c.change(&d)
+		var b bytes.Buffer
+		if err := p.Render(&b, d, c.layout); err == nil || !strings.Contains(err.Error(), want) || b.Len() > 0 {
+			t.Errorf("%s: got %v and %d bytes", want, err, b.Len())
+		}
+	}
+	if err := p.Render(broken{}, good, Letter); !errors.Is(err, errBroken) {
+		t.Errorf("writer's error: %v", err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
+// TestView_Moved renames, adds and drops members as a generation to come might: what is printed stays.
+func TestView_Moved(t *testing.T) {
+	p := printer(t)
+	d := fixture(t, "dte14", Processed)
+	for _, r := range [][2]string{
+		{`"receptor"`, `"sujetoExcluido"`},
+		{`"reteRenta": 12,`, `"reteRenta": 12, "totalOtrosCargos": 3.25, "tipoCalculo": 4,`},
+		{`"compra": 180,`, `"compra": 180, "impuestoNuevo": 0.77,`},
+		{`"compra": 180`, `"compra": 180, "impuestoNuevo": 0.77`},
+	} {
+		if bytes.Contains(d.JSON, []byte(r[0])) {
+			d.JSON = bytes.Replace(d.JSON, []byte(r[0]), []byte(r[1]), 1)
+		}
+	}
+	for l := Letter; l <= Ticket58; l++ {
+		text := said(p.pages(t, d, l))
+		for _, want := range []string{"Jesús Bartolomé", "Total otros cargos", "$3.25", "Impuesto nuevo: 0.77"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q", l, want)
+			}
+		}
+	}
+}
+
+func TestView_Words(t *testing.T) {
+	p := printer(t)
+	for name, want := range map[string][]string{
+		"dte01":             {"FACTURA", "DUI", "Billetes y monedas", "Tarjeta Crédito", "Contado", "Sonsonate Centro", "Galón"},
+		"dte01-contingency": {"Transmisión por contingencia", "Modelo Facturación diferido", "TRANSMISIÓN POR CONTINGENCIA", "Falla en el suministro de servicio de Internet", "Consumidor final"},
+		"dte03-previous":    {"Casa Matriz", "Lucía Ibáñez", "P123-456", "Recibido a satisfacción.", "INVALIDADO", "$20.00"},
+		"dte05":             {"NOTA DE CRÉDITO", "Comprobante de crédito fiscal", "Electrónico", "Retención IVA 1%"},
+		"dte07":             {"Retención IVA 13%", "Físico", "Total sujeto a retención", "$2,119.44", "TOTAL IVA RETENIDO"},
+		"dte14-previous":    {"Corte de la fibra óptica en la colonia por obras viales", "Retención de renta", "San Vicente"},
+		"dte18":             {"EVENTO DE RETORNO", "EVENTO DE DTE", "Motivo"},
+	} {
+		state := Processed
+		if strings.Contains(name, "contingency") || name == "dte14-previous" {
+			state = Contingency
+		}
+		if name == "dte03-previous" {
+			state = Invalidated
+		}
+		for l := Letter; l <= Ticket58; l++ {
+			text := squeeze(said(p.pages(t, fixture(t, name, state), l)))
+			for _, phrase := range want {
+				for w := range strings.FieldsSeq(phrase) {
+					if !strings.Contains(text, w) {
+						t.Errorf("%s %s: no %q", name, l, phrase)
+					}
+				}
+			}
+			if name == "dte18" && strings.Contains(text, "control") {
+				t.Errorf("%s: a retorno has no control number", l)
+			}
+		}
+	}
+}
+
+// TestNew_NoCatalogue prints codes as they are.
+func TestNew_NoCatalogue(t *testing.T) {
+	p, err := New(Options{ConsultURL: "http://local.example/{codigoGeneracion}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := fixture(t, "dte01", Processed)
+	if text := said(p.pages(t, d, Ticket80)); !strings.Contains(text, "06") {
+		t.Error(text)
+	}
+	v, _, _ := p.prepare(d, Letter)
+	if v.url != "http://local.example/3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" {
+		t.Error(v.url)
+	}
+	for l := Letter; l <= Ticket58; l++ {
+		if got, ok := ParseLayout(l.String()); !ok || got != l {
+			t.Errorf("%s is %v", l, got)
+		}
+	}
+}
+
+// FuzzRender asks that no document whatever makes it panic or leave a text outside its place.
+func FuzzRender(f *testing.F) {
+	for _, x := range fixtures {
+		f.Add(fixture(f, x.name, x.state).JSON)
+	}
+	f.Add([]byte(`{"identificacion":{"codigoGeneracion":"A","fecEmi":"x","tipoDte":7},"emisor":[],"cuerpoDocumento":{"a":1},"resumen":[[]],"apendice":"x","extension":1}`))
+	f.Add([]byte(`{"identificacion":{"codigoGeneracion":"A","fecEmi":"x"},"cuerpoDocumento":[null,1,"x",{"tributos":3,"noGravado":-1e3,"ivaRetenido":true,"montoSujetoGrav":1}],"resumen":{"pagos":[1],"tributos":{"a":[]}},"documentoRelacionado":{"tipoDocumento":{}}}`))
+	p := printer(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 64<<10 {
+			return
+		}
+		for l := Letter; l <= Ticket58; l++ {
+			d := Document{JSON: data, Seal: seal}
+			var b bytes.Buffer
+			if err := p.Render(&b, d, l); err != nil {
+				return
+			}
+			checkBoxes(t, l.String(), p.fonts, p.pages(t, d, l), l)
+			if l != Letter {
+				b.Reset()
+				if err := p.ESCPOS(&b, d, l); err != nil {
+					t.Fatal(err)
+				}
+				interpret(t, b.Bytes())
+			}
+		}
+	})
+}
+
+// TestRender_AnyTree puts values of every kind in the place of every other: valid JSON that no schema would pass.
+func TestRender_AnyTree(t *testing.T) {
+	alone(t)
+	p := printer(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	strange := []string{`null`, `true`, `-1e-400`, `1e400`, `-0.5`, `7`, strings.Repeat("9", 300), `""`, `"x"`, `"\u0000\ufffd\ud83d\ude00"`, `[]`, `{}`,
+		`[null,1,{"codigo":[]}]`, `{"a":{"b":[{}]}}`, `"` + strings.Repeat("lorem ", 300) + `"`, `"` + strings.Repeat("Q", 900) + `"`}
+	for i := range 60 {
+		d := fixture(t, fixtures[i%len(fixtures)].name, Processed)
+		var tree any
+		if err := json.Unmarshal(d.JSON, &tree); err != nil {
+			t.Fatal(err)
+		}
+		var walk func(v any, depth int) any
+		walk = func(v any, depth int) any {
+			if depth > 0 && r.IntN(12) == 0 {
+				return json.RawMessage(strange[r.IntN(len(strange))])
+			}
+			switch v := v.(type) {
+			case map[string]any:
+				for _, k := range slices.Sorted(maps.Keys(v)) {
+					if k != "codigoGeneracion" && k != "fecEmi" {
+						v[k] = walk(v[k], depth+1)
+					}
+				}
+			case []any:
+				for i := range v {
+					v[i] = walk(v[i], depth+1)
+				}
+			}
+			return v
+		}
+		data, err := json.Marshal(walk(tree, -1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.JSON = data
+		for l := Letter; l <= Ticket58; l++ {
+			var b bytes.Buffer
+			if err := p.Render(&b, d, l); err != nil && !strings.Contains(err.Error(), "identificacion.") && !strings.Contains(err.Error(), "QR of") {
+				t.Fatalf("%v\n%s", err, data)
+			} else if err != nil {
+				break
+			}
+			checkBoxes(t, l.String(), p.fonts, p.pages(t, d, l), l)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Contingency is how the branch lives without MH. Zero values take the defaults.
+type Contingency struct {
+	// Responsible answers for the events; MH wants a name and a document (schema of the event).
+	Responsible Person
+	// ProbeEvery is the first time between two probes of MH, default 2 s; it doubles up to ProbeMax, default 30 s.
+	ProbeEvery, ProbeMax time.Duration
+	// ProbeTimeout is how long a probe waits, default 4 s.
+	ProbeTimeout time.Duration
+	// Stable is how long MH must have answered before a period ends, default 2 s. It doubles with each period of the last
+	// hour, up to StableMax, default 5 min: a link that flaps does not make a period a minute.
+	Stable, StableMax time.Duration
+	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns before goes on with
+	// the same period.
+	ReportAfter time.Duration
+	// DoubtFor is how long after the last sending of a document MH may still be at work on it, default 2 min. Before, a
+	// query that does not find it proves nothing.
+	DoubtFor time.Duration
+	// LotSize is how many documents a lot holds, default and at most 100 (MT1 §4.4); LotPoll is how often MH is asked about
+	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long before its documents
+	// are asked for one by one, default 15 min.
+	LotSize      int
+	LotPoll      time.Duration
+	LotsInFlight int
+	LotPatience  time.Duration
+	// CorrectAfter is the time from MH's refusal of an event to the next one, default 1 min; it doubles, up to an hour.
+	CorrectAfter time.Duration
+	// Internet are addresses (host:port) one of which answers while the branch has Internet: they tell cause 3 from cause 1
+	// (CAT-005). None: only a name or a route that is not found means cause 3.
+	Internet []string
+}
+
+func (c *Contingency) setDefaults() {
+	for _, d := range []struct {
+		at *time.Duration
+		is time.Duration
+	}{{&c.ProbeEvery, 2 * time.Second}, {&c.ProbeMax, 30 * time.Second}, {&c.ProbeTimeout, 4 * time.Second}, {&c.Stable, 2 * time.Second},
+		{&c.StableMax, 5 * time.Minute}, {&c.ReportAfter, 15 * time.Second}, {&c.DoubtFor, 2 * time.Minute}, {&c.LotPoll, 5 * time.Second},
+		{&c.LotPatience, 15 * time.Minute}, {&c.CorrectAfter, time.Minute}} {
+		*d.at = cmp.Or(*d.at, d.is)
+	}
+	c.LotSize = min(cmp.Or(c.LotSize, 100), 100)
+	c.LotsInFlight = cmp.Or(c.LotsInFlight, 4)
+}
+
+// States of a period's record. They share storage's space with those of documents.
+const (
+	periodOpen  storage.State = 16 // the branch is in contingency
+	periodEnded storage.State = 17
+)
+
+// queuePeriod holds the open period, and those that ended in the last two days.
+const queuePeriod = "period"
+
+// Period is a contingency of the branch, as its record keeps it and as /status shows it.
+type Period struct {
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended,omitzero"`
+	Cause  int64     `json:"cause"`  // CAT-005
+	Motive string    `json:"motive"` // of cause 5, MH's; of the others for people
+	// Declared by the operator: only the operator ends it.
+	Declared bool `json:"declared,omitempty"`
+	// Resumed is how often trouble came back before the period was reported.
+	Resumed int `json:"resumed,omitempty"`
+
+	code dte.Code
+}
+
+// said is the motive that documents bear: MH wants one with cause 5 and none else.
+func (p *Period) said() string {
+	if p.Cause == 5 {
+		return p.Motive
+	}
+	return ""
+}
+
+// contingency is the branch's state towards MH.
+type contingency struct {
+	// mu: a sale reads the period and is stored under it, so that no document of a period is stored behind its end.
+	mu        sync.RWMutex
+	period    *Period     // nil: MH is there
+	begun     []time.Time // the periods of the last hour
+	suspicion chan struct{}
+	work      chan struct{} // something may be sent
+}
+
+func (e *Engine) seriesOf(kind string) string { return e.issuer.Ambiente + "/" + kind }
+
+// restorePeriod finds the period that the last process left open.
+func (e *Engine) restorePeriod() error {
+	list, err := e.periods()
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.Ended.IsZero() {
+			e.contingency.period = p
+			e.log.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+		}
+	}
+	return nil
+}
+
+func decodePeriod(entry storage.Entry) (*Period, error) {
+	p := &Period{code: dte.Code(entry.Code)}
+	if err := json.Unmarshal(entry.Head, p); err != nil {
+		return nil, fmt.Errorf("decoding contingency period: %w", err)
+	}
+	return p, nil
+}
+
+// now in contingency, nil when the branch is not.
+func (e *Engine) current() *Period {
+	e.contingency.mu.RLock()
+	defer e.contingency.mu.RUnlock()
+	return e.contingency.period
+}
+
+// hold returns the current period and keeps it from ending until release.
+func (e *Engine) hold() (p *Period, release func()) {
+	e.contingency.mu.RLock()
+	return e.contingency.period, e.contingency.mu.RUnlock
+}
+
+// enter puts the branch in contingency, unless it is. A period that ended a moment ago goes on.
+func (e *Engine) enter(ctx context.Context, p Period) error {
+	c := &e.contingency
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period != nil {
+		if !p.Declared {
+			return nil
+		}
+		return e.redeclare(ctx, p) // the operator knows better
+	}
+	last, err := e.resumable()
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
+		last.Resumed++
+		if err := e.movePeriod(ctx, last, periodEnded, periodOpen); err != nil {
+			return err
+		}
+		c.period = last
+	} else {
+		if p.code, err = dte.NewCode(e.rand); err != nil {
+			return err
+		}
+		p.Began = p.Began.UTC().Truncate(time.Second)
+		head, err := json.Marshal(&p)
+		if err != nil {
+			return err
+		}
+		_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("contingencia")}, func(storage.Slot) (storage.Draft, error) {
+			return storage.Draft{Code: storage.Code(p.code), State: periodOpen, Head: head, Due: &storage.Due{Queue: queuePeriod, At: p.Began}}, nil
+		})
+		if err != nil {
+			return fmt.Errorf("recording the contingency: %w", err)
+		}
+		c.period = &p
+	}
+	c.begun = append(c.begun, e.now())
+	e.metrics.periods.Inc()
+	e.suspect() // the watch begins to probe
+	e.log.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed", c.period.Resumed)
+	return nil
+}
+
+func (e *Engine) redeclare(ctx context.Context, p Period) error {
+	next := *e.contingency.period
+	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
+	if err := e.movePeriod(ctx, &next, periodOpen, periodOpen); err != nil {
+		return err
+	}
+	e.contingency.period = &next
+	return nil
+}
+
+// resumable is the last period, if it ended so recently that it is not reported yet.
+func (e *Engine) resumable() (*Period, error) {
+	list, err := e.periods()
+	for _, p := range list {
+		if !p.Ended.IsZero() && p.Ended.Add(e.options.ReportAfter).After(e.now()) {
+			return p, nil
+		}
+	}
+	return nil, err
+}
+
+// leave ends the period. The caller does not hold mu.
+func (e *Engine) leave(ctx context.Context) error {
+	c := &e.contingency
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period == nil {
+		return nil
+	}
+	next := *c.period
+	next.Ended = e.now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
+	if err := e.movePeriod(ctx, &next, periodOpen, periodEnded); err != nil {
+		return err
+	}
+	e.log.Info("out of contingency", "began", next.Began, "ended", next.Ended)
+	c.period = nil
+	return nil
+}
+
+// movePeriod records a period as it is now.
+func (e *Engine) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
+	head, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	due := &storage.Due{Queue: queuePeriod, At: p.Began}
+	if _, err := e.store.Advance(ctx, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+		return fmt.Errorf("recording the contingency: %w", err)
+	}
+	return nil
+}
+
+// Declare puts the branch in contingency by the operator's word, with a cause of CAT-005 and a reason; it lasts until
+// Lift. In contingency already, it sets the cause of the documents to come.
+func (e *Engine) Declare(ctx context.Context, cause int64, reason string) error {
+	var faults []dte.Fault
+	if cause < 1 || cause > 5 {
+		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "Debe ser de 1 a 5 (CAT-005)"})
+	}
+	if n := len([]rune(reason)); n < 1 || n > 500 {
+		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "Lleva de 1 a 500 caracteres"})
+	}
+	if len(faults) > 0 {
+		return refuse(faults)
+	}
+	return e.enter(ctx, Period{Began: e.now(), Cause: cause, Motive: reason, Declared: true})
+}
+
+// Lift takes the operator's word back: the probe ends the contingency when MH answers.
+func (e *Engine) Lift(ctx context.Context) error {
+	c := &e.contingency
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.period == nil || !c.period.Declared {
+		return &Error{Code: CodeNotFound, Message: "No hay contingencia declarada por el operador"}
+	}
+	next := *c.period
+	next.Declared = false
+	if err := e.movePeriod(ctx, &next, periodOpen, periodOpen); err != nil {
+		return internal(err)
+	}
+	c.period = &next
+	e.suspect()
+	return nil
+}
+
+// suspect has MH probed soon.
+func (e *Engine) suspect() { ring(e.contingency.suspicion) }
+
+// wake has what is owed looked at soon.
+func (e *Engine) wake() { ring(e.contingency.work) }
+
+func ring(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// watch probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
+func (e *Engine) watch(ctx context.Context) {
+	wait, up := e.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
+	for ctx.Err() == nil {
+		var timer <-chan time.Time
+		if p := e.current(); p != nil {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.contingency.suspicion:
+		case <-timer:
+		}
+		p := e.current()
+		o := e.probe(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case o.Kind == authority.Unknown && p == nil:
+			if err := e.enter(ctx, Period{Began: e.now(), Cause: e.cause(ctx, o), Motive: reason(o)}); err != nil {
+				e.log.Error("entering contingency", "error", err)
+			}
+			wait, up = e.options.ProbeEvery, time.Time{}
+		case o.Kind == authority.Unknown:
+			wait, up = min(2*wait, e.options.ProbeMax), time.Time{}
+		case p == nil || p.Declared:
+			wait = e.options.ProbeEvery
+		case up.IsZero():
+			wait, up = min(e.options.ProbeEvery, e.stable()), e.now()
+		case e.now().Sub(up) >= e.stable():
+			if err := e.leave(ctx); err != nil {
+				e.log.Error("leaving contingency", "error", err)
+			}
+			wait, up = e.options.ProbeEvery, time.Time{}
+			e.wake()
+		}
+	}
+}
+
+// stable is how long MH must have answered: longer the more periods there were of late.
+func (e *Engine) stable() time.Duration {
+	c := &e.contingency
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.begun) > 0 && e.now().Sub(c.begun[0]) > time.Hour {
+		c.begun = c.begun[1:]
+	}
+	return min(e.options.Stable<<min(max(0, len(c.begun)-1), 20), e.options.StableMax)
+}
+
+func (e *Engine) probe(ctx context.Context) authority.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, e.options.ProbeTimeout)
+	defer cancel()
+	return e.client.Probe(ctx)
+}
+
+func reason(o authority.Outcome) string {
+	if o.Err == nil {
+		return ""
+	}
+	s := []rune(o.Err.Error())
+	return string(s[:min(len(s), 300)])
+}
+
+// cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
+// no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
+func (e *Engine) cause(ctx context.Context, o authority.Outcome) int64 {
+	if errors.Is(o.Err, authority.ErrCredentials) {
+		return 2
+	}
+	if noRoute(o.Err) {
+		return 3
+	}
+	if len(e.options.Internet) == 0 || o.Kind != authority.Unknown {
+		return 1
+	}
+	for _, address := range e.options.Internet {
+		d := net.Dialer{Timeout: time.Second}
+		if c, err := d.DialContext(ctx, "tcp", address); err == nil {
+			_ = c.Close()
+			return 1
+		}
+	}
+	return 3
+}

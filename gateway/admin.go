@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// administered lets only the holder of the admin token in (Authorization: Bearer).
+func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		route := string(ctx.Path())
+		if err := g.admin(ctx); err != nil {
+			g.refuse(ctx, route, err)
+			return
+		}
+		err := h(ctx)
+		g.o.Logger.Info("admin", "method", string(ctx.Method()), "path", route, "remote", ctx.RemoteIP().String(), "error", err)
+		if err != nil {
+			g.refuse(ctx, route, err)
+		}
+	}
+}
+
+func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
+	scheme, token, _ := strings.Cut(string(ctx.Request.Header.Peek("Authorization")), " ")
+	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if g.o.AdminToken == [32]byte{} || !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], g.o.AdminToken[:]) != 1 {
+		return problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", "Falta el token de administración, o no es válido")
+	}
+	return nil
+}
+
+var declaration = &endpoint{fields: []field{
+	{name: "cause", shape: isInteger, required: true, min: amount(1), max: amount(5)},
+	{name: "reason", required: true},
+}}
+
+// declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
+func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
+	v, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	d := declaration.decode(v, nil)
+	if len(d.faults) > 0 {
+		return declaration.invalid(d.faults)
+	}
+	cause, _ := d.facts.Get("cause").Int()
+	if err := g.o.Engine.Declare(context.Background(), cause, d.facts.Get("reason").Text()); err != nil {
+		return err
+	}
+	g.status(ctx)
+	return nil
+}
+
+// lift answers DELETE /admin/contingency: from now on MH's own answer ends it.
+func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
+	if err := g.o.Engine.Lift(context.Background()); err != nil {
+		return err
+	}
+	g.status(ctx)
+	return nil
+}

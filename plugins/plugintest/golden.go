@@ -1,0 +1,199 @@
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/plugins"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+)
+
+// Golden is one case of a bundle, cases/*.json: the facts of a request, and the document that must come of them, to the
+// byte, or what refuses them.
+type Golden struct {
+	Why      string          `json:"why"`
+	Facts    json.RawMessage `json:"facts"`
+	Document json.RawMessage `json:"document,omitempty"`
+	Faults   []Refusal       `json:"faults,omitempty"`
+}
+
+// Refusal is one thing that is wrong with a request, by the path of the fact.
+type Refusal struct {
+	Path string `json:"path"`
+	Code string `json:"code"`
+}
+
+// Cases runs every golden case of a bundle compiled and interpreted, byte by byte, and asks the independent arithmetic
+// about each document when the oracle folder lies beside the checkout. A bundle needs two cases that make a document and
+// one that refuses. DTE_UPDATE=1 writes what comes out into the cases instead of failing: read the difference.
+func Cases(t *testing.T, name string) {
+	parts, m := Parts(t, name)
+	issue := make(map[string]func(facts dte.Value) ([]byte, []Refusal))
+	if m.Kind == "event" {
+		filler, _ := EventFiller(t, name)
+		issue["filler"] = func(facts dte.Value) ([]byte, []Refusal) {
+			b, faults := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true})
+			return b, refusals(faults)
+		}
+	} else {
+		for _, engine := range []string{"compiler", "interpreter"} {
+			r, filler := Load(t, name, engine)
+			issue[engine] = func(facts dte.Value) ([]byte, []Refusal) {
+				return Issue(r, filler, facts, dte.FillOptions{Catalogues: true})
+			}
+		}
+	}
+	dir := t.TempDir()
+	made, refused := 0, 0
+	for part, data := range parts {
+		if !strings.HasPrefix(part, "cases/") {
+			continue
+		}
+		c := readGolden(t, part, data)
+		facts := Read(t, c.Facts)
+		for engine, issue := range issue {
+			got := Golden{Why: c.Why, Facts: c.Facts}
+			got.Document, got.Faults = issue(facts)
+			if got.answer() == c.answer() {
+				continue
+			}
+			t.Errorf("%s, %s:\ngot  %s\nwant %s", part, engine, got.answer(), c.answer())
+			if os.Getenv("DTE_UPDATE") != "" {
+				if err := os.WriteFile(filepath.Join(Root(t), "plugins", name, part), got.layout(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if c.Document == nil {
+			refused++
+			continue
+		}
+		made++
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(part)), c.Document, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made < 2 || refused < 1 {
+		t.Errorf("%d cases make a document and %d refuse one", made, refused)
+	}
+	if m.Kind == "document" && slices.Contains(plugins.Names, name) { // of a type that MH has
+		Recalc(t, dir, made, true)
+	}
+}
+
+// Issue computes and fills the document of some facts, or tells what refuses them, as the appliance does.
+func Issue(r *rules.Rule, filler *dte.Filler, facts dte.Value, options dte.FillOptions) ([]byte, []Refusal) {
+	d := r.Module.Description()
+	in, err := Input(d, r.Params, facts)
+	if err != nil {
+		return nil, []Refusal{{"", err.Error()}}
+	}
+	var out abi.Output
+	if err := r.Module.Evaluate(context.Background(), &in, &out); err != nil {
+		return nil, []Refusal{{"", err.Error()}}
+	}
+	var refused []Refusal
+	for _, f := range out.Faults {
+		path := ""
+		switch {
+		case d.Faults[f.Code].Warning:
+			continue
+		case f.Line >= 0 && f.Column >= 0:
+			path = fmt.Sprintf("cuerpoDocumento[%d].%s", f.Line, d.Columns[f.Column].Name)
+		case f.Line >= 0:
+			path = fmt.Sprintf("cuerpoDocumento[%d]", f.Line)
+		case f.Column >= 0:
+			path = d.Scalars[f.Column].Name
+		}
+		refused = append(refused, Refusal{path, d.Faults[f.Code].Code})
+	}
+	if len(refused) > 0 {
+		return nil, refused
+	}
+	b, faults := filler.Fill(nil, facts, computed(&in, &out), options)
+	return b, refusals(faults)
+}
+
+// computed is a module's answer as the filler takes it.
+func computed(in *abi.Input, out *abi.Output) *dte.Computed {
+	c := &dte.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
+	for _, x := range out.Taxes {
+		c.Taxes = append(c.Taxes, dte.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)})
+	}
+	return c
+}
+
+func refusals(faults []dte.Fault) (all []Refusal) {
+	for _, f := range faults {
+		all = append(all, Refusal{f.Path, f.Code})
+	}
+	return all
+}
+
+func readGolden(t *testing.T, part string, data []byte) (c Golden) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		t.Fatalf("%s: %v", part, err)
+	}
+	if c.Why == "" {
+		t.Errorf("%s does not say why", part)
+	}
+	return c
+}
+
+// answer is what comes of a case, to compare.
+func (c *Golden) answer() string {
+	if c.Document == nil {
+		return fmt.Sprintf("refused: %v", c.Faults)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, c.Document); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// layout writes a case as people read it: a line for each part of a document, and for each of its lines.
+func (c *Golden) layout() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(c.Why).Append(nil))
+	layoutMembers(&b, c.Facts)
+	if c.Document != nil {
+		b.WriteString(",\n\"document\": ")
+		layoutMembers(&b, c.Document)
+	} else {
+		faults, _ := json.Marshal(c.Faults) // of texts
+		fmt.Fprintf(&b, ",\n\"faults\": %s", faults)
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes()
+}
+
+func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
+	v, _ := dte.Parse(object) // was read, or made, before
+	for i, m := range v.Members() {
+		b.WriteString([]string{"{\n  ", ",\n  "}[min(i, 1)])
+		fmt.Fprintf(b, "%q: ", m.Name)
+		if m.Value.Kind() != dte.KindArray || m.Value.Len() == 0 {
+			b.Write(m.Value.Append(nil))
+			continue
+		}
+		for j := range m.Value.Len() {
+			b.WriteString([]string{"[\n    ", ",\n    "}[min(j, 1)])
+			b.Write(m.Value.Index(j).Append(nil))
+		}
+		b.WriteString("]")
+	}
+	b.WriteString("}")
+}

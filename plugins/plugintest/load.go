@@ -1,0 +1,96 @@
+package plugintest
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// Hosts and rules live as long as the test process: a guest takes a second to compile, and all tests share it.
+var shared struct {
+	sync.Mutex
+	hosts map[string]*rules.Host    // by engine
+	rules map[[2]string]*rules.Rule // by bundle and engine
+}
+
+// Load builds, signs and loads a bundle, with its filler. engine is "compiler" or "interpreter". Do not close the rule.
+func Load(t testing.TB, name, engine string) (*rules.Rule, *dte.Filler) {
+	t.Helper()
+	r := load(t, name, engine)
+	return r, Filler(t, r)
+}
+
+func load(t testing.TB, name, engine string) *rules.Rule {
+	t.Helper()
+	data := Bundle(t, name)
+	cache := filepath.Join(Root(t), "var", "build", "cache")
+	shared.Lock()
+	defer shared.Unlock()
+	if r := shared.rules[[2]string{name, engine}]; r != nil {
+		return r
+	}
+	if shared.hosts[engine] == nil {
+		host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine, CacheDir: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shared.hosts == nil {
+			shared.hosts, shared.rules = make(map[string]*rules.Host), make(map[[2]string]*rules.Rule)
+		}
+		shared.hosts[engine] = host
+	}
+	b, err := bundle.Read(data, []bundle.Key{Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := shared.hosts[engine].LoadBundle(context.Background(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.rules[[2]string{name, engine}] = r
+	return r
+}
+
+// Filler compiles a rule's schema, with the catalogues of this repository.
+func Filler(t testing.TB, r *rules.Rule) *dte.Filler {
+	t.Helper()
+	d := r.Module.Description()
+	out := dte.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	for _, f := range d.LineOutputs {
+		kind := dte.OutAmount
+		if f.Kind == "set" {
+			kind = dte.OutSet
+		}
+		out.Lines = append(out.Lines, dte.Output{Name: f.Name, Kind: kind})
+	}
+	return compile(t, r.Bundle, out)
+}
+
+// EventFiller signs, reads back and compiles a bundle that has no module.
+func EventFiller(t testing.TB, name string) (*dte.Filler, *bundle.Bundle) {
+	t.Helper()
+	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compile(t, b, dte.Outputs{}), b
+}
+
+func compile(t testing.TB, b *bundle.Bundle, out dte.Outputs) *dte.Filler {
+	t.Helper()
+	parts, _ := Parts(t, "catalogues")
+	catalogues, err := dte.ParseCatalogues(parts["catalogues.json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filler
+}

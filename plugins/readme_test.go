@@ -1,0 +1,72 @@
+package plugins_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dtegate/plugins/plugintest"
+)
+
+// block is a fenced block of the README with the last file that the text before it names.
+var block = regexp.MustCompile("(?s)```(go|json|sh)\n(.*?)```")
+var file = regexp.MustCompile("`(plugins/recibo/[^`]+\\.[a-z]+)`")
+
+// The tutorial of the README, followed to the letter in a copy of the checkout.
+func TestREADME(t *testing.T) {
+	root, copied := plugintest.Root(t), t.TempDir()
+	text, err := os.ReadFile(filepath.Join(root, "plugins", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"rules", "engine/dte", "plugins/sdk", "plugins/plugintest", "plugins/catalogues"} {
+		if err := os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join(root, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"go.mod", "go.sum", "plugins/build.go"} {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(copied, name), b)
+	}
+	files, commands, at := 0, 0, 0
+	for _, m := range block.FindAllSubmatchIndex(text, -1) {
+		kind, body := string(text[m[2]:m[3]]), text[m[4]:m[5]]
+		named := file.FindAllSubmatch(text[at:m[0]], -1)
+		at = m[1]
+		if kind == "sh" {
+			for line := range strings.Lines(string(body)) {
+				cmd := exec.Command("sh", "-c", line)
+				cmd.Dir = copied
+				if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok") {
+					t.Errorf("%s%v\n%s", line, err, out)
+				}
+				commands++
+			}
+			continue
+		}
+		if len(named) == 0 {
+			t.Fatalf("no file is named before %.60s", body)
+		}
+		write(t, filepath.Join(copied, string(named[len(named)-1][1])), body)
+		files++
+	}
+	if files != 9 || commands != 1 {
+		t.Errorf("the README has %d files and %d commands", files, commands)
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,127 @@
+package sdk
+
+import (
+	"math/bits"
+
+	"dtegate/rules/abi"
+)
+
+// Sale is what the lines and the global discounts of a sale add up to, in 1e-8.
+type Sale struct {
+	NoSuj, Exenta, Gravada                int64 // totals of the lines, in cents
+	DescuNoSuj, DescuExenta, DescuGravada int64
+	SubTotalVentas, SubTotal              int64
+	Percent, TotalDescu                   int64
+	NoGravado                             int64
+	Taxes                                 [5]int64 // section 1, in cents; the IVA is the rule's
+	Named                                 int64    // set of the taxes that lines name
+
+	sums        [3]int64 // of the lines, by ColImpuesto
+	descu, sold int64    // discounts of the lines; not zero when anything is sold
+}
+
+// total rounds what the lines add up to and applies the global discounts.
+func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
+	if s.NoGravado != 0 && s.sold == 0 {
+		out.Faults = append(out.Faults, abi.Fault{Code: FaultNothing, Line: -1, Column: -1})
+		return false
+	}
+	s.Gravada, s.Exenta, s.NoSuj = Round2(s.sums[Gravado]), Round2(s.sums[Exento]), Round2(s.sums[NoSujeto])
+	s.NoGravado = Round2(s.NoGravado)
+	if s.Named>>1 != 0 { // any but the IVA
+		for i := range s.Taxes {
+			s.Taxes[i] = Round2(s.Taxes[i])
+		}
+	}
+	var global int64
+	if !l.NoDiscounts {
+		var ok bool
+		if global, ok = s.discounts(in, out); !ok {
+			return false
+		}
+	}
+	s.SubTotalVentas, s.TotalDescu = s.Gravada+s.Exenta+s.NoSuj, s.descu+global
+	if !small(s.Gravada | s.Exenta | s.NoSuj | s.descu | global) {
+		var ok1, ok2, ok3 bool
+		s.SubTotalVentas, ok1 = Add(s.Gravada, s.Exenta)
+		s.SubTotalVentas, ok2 = Add(s.SubTotalVentas, s.NoSuj)
+		s.TotalDescu, ok3 = Add(s.descu, global)
+		if !ok1 || !ok2 || !ok3 {
+			return s.overflows(out, -1)
+		}
+	}
+	s.TotalDescu = Round2(s.TotalDescu)
+	s.SubTotal = s.SubTotalVentas - global
+	if global > 0 {
+		percent, _ := MulDiv(global, 100*One, s.SubTotalVentas)
+		s.Percent = Round2(percent)
+	}
+	return true
+}
+
+// discounts reads the global discounts and checks them; global is their sum.
+func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool) {
+	s.DescuGravada, s.DescuExenta, s.DescuNoSuj = optional(in.Scalars[ScaDescuGravada]), optional(in.Scalars[ScaDescuExenta]), optional(in.Scalars[ScaDescuNoSuj])
+	if s.DescuGravada|s.DescuExenta|s.DescuNoSuj == 0 { // almost every sale
+		return 0, true
+	}
+	for i, d := range [...]struct{ discount, total int64 }{{s.DescuGravada, s.Gravada}, {s.DescuExenta, s.Exenta}, {s.DescuNoSuj, s.NoSuj}} {
+		switch {
+		case d.discount < 0 || d.discount > d.total:
+			out.Faults = append(out.Faults, abi.Fault{Code: FaultGlobalDiscount, Line: -1, Column: ScaDescuGravada + i})
+		case d.discount%cent != 0:
+			out.Faults = append(out.Faults, abi.Fault{Code: FaultCents, Line: -1, Column: ScaDescuGravada + i})
+		}
+	}
+	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0 // each at most its total: no overflow when the totals add up
+}
+
+// small tells of amounts that are or'ed together that any dozen of them add up without overflow. None is negative.
+func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
+
+// Close adds what the sale's taxes, retention and perception make of the subtotal: pay is totalPagar before its floor of
+// zero. All in cents.
+func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
+	t := &s.Taxes
+	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
+	pay = s.SubTotal + taxes + perci - rete + s.NoGravado
+	if small(s.SubTotal | t[TaxIVA] | t[TaxTurismo] | t[TaxSalida] | t[TaxFovial] | t[TaxCotrans] | perci | rete | (s.NoGravado ^ s.NoGravado>>63)) {
+		return taxes, pay, true
+	}
+	taxes, pay, ok = 0, s.SubTotal, true
+	for _, n := range t {
+		var ok1, ok2 bool
+		taxes, ok1 = Add(taxes, n)
+		pay, ok2 = Add(pay, n)
+		ok = ok && ok1 && ok2
+	}
+	for _, n := range [...]int64{perci, -rete, s.NoGravado} {
+		var ok1 bool
+		pay, ok1 = Add(pay, n)
+		ok = ok && ok1
+	}
+	if !ok {
+		s.overflows(out, -1)
+	}
+	return taxes, pay, ok
+}
+
+// Payments refuses payments that do not add up to the amount to pay, when they name amounts.
+func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
+	if sum := in.Scalars[ScaPagos]; sum != abi.Absent && sum != pay {
+		out.Faults = append(out.Faults, abi.Fault{Code: FaultPayments, Line: -1, Column: ScaPagos})
+		return false
+	}
+	return true
+}
+
+// AppendTaxes lists the taxes that lines named, with their amounts.
+func (s *Sale) AppendTaxes(out *abi.Output) {
+	for named := uint64(s.Named); named != 0; named &= named - 1 {
+		i := bits.TrailingZeros64(named)
+		out.Taxes = append(out.Taxes, abi.Tax{Tax: i, Amount: s.Taxes[i]})
+	}
+}
+
+// Flag reads a flag that may be absent.
+func Flag(n int64) bool { return n == 1 }

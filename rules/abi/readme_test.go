@@ -1,0 +1,81 @@
+package abi
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// block is a fenced block of README.md.
+func block(t *testing.T, fence string) string {
+	t.Helper()
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(page), "```"+fence+"\n")
+	text, _, closed := strings.Cut(after, "```")
+	if !ok || !closed {
+		t.Fatalf("README.md has no block %s", fence)
+	}
+	return text
+}
+
+var row = regexp.MustCompile(`^([0-9a-f]{2})((?: +[0-9a-f]{2})+)(?:   .*)?$`)
+
+// dump reads a hex block: an offset, bytes, and what they mean.
+func dump(t *testing.T, fence string) (b []byte) {
+	t.Helper()
+	for line := range strings.Lines(block(t, fence)) {
+		m := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if m == nil {
+			t.Fatalf("%s: %q is not a row", fence, line)
+		}
+		if at, err := hex.DecodeString(m[1]); err != nil || int(at[0]) != len(b) {
+			t.Errorf("%s: the row at %#x says %s", fence, len(b), m[1])
+		}
+		data, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, data...)
+	}
+	return b
+}
+
+// TestReadme: the page's worked example is what the code reads and writes.
+func TestReadme(t *testing.T) {
+	d := json.NewDecoder(strings.NewReader(block(t, "json")))
+	d.DisallowUnknownFields()
+	var description Description
+	if err := d.Decode(&description); err != nil || description.ABI != Version {
+		t.Fatalf("the description: %+v, %v", description, err)
+	}
+	in := Input{Params: []int64{13_000_000}, Lines: []int64{200_000_000, 50_000_000}, N: 2}
+	page := dump(t, "hex input")
+	if got := AppendInput(nil, &in); !bytes.Equal(got, page) {
+		t.Errorf("the input is %x, the page says %x", got, page)
+	}
+	var read Input
+	if err := DecodeInput(page, &read); err != nil || read.N != 2 || !reflect.DeepEqual(read.Lines, in.Lines) || !reflect.DeepEqual(read.Params, in.Params) {
+		t.Errorf("the page's input reads %+v, %v", read, err)
+	}
+	for fence, want := range map[string]Output{
+		"hex answer":  {Lines: in.Lines, Summary: []int64{250_000_000}},
+		"hex refusal": {Faults: []Fault{{Code: 0, Line: 1, Column: -1}}},
+	} {
+		page := dump(t, fence)
+		if got := AppendOutput(nil, &want, len(description.LineOutputs)); !bytes.Equal(got, page) {
+			t.Errorf("%s is %x, the page says %x", fence, got, page)
+		}
+		var got Output
+		if err := DecodeOutput(page, &got); err != nil || len(got.Lines) != len(want.Lines) || len(got.Faults) != len(want.Faults) {
+			t.Errorf("%s reads %+v, %v", fence, got, err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package bundle
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const goodManifest = `{
+  "name": "dte01", "version": "2.0.0", "kind": "document", "document": "01", "schema": 2, "abi": 1,
+  "fuel": 1000,
+  "validity": {
+    "00": {"from": "2026-01-01", "until": ""}
+  },
+  "params": [
+    {"name": "ivaRate", "value": "0.13", "source": "Ley de IVA art. 54"},
+    {"name": "other", "value": "1", "source": "x"}
+  ]
+}`
+
+// TestParseManifest_Places: an error leads to the place of the slip, as an editor counts it.
+func TestParseManifest_Places(t *testing.T) {
+	if m, err := ParseManifest([]byte(goodManifest)); err != nil || m.Fuel != 1000 || len(m.Params) != 2 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for _, c := range [][3]string{
+		{`"0.13"`, `"13 %"`, `manifest.json:8:34: params[0].value: "13 %" is not a decimal`},
+		{`"other"`, `"ivaRate"`, `manifest.json:9:14: params[1].name: "ivaRate" stands twice`},
+		{`, "source": "x"`, ``, `manifest.json:9:5: params[1].source: every rate names`},
+		{`2026-01-01`, `2026-13-01`, `manifest.json:5:20: validity.00.from: "2026-13-01" is not a date`},
+		{`"00":`, `"02":`, `manifest.json:5:11: validity.02: "02" is not an ambiente`},
+		{`"version": "2.0.0", `, ``, `manifest.json:1:1: version: "" is not three numbers`},
+		{`"fuel": 1000`, `"fuel": -1`, `manifest.json:3:11: fuel: -1 is negative`},
+		{`"fuel": 1000`, `"fuel": "much"`, `manifest.json:3:16: fuel: a JSON string does not fit`},
+		{`"fuel"`, `"Fuel"`, `manifest.json:3:11: Fuel: a manifest has no such field`},
+		{`"fuel": 1000`, `"abi": 1`, `manifest.json:3:10: abi: stands twice`},
+		{`"from": "2026-01-01"`, `"from": "2026-01-01", "to": ""`, `validity.00.to: a manifest has no such field`},
+		{`"kind": "document", `, `"kind": "document" `, `manifest.json:2:58: invalid character`},
+		{"]\n}", "]", `manifest.json:10:4: the manifest ends too early`},
+		{"]\n}", "]\n}\n[]", `manifest.json:12:1: something follows`},
+	} {
+		text := strings.Replace(goodManifest, c[0], c[1], 1)
+		if _, err := ParseManifest([]byte(text)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s for %s: want %q, got %v", c[1], c[0], c[2], err)
+		}
+	}
+}
+
+func FuzzParseManifest(f *testing.F) {
+	f.Add([]byte(goodManifest))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m, err := ParseManifest(b); err == nil && m.Check() != nil {
+			t.Fatal("let a bad manifest out")
+		}
+	})
+}

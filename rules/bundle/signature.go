@@ -1,0 +1,154 @@
+package bundle
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// maxSignatures of one bundle: each costs a verification for each pinned key.
+const maxSignatures = 16
+
+// Key is a public key that may sign bundles.
+type Key struct {
+	ID     string
+	Public ed25519.PublicKey
+}
+
+// Signer is a key that signs bundles.
+type Signer struct {
+	ID      string
+	Private ed25519.PrivateKey
+}
+
+// Keys are the public keys that an appliance pins, and how many different ones must have signed a bundle: at least
+// one. To rotate: pin the new key beside the old one everywhere, sign with both (Cosign), then unpin the old one.
+type Keys struct {
+	Pinned    []Key
+	Threshold int
+}
+
+// Check tells what is wrong with a set of pinned keys, so that a slip in the configuration is found at start and not
+// by a bundle that nobody can sign.
+func (k Keys) Check() error {
+	var faults []error
+	different := 0
+	for i, key := range k.Pinned {
+		if len(key.Public) != ed25519.PublicKeySize {
+			faults = append(faults, fmt.Errorf("rules key %q: it is not an Ed25519 key", key.ID))
+		}
+		twin := slices.IndexFunc(k.Pinned[:i], func(o Key) bool { return o.ID == key.ID || o.Public.Equal(key.Public) })
+		if twin >= 0 {
+			faults = append(faults, fmt.Errorf("rules key %q: it has the name or the key of %q", key.ID, k.Pinned[twin].ID))
+			continue
+		}
+		different++
+	}
+	if need := max(1, k.Threshold); different < need {
+		faults = append(faults, fmt.Errorf("rules threshold: %d different keys are pinned, %d must sign", different, need))
+	}
+	return errors.Join(faults...)
+}
+
+// verify returns the payload of a JWS that enough different pinned keys have signed, and who they are.
+func (k Keys) verify(signed []byte) (payload []byte, signers []string, err error) {
+	jws, err := jose.ParseSignedJSON(string(signed), []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	if len(jws.Signatures) > maxSignatures {
+		return nil, nil, fmt.Errorf("%w: it bears %d signatures, more than %d", ErrSignature, len(jws.Signatures), maxSignatures)
+	}
+	for i, key := range k.Pinned {
+		if slices.ContainsFunc(k.Pinned[:i], func(o Key) bool { return o.Public.Equal(key.Public) }) {
+			continue // the same key under two names is one signer
+		}
+		if p, ok := verifyOne(jws, key.Public); ok {
+			payload = p
+			signers = append(signers, key.ID)
+		}
+	}
+	if need := max(1, k.Threshold); len(signers) < need {
+		return nil, nil, fmt.Errorf("%w: %d of the %d pinned keys have signed (%s), %d must", ErrSignature, len(signers), len(k.Pinned), strings.Join(signers, ", "), need)
+	}
+	return payload, signers, nil
+}
+
+func verifyOne(jws *jose.JSONWebSignature, public ed25519.PublicKey) ([]byte, bool) {
+	if len(public) != ed25519.PublicKeySize {
+		return nil, false
+	}
+	if len(jws.Signatures) == 1 {
+		p, err := jws.Verify(public)
+		return p, err == nil
+	}
+	_, _, p, err := jws.VerifyMulti(public)
+	return p, err == nil
+}
+
+func sign(payload []byte, signers []Signer) (string, error) {
+	var keys []jose.SigningKey
+	for _, s := range signers {
+		keys = append(keys, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: s.Private, KeyID: s.ID}})
+	}
+	signer, err := jose.NewMultiSigner(keys, nil)
+	if err != nil {
+		return "", fmt.Errorf("signing bundle: %w", err)
+	}
+	jws, err := signer.Sign(payload)
+	if err != nil {
+		return "", fmt.Errorf("signing bundle: %w", err)
+	}
+	return jws.FullSerialize(), nil
+}
+
+// Cosign adds a signature to a bundle that one of the known keys has signed, so that the signers of a threshold need
+// not share a machine. The bundle keeps its digest.
+func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
+	b, err := Keys{Pinned: known}.Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("adding a signature: %w", err)
+	}
+	added, err := sign(b.payload, []Signer{s})
+	if err != nil {
+		return nil, err
+	}
+	merged, err := merge(b.signed, added)
+	if err != nil {
+		return nil, fmt.Errorf("adding a signature: %w", err)
+	}
+	return pack(merged, b.Parts)
+}
+
+// serialized is the JSON serialization of a JWS: flattened with one signature, general with several (RFC 7515 §7.2).
+type serialized struct {
+	Payload    string          `json:"payload"`
+	Signatures []oneSerialized `json:"signatures,omitempty"`
+	oneSerialized
+}
+
+type oneSerialized struct {
+	Protected string          `json:"protected,omitempty"`
+	Header    json.RawMessage `json:"header,omitempty"`
+	Signature string          `json:"signature,omitempty"`
+}
+
+// merge gives the general serialization of two over the same payload.
+func merge(first, second string) (string, error) {
+	var a, b serialized
+	for text, into := range map[string]*serialized{first: &a, second: &b} {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			return "", err
+		}
+		if into.Signature != "" {
+			into.Signatures = append(into.Signatures, into.oneSerialized)
+		}
+	}
+	merged, err := json.Marshal(serialized{Payload: a.Payload, Signatures: append(a.Signatures, b.Signatures...)})
+	return string(merged), err
+}

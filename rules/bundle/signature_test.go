@@ -1,0 +1,118 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCosign(t *testing.T) {
+	old, oldSigner := key(t, '1')
+	next, nextSigner := key(t, '2')
+	third, thirdSigner := key(t, '3')
+	parts, m := sample()
+	alone, err := Write(parts, m, oldSigner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Cosign(alone, []Key{next}, nextSigner); !errors.Is(err, ErrSignature) {
+		t.Errorf("cosigned what nobody known has signed: %v", err)
+	}
+	both, err := Cosign(alone, []Key{old}, nextSigner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Cosign(both, []Key{next}, thirdSigner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := Read(alone, []Key{old}, 1)
+	for _, c := range []struct {
+		name    string
+		data    []byte
+		keys    Keys
+		signers []string
+	}{
+		{"rotation: a branch with the old key", both, Keys{[]Key{old}, 1}, []string{"1"}},
+		{"rotation: a branch with the new key", both, Keys{[]Key{next}, 1}, []string{"2"}},
+		{"two of three", both, Keys{[]Key{third, next, old}, 2}, []string{"2", "1"}},
+		{"three of three", all, Keys{[]Key{old, next, third}, 3}, []string{"1", "2", "3"}},
+		{"too few", both, Keys{[]Key{old, third}, 2}, nil},
+	} {
+		b, err := c.keys.Read(c.data)
+		if c.signers == nil {
+			if !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "1 of the 2 pinned keys have signed (1), 2 must") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(b.Signers, c.signers) || b.Digest != first.Digest {
+			t.Errorf("%s: %+v, %v", c.name, b, err)
+		}
+	}
+	// The same signer again adds nothing; a crowd of signatures is not even looked at.
+	crowd := all
+	for range maxSignatures - 2 {
+		if crowd, err = Cosign(crowd, []Key{old}, oldSigner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "signatures, more than 16") {
+		t.Errorf("a crowd of signatures: %v", err)
+	}
+}
+
+func TestReopen(t *testing.T) {
+	k, s := key(t, '1')
+	parts, m := sample()
+	data, _ := Write(parts, m, s)
+	b, err := Read(data, []Key{k}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Reopen(data, b.Digest)
+	if err != nil || again.Digest != b.Digest || again.Manifest.Name != b.Manifest.Name || len(again.Signers) != 0 {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	if _, err := Reopen(data, strings.Repeat("0", 64)); !errors.Is(err, ErrDigest) {
+		t.Errorf("another bundle than the record's: %v", err)
+	}
+	if _, err := Reopen(bytes.Replace(data, []byte("schema.json"), []byte("schemo.json"), 2), b.Digest); !errors.Is(err, ErrDigest) {
+		t.Errorf("a part renamed: %v", err)
+	}
+}
+
+func TestKeys_Check(t *testing.T) {
+	a, _ := key(t, '1')
+	b, _ := key(t, '2')
+	for text, k := range map[string]Keys{
+		"":                                  {[]Key{a, b}, 2},
+		"0 different keys are pinned":       {},
+		"1 different keys are pinned":       {[]Key{a}, 2},
+		`the name or the key of "1"`:        {[]Key{a, {ID: "other", Public: a.Public}, b}, 2},
+		`"short": it is not an Ed25519 key`: {[]Key{a, {ID: "short", Public: ed25519.PublicKey("x")}}, 1},
+	} {
+		if err := k.Check(); text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+}
+
+func TestRead_Sizes(t *testing.T) {
+	k, s := key(t, '1')
+	if _, err := Read(make([]byte, 100<<20), []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "104857600 bytes") {
+		t.Errorf("100 MiB: %v", err)
+	}
+	parts, m := sample()
+	parts["module.wasm"] = make([]byte, 100<<20) // 100 KiB when packed
+	bomb, err := Write(parts, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(bomb, []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "module.wasm") {
+		t.Errorf("a packed module of 100 MiB: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/rules/bundle"
+)
+
+// ErrVersion means that a bundle is not newer than what was live before.
+var ErrVersion = errors.New("the version is not above the floor")
+
+// Check is what a bundle must pass before it may be activated.
+type Check struct {
+	Keys bundle.Keys
+	// Floor tells the highest version of the bundle's name and generation that was ever live here, "" for none. A
+	// candidate must be above it: a step back is no activation.
+	Floor func(*bundle.Manifest) (string, error)
+	// Interpreter runs the golden cases as well, first, so that an unproven module meets compiled code last. It may
+	// have a Timeout. Nil leaves it out.
+	Interpreter *Host
+	// Case runs one golden case and compares what comes out, byte by byte; nil for bundles of which none is run.
+	Case func(ctx context.Context, r *Rule, golden []byte) error
+	// Cases is the fewest golden cases that a document bundle must carry.
+	Cases int
+}
+
+// Names of the steps, in their order.
+const (
+	StepSignature   = "signature"   // enough pinned keys, every part the one that was signed, the manifest's form
+	StepVersion     = "version"     // above the floor
+	StepModule      = "module"      // metered, compiled, imports, exports, description, parameters
+	StepInterpreter = "interpreter" // golden cases there
+	StepCompiler    = "compiler"    // golden cases in the host's own engine, which may be an interpreter too
+	StepFuel        = "fuel"        // the budget leaves a margin above the cases
+)
+
+// FuelMargin is how many times the most fuel that a golden case used the budget of a bundle must be, at least. Ten
+// times is good: what a call uses depends a little on what the instance did before.
+const FuelMargin = 2
+
+// Step is one of the steps that a bundle passed or failed.
+type Step struct {
+	Name   string
+	Detail string // for people
+	Took   time.Duration
+	Err    error // nil: passed
+}
+
+// Admit takes a bundle through every step, until one fails. It returns the rule, ready to run, and the steps that were
+// taken; the error is the last step's. It never touches what is live, and must not be called on the path of a request.
+func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
+	a := &admission{host: h, check: c, data: data}
+	for _, s := range []struct {
+		name string
+		run  func(context.Context) (detail string, err error)
+	}{{StepSignature, a.signature}, {StepVersion, a.version}, {StepModule, a.module}, {StepInterpreter, a.interpreter},
+		{StepCompiler, a.compiler}, {StepFuel, a.fuel}} {
+		began := time.Now()
+		detail, err := s.run(ctx)
+		a.steps = append(a.steps, Step{Name: s.name, Detail: detail, Took: time.Since(began), Err: err})
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.name, err)
+			if a.rule != nil {
+				err = errors.Join(err, a.rule.Close(ctx))
+			}
+			return nil, a.steps, err
+		}
+	}
+	return a.rule, a.steps, nil
+}
+
+// admission is one bundle on its way through the steps.
+type admission struct {
+	host   *Host
+	check  Check
+	data   []byte
+	bundle *bundle.Bundle
+	rule   *Rule
+	steps  []Step
+}
+
+func (a *admission) signature(context.Context) (string, error) {
+	var err error
+	if a.bundle, err = a.check.Keys.Read(a.data); err != nil {
+		return "", err
+	}
+	m := &a.bundle.Manifest
+	return fmt.Sprintf("%s %s (%.12s) signed by %v", m.Name, m.Version, a.bundle.Digest, a.bundle.Signers), nil
+}
+
+func (a *admission) version(context.Context) (string, error) {
+	if a.check.Floor == nil {
+		return "no floor", nil
+	}
+	m := &a.bundle.Manifest
+	floor, err := a.check.Floor(m)
+	if err != nil {
+		return "", fmt.Errorf("reading the floor: %w", err)
+	}
+	if floor == "" {
+		return "the first", nil
+	}
+	if bundle.Compare(m.Version, floor) <= 0 {
+		return "", fmt.Errorf("%w: %s %s is not newer than %s, which was live here", ErrVersion, m.Name, m.Version, floor)
+	}
+	return "after " + floor, nil
+}
+
+func (a *admission) module(ctx context.Context) (string, error) {
+	var err error
+	if a.rule, err = a.host.LoadBundle(ctx, a.bundle); err != nil {
+		return "", err
+	}
+	if a.rule.Module == nil {
+		return "none", nil
+	}
+	d := a.rule.Module.Description()
+	return fmt.Sprintf("%s: %d parameters, %d columns, %d taxes, %d faults", d.Name, len(d.Params), len(d.Columns), len(d.Taxes), len(d.Faults)), nil
+}
+
+func (a *admission) interpreter(ctx context.Context) (string, error) {
+	if a.check.Interpreter == nil || a.rule.Module == nil {
+		return "not asked for", nil
+	}
+	r, err := a.check.Interpreter.LoadBundle(ctx, a.bundle)
+	if err != nil {
+		return "", err
+	}
+	detail, err := a.cases(ctx, r)
+	return detail, errors.Join(err, r.Close(ctx))
+}
+
+func (a *admission) compiler(ctx context.Context) (string, error) {
+	if n := len(a.bundle.Cases()); a.bundle.Manifest.Kind == "document" && n < a.check.Cases {
+		return "", fmt.Errorf("%w: it carries %d golden cases, at least %d are asked for", bundle.ErrFormat, n, a.check.Cases)
+	}
+	return a.cases(ctx, a.rule)
+}
+
+// cases runs every golden case forwards and backwards, so that a module which answers by what it was asked before is
+// found out.
+func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
+	names := a.bundle.Cases()
+	if a.check.Case == nil {
+		return "not asked for", nil
+	}
+	run := func(pass string) error {
+		for _, name := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := a.check.Case(ctx, r, a.bundle.Parts[name]); err != nil {
+				return fmt.Errorf("%s%s: %w", name, pass, err)
+			}
+		}
+		return nil
+	}
+	if err := run(""); err != nil {
+		return "", err
+	}
+	slices.Reverse(names)
+	if err := run(" (the second time)"); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d golden cases, twice", len(names)), nil
+}
+
+func (a *admission) fuel(context.Context) (string, error) {
+	if a.rule.Module == nil {
+		return "none", nil
+	}
+	peak, budget := a.rule.Module.Peak(), a.rule.Module.Fuel()
+	if peak*FuelMargin > budget {
+		return "", fmt.Errorf("%w: a golden case used %d of %d units; the manifest's fuel must be at least %d times as much, better ten", ErrModule, peak, budget, FuelMargin)
+	}
+	return fmt.Sprintf("at most %d of %d units", peak, budget), nil
+}

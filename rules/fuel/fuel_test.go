@@ -1,0 +1,363 @@
+package fuel_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"dtegate/rules/fuel"
+	w "dtegate/rules/wasmtest"
+)
+
+const plenty = 1 << 40
+
+// engines are a compiler and an interpreter, without any other limit than 16 pages of memory.
+func engines(t testing.TB) map[string]wazero.Runtime {
+	t.Helper()
+	ctx := context.Background()
+	made := map[string]wazero.Runtime{
+		"compiler":    wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(16)),
+		"interpreter": wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(16)),
+	}
+	t.Cleanup(func() {
+		for _, r := range made {
+			_ = r.Close(ctx)
+		}
+	})
+	return made
+}
+
+// outcome is everything that a run shows of itself.
+type outcome struct {
+	result  uint64
+	failure string
+	memory  [32]byte
+	used    int64 // -1 without metering
+}
+
+// program is a compiled module in its engine.
+type program struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+}
+
+func compile(t testing.TB, r wazero.Runtime, wasm []byte) program {
+	t.Helper()
+	c, err := r.CompileModule(context.Background(), wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program{r, c}
+}
+
+// run calls "run" of a fresh instance.
+func (p program) run(t testing.TB, budget int64, args ...uint64) (o outcome) {
+	t.Helper()
+	ctx := context.Background()
+	m, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(ctx)
+	o.used = -1
+	left, metered := m.ExportedGlobal(fuel.Export).(api.MutableGlobal)
+	if metered {
+		left.Set(uint64(budget))
+	}
+	results, err := m.ExportedFunction("run").Call(ctx, args...)
+	if err != nil {
+		o.failure, _, _ = strings.Cut(err.Error(), "\n")
+	} else if len(results) > 0 {
+		o.result = results[0]
+	}
+	if memory := m.Memory(); memory != nil {
+		b, _ := memory.Read(0, memory.Size())
+		o.memory = sha256.Sum256(b)
+	}
+	if metered {
+		o.used = budget - int64(left.Get())
+	}
+	return o
+}
+
+func meter(t testing.TB, wasm []byte) []byte {
+	t.Helper()
+	out, err := fuel.Meter(wasm, plenty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMeter_SameResults: a metered module does what the original does, in both engines, and uses the same fuel in
+// both.
+func TestMeter_SameResults(t *testing.T) {
+	modules := 200
+	if os.Getenv("DTE_SOAK") != "" {
+		modules = 20_000
+	}
+	both := engines(t)
+	looped, trapped := 0, 0
+	for seed := range modules {
+		wasm := random(rand.New(rand.NewPCG(uint64(seed), 7)))
+		metered := meter(t, wasm)
+		original, fast, slow := compile(t, both["compiler"], wasm), compile(t, both["compiler"], metered), compile(t, both["interpreter"], metered)
+		if !bytes.Equal(metered, meter(t, wasm)) {
+			t.Fatal("the same module came out in other bytes")
+		}
+		for _, arg := range []uint64{0, 1, 1 << 63} {
+			plain := original.run(t, 0, arg)
+			compiled := fast.run(t, plenty, arg)
+			interpreted := slow.run(t, plenty, arg)
+			if compiled != interpreted {
+				t.Fatalf("seed %d: compiled %+v, interpreted %+v", seed, compiled, interpreted)
+			}
+			if plain.used = compiled.used; plain != compiled {
+				t.Fatalf("seed %d: plain %+v, metered %+v", seed, plain, compiled)
+			}
+			if compiled.used > 8 {
+				looped++
+			}
+			if compiled.failure != "" {
+				trapped++
+			}
+			// One unit less than it takes, and it stops there, in both engines.
+			short := fast.run(t, compiled.used-1, arg)
+			if !strings.Contains(short.failure, "unreachable") || short.used < compiled.used {
+				t.Fatalf("seed %d: with %d it needs %d and got %+v", seed, compiled.used-1, compiled.used, short)
+			}
+			if exact := fast.run(t, compiled.used, arg); exact != compiled {
+				t.Fatalf("seed %d: with just enough it got %+v", seed, exact)
+			}
+		}
+		for _, p := range []program{original, fast, slow} {
+			_ = p.compiled.Close(context.Background())
+		}
+	}
+	if looped < modules/4 || trapped < modules/50 || trapped > 2*modules {
+		t.Errorf("the modules prove little: %d looped, %d trapped of %d", looped, trapped, 3*modules)
+	}
+}
+
+// TestMeter_Bounds: what runs without end is stopped, at a use in proportion to the work.
+func TestMeter_Bounds(t *testing.T) {
+	turns := func(body []byte) []byte { // for i := arg; i != 0; i-- { body }
+		return w.Join([]byte{w.Loop, w.Empty}, body, w.Op(w.LocalGet, 0), w.I64Const(1), []byte{w.I64Sub}, w.Op(w.LocalTee, 0),
+			w.I64Const(0), []byte{w.I64Ne}, w.Op(w.BrIf, 0), []byte{w.End}, w.I64Const(7))
+	}
+	nop := bytes.Repeat([]byte{0x01}, 640)
+	for _, c := range []struct {
+		name      string
+		code      []byte
+		arg, used int64
+	}{
+		{"straight", w.I64Const(7), 0, 1},
+		{"straight and long", w.Join(nop, w.I64Const(7)), 0, 1 + 642/fuel.Grain},
+		{"1000 turns", turns(nil), 1000, 1 + 1000},
+		{"1000 long turns", turns(nop), 1000, 1 + 1000*(1+648/fuel.Grain)},
+		{"a fill of 64 KiB", w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0}, w.I64Const(7)), 0, 1 + 65536/fuel.Grain},
+		{"10 copies of 32 KiB", turns(w.Join(w.I32Const(0), w.I32Const(32768), w.I32Const(32768), []byte{0xfc, 10, 0, 0})), 10, 1 + 10*(1+32768/fuel.Grain)},
+		{"10 growths", turns(w.Join(w.I32Const(0), []byte{0x40, 0, w.Drop})), 10, 1 + 10*(1+519/fuel.Grain)},
+	} {
+		wasm := meter(t, w.Module{Pages: 1, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: c.code}}}.Bytes())
+		for engine, r := range engines(t) {
+			if o := compile(t, r, wasm).run(t, plenty, uint64(c.arg)); o.result != 7 || o.used != c.used {
+				t.Errorf("%s, %s: used %d, want %d: %+v", c.name, engine, o.used, c.used, o)
+			}
+		}
+	}
+	for name, code := range map[string][]byte{
+		"a loop":                  {w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable},
+		"a loop over a parameter": w.Join(w.I64Const(1), []byte{w.Loop, 0}, w.Op(w.Br, 0), []byte{w.End}),
+		"recursion":               w.Join(w.Op(w.LocalGet, 0), w.Op(w.Call, 0)),
+		"indirect recursion":      w.Join(w.Op(w.LocalGet, 0), w.I32Const(0), w.Op(0x11, 0, 0)),
+		"fills":                   w.Join([]byte{w.Loop, w.Empty}, w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0}, w.Op(w.Br, 0), []byte{w.End, w.Unreachable}),
+	} {
+		f := w.Function{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: code}
+		wasm := meter(t, w.Module{Pages: 1, Table: []int{0}, Functions: []w.Function{f}}.Bytes())
+		var first outcome
+		for engine, r := range engines(t) {
+			o := compile(t, r, wasm).run(t, 10_000, 0)
+			if strings.HasSuffix(o.failure, "stack overflow") && strings.HasSuffix(name, "recursion") {
+				continue // the interpreter's stack is the shorter rope
+			}
+			if !strings.Contains(o.failure, "unreachable") || o.used <= 10_000 || first.used != 0 && o != first {
+				t.Errorf("%s, %s: %+v, not as %+v", name, engine, o, first)
+			}
+			first = o
+		}
+	}
+}
+
+// TestMeter_Start: what runs when an instance starts has a budget of its own.
+func TestMeter_Start(t *testing.T) {
+	m := w.Module{Start: 1, Functions: []w.Function{{Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}, {Export: "run", Code: nil}}}
+	metered, err := fuel.Meter(m.Bytes(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for engine, r := range engines(t) {
+		if _, err := r.Instantiate(context.Background(), metered); err == nil || !strings.Contains(err.Error(), "unreachable") {
+			t.Errorf("%s: a start function that hangs: %v", engine, err)
+		}
+	}
+}
+
+// TestMeter_Refuses: what cannot be metered is refused by name; above all, a guest that reaches for the fuel itself.
+func TestMeter_Refuses(t *testing.T) {
+	run := func(code ...[]byte) w.Module {
+		return w.Module{Functions: []w.Function{{Export: "run", Code: w.Join(code...)}}}
+	}
+	global := w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End})
+	with := func(m w.Module, change func(*w.Module)) []byte { change(&m); return m.Bytes() }
+	good := run().Bytes()
+	for text, wasm := range map[string][]byte{
+		"global 0 of 0":                  run(w.I64Const(1<<40), w.Op(w.GlobalSet, 0)).Bytes(),
+		"local 3 of 3":                   with(run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 11, 0}, w.Op(w.LocalGet, 3), []byte{w.Drop}), func(m *w.Module) { m.Functions[0].Locals = []byte{w.I32, w.I64, w.I32} }),
+		"imported function 0 other":      with(run(), func(m *w.Module) { m.Imports, m.Table = []w.Import{{Module: "x", Name: "y"}}, []int{0} }),
+		"imported function 0 other than": with(run(w.Op(0xd2, 0), []byte{w.Drop}), func(m *w.Module) { m.Imports = []w.Import{{Module: "x", Name: "y"}} }),
+		"global 1 of 1":                  with(run(w.Op(w.GlobalGet, 1), []byte{w.Drop}), func(m *w.Module) { m.Globals = [][]byte{global} }),
+		"a global that it does not have": with(run(), func(m *w.Module) { m.Exports = [][]byte{w.Join(w.Name("x"), []byte{3, 0})} }),
+		"exports dte_fuel":               with(run(), func(m *w.Module) { m.Functions[0].Export = fuel.Export }),
+		"instruction 0xfd":               run([]byte{0xfd, 12}, make([]byte, 16), []byte{w.Drop}).Bytes(),
+		"instruction 0xfe":               run([]byte{0xfe, 3, 0}).Bytes(),
+		"instruction 0x12":               run([]byte{0x12, 0}).Bytes(), // a tail call
+		"instruction 0x6 ":               run([]byte{0x06, 0x40, w.End}).Bytes(),
+		"instruction 0xfc 8 ":            run(w.I32Const(0), w.I32Const(0), w.I32Const(0), []byte{0xfc, 8, 0, 0}).Bytes(),
+		"instruction 0xfc 15 ":           run([]byte{0xd0, 0x70}, w.I32Const(0), []byte{0xfc, 15, 0, w.Drop}).Bytes(),
+		"instruction 0xff":               run([]byte{0xff}).Bytes(),
+		"not a WebAssembly module":       []byte("PK\x03\x04 something else"),
+		"ends within":                    good[:len(good)-1],
+		"it exports nothing":             w.Module{NoMemory: true, Functions: []w.Function{{}}}.Bytes(),
+		"out of order":                   append(bytes.Clone(good), 1, 1, 0),
+		"section 13":                     append(bytes.Clone(good), 13, 1, 0),
+		"longer than 32 bits":            run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, w.Drop}).Bytes(),
+		"more than 32 bits":              run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x10, w.Drop}).Bytes(),
+		"a number is longer than 5":      run([]byte{w.Br, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}).Bytes(),
+		"follows the function's end":     run([]byte{w.End, w.Loop, w.Empty, w.Br, 0, w.End}).Bytes(),
+		"more than 10000 locals":         with(run(), func(m *w.Module) { m.Functions[0].Locals = bytes.Repeat([]byte{w.I64}, 10_001) }),
+		"more than 1000000 locals": with(run(), func(m *w.Module) {
+			m.Functions = append(m.Functions, slices.Repeat([]w.Function{{Locals: bytes.Repeat([]byte{w.I32}, 9000)}}, 112)...)
+		}),
+		"1048578 bytes, more than":   run(make([]byte, 1<<20)).Bytes(),
+		"1001 parameters or results": with(run(), func(m *w.Module) { m.Functions[0].Params = bytes.Repeat([]byte{w.I64}, 1001) }),
+	} {
+		if _, err := fuel.Meter(wasm, 1); !errors.Is(err, fuel.ErrModule) || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+	// Counts that lie, and sections that no compiler writes: engines would set memory aside for them.
+	raw := func(id byte, content ...[]byte) []byte {
+		return w.Join([]byte("\x00asm\x01\x00\x00\x00"), []byte{id}, w.Name(string(w.Join(content...))))
+	}
+	many := w.Unsigned(1 << 30)
+	for text, wasm := range map[string][]byte{
+		"imports env.g, which is not a function":   raw(2, w.Vector(w.Join(w.Name("env"), w.Name("g"), []byte{3, w.I64, 1}))),
+		"section 1: a vector of 1073741824 items":  raw(1, many),
+		"section 7: a vector of 1073741824 items":  raw(7, many),
+		"section 11: a vector of 1073741824 items": raw(11, many),
+		"section 9: a vector of 1073741824 items":  raw(9, []byte{1, 0}, w.I32Const(0), []byte{w.End}, many),
+		"100001 items, more than 100000":           raw(3, w.Unsigned(100_001), make([]byte, 100_001)),
+		"a table has 1073741824 items":             raw(4, []byte{1, 0x70, 0}, many),
+		"not an active one of functions":           raw(9, []byte{1, 1, 0, 0}),
+		"segment of the memory":                    raw(11, []byte{1, 1, 0}),
+		"it is not a constant":                     raw(6, []byte{1, w.I64, 1, w.GlobalGet, 0, w.End}),
+		"something follows its last item":          raw(6, []byte{0, 0}),
+		"memory of another kind":                   raw(5, []byte{1, 4, 0}),
+	} {
+		if _, err := fuel.Meter(wasm, 1); !errors.Is(err, fuel.ErrModule) || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+}
+
+// FuzzMeter: of any bytes that it takes, the rewrite makes a valid module if and only if they were one: it can neither
+// break a rule nor make one of what is none.
+func FuzzMeter(f *testing.F) {
+	for seed := range 20 {
+		f.Add(random(rand.New(rand.NewPCG(uint64(seed), 1))))
+	}
+	f.Add(w.Module{Start: 1, Functions: []w.Function{{}, {Export: "run"}}}.Bytes())
+	r := engines(f)["interpreter"]
+	f.Fuzz(func(t *testing.T, wasm []byte) { sameValidity(t, r, wasm) })
+}
+
+func sameValidity(t testing.TB, r wazero.Runtime, wasm []byte) (valid bool) {
+	t.Helper()
+	metered, err := fuel.Meter(wasm, 1)
+	if err != nil {
+		return false
+	}
+	ctx := context.Background()
+	before, errBefore := r.CompileModule(ctx, wasm)
+	after, errAfter := r.CompileModule(ctx, metered)
+	if errBefore != nil && strings.Contains(errBefore.Error(), "section custom") {
+		return false // those are left out
+	}
+	if (errBefore == nil) != (errAfter == nil) {
+		t.Fatalf("original: %v; metered: %v\n%x", errBefore, errAfter, wasm)
+	}
+	for _, c := range []wazero.CompiledModule{before, after} {
+		if c != nil {
+			_ = c.Close(ctx)
+		}
+	}
+	return errBefore == nil
+}
+
+// TestMeter_Mutations is the fuzz target over random damage to random modules, so that every run of the suite does some
+// of it.
+func TestMeter_Mutations(t *testing.T) {
+	mutations := 4000
+	if os.Getenv("DTE_SOAK") != "" {
+		mutations = 400_000
+	}
+	r := engines(t)["interpreter"]
+	rng := rand.New(rand.NewPCG(3, 4))
+	valid := 0
+	var wasm []byte
+	for i := range mutations {
+		if i%50 == 0 {
+			wasm = random(rng)
+		}
+		b := bytes.Clone(wasm)
+		for range 1 + rng.IntN(2) {
+			b[8+rng.IntN(len(b)-8)] ^= 1 << rng.IntN(8)
+		}
+		if sameValidity(t, r, b) {
+			valid++
+		}
+	}
+	if valid < mutations/20 {
+		t.Errorf("only %d of %d mutations stayed valid: they prove little", valid, mutations)
+	}
+}
+
+func ExampleMeter() {
+	// A function that never returns, exported as "run".
+	forever := w.Module{Functions: []w.Function{{Export: "run", Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}}}.Bytes()
+	metered, err := fuel.Meter(forever, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	r := wazero.NewRuntime(ctx)
+	defer r.Close(ctx)
+	m, _ := r.Instantiate(ctx, metered)
+	left := m.ExportedGlobal(fuel.Export).(api.MutableGlobal)
+	left.Set(1000)
+	_, err = m.ExportedFunction("run").Call(ctx)
+	fmt.Println(err != nil, int64(left.Get()))
+	// Output: true -1
+}

@@ -1,0 +1,186 @@
+package rules
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// What a guest is given: the ten functions of wasi_snapshot_preview1 that a plain Go guest imports, and no other. None
+// reaches a file, the network, the real clock or real chance, and each call does little: its price in fuel is that of
+// any call that leaves the module.
+const (
+	wasi         = "wasi_snapshot_preview1"
+	maxSaid      = 512 // bytes kept of what a guest writes
+	maxPieces    = 8   // of one fd_write
+	maxRandom    = 256 // bytes of one random_get
+	errnoSuccess = 0
+	errnoBadf    = 8
+	errnoInval   = 28
+)
+
+// surroundings is what an instance's calls see: a clock that advances by a millisecond a look, chance that is always
+// the same, and a place for what it writes before it dies.
+type surroundings struct {
+	looks  uint64
+	chance *rand.PCG
+	said   []byte
+}
+
+type surroundingsKey struct{}
+
+// surround gives an instance its surroundings, for all its calls.
+func surround(ctx context.Context) (context.Context, *surroundings) {
+	s := &surroundings{chance: rand.NewPCG(1, 2)}
+	return context.WithValue(ctx, surroundingsKey{}, s), s
+}
+
+// text is what the guest wrote, for people: a Go guest's panic.
+func (s *surroundings) text() string {
+	if len(s.said) == 0 {
+		return ""
+	}
+	return "; it wrote " + strconv.Quote(string(s.said))
+}
+
+type function struct {
+	signature
+	// call answers an errno. The stack holds the parameters.
+	call func(*surroundings, api.Memory, []uint64) uint64
+}
+
+type signature struct{ params, results []api.ValueType }
+
+func (s signature) String() string {
+	text := func(types []api.ValueType) string {
+		b := []byte{'('}
+		for i, t := range types {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(b, api.ValueTypeName(t)...)
+		}
+		return string(append(b, ')'))
+	}
+	return text(s.params) + " → " + text(s.results)
+}
+
+// errno is a signature of functions that answer one.
+func errno(params ...api.ValueType) signature {
+	return signature{params, []api.ValueType{api.ValueTypeI32}}
+}
+
+const (
+	i32 = api.ValueTypeI32
+	i64 = api.ValueTypeI64
+)
+
+var functions = map[string]function{
+	"args_get":          {errno(i32, i32), nothing},
+	"args_sizes_get":    {errno(i32, i32), none},
+	"environ_get":       {errno(i32, i32), nothing},
+	"environ_sizes_get": {errno(i32, i32), none},
+	"sched_yield":       {errno(), nothing},
+	"clock_time_get":    {errno(i32, i64, i32), clock},
+	"random_get":        {errno(i32, i32), random},
+	"fd_write":          {errno(i32, i32, i32, i32), write},
+	"poll_oneoff":       {errno(i32, i32, i32, i32), poll},
+	"proc_exit": {signature{params: []api.ValueType{i32}}, func(_ *surroundings, _ api.Memory, p []uint64) uint64 {
+		panic(fmt.Errorf("it left with proc_exit(%d)", uint32(p[0]))) // the engine makes the call's error of it
+	}},
+}
+
+// given defines the functions in a runtime.
+func given(ctx context.Context, r wazero.Runtime) error {
+	b := r.NewHostModuleBuilder(wasi)
+	for name, f := range functions {
+		call := func(ctx context.Context, m api.Module, stack []uint64) {
+			s, ok := ctx.Value(surroundingsKey{}).(*surroundings)
+			if !ok || m.Memory() == nil {
+				panic(fmt.Errorf("%s was called from nowhere", name))
+			}
+			if answer := f.call(s, m.Memory(), stack); len(f.results) > 0 {
+				stack[0] = answer
+			}
+		}
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.params, f.results).Export(name)
+	}
+	_, err := b.Instantiate(ctx)
+	return err
+}
+
+func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
+
+// none answers that there are no arguments, or no environment.
+func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
+	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
+}
+
+func clock(s *surroundings, m api.Memory, p []uint64) uint64 {
+	s.looks++
+	return check(m.WriteUint64Le(uint32(p[2]), s.looks*1e6)) // ns
+}
+
+func random(s *surroundings, m api.Memory, p []uint64) uint64 {
+	if uint32(p[1]) > maxRandom {
+		return errnoInval
+	}
+	b, ok := m.Read(uint32(p[0]), uint32(p[1]))
+	for i := 0; i < len(b); i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], s.chance.Uint64())
+		copy(b[i:], word[:])
+	}
+	return check(ok)
+}
+
+// write keeps the beginning of what a guest writes to its standard output or error, and drops the rest.
+func write(s *surroundings, m api.Memory, p []uint64) uint64 {
+	if fd := uint32(p[0]); fd != 1 && fd != 2 {
+		return errnoBadf
+	}
+	if uint32(p[2]) > maxPieces {
+		return errnoInval
+	}
+	var written uint32
+	for i := range uint32(p[2]) {
+		at, ok1 := m.ReadUint32Le(uint32(p[1]) + 8*i)
+		length, ok2 := m.ReadUint32Le(uint32(p[1]) + 8*i + 4)
+		b, ok3 := m.Read(at, length)
+		if !ok1 || !ok2 || !ok3 {
+			return errnoInval
+		}
+		s.said = append(s.said, b[:min(len(b), maxSaid-len(s.said))]...)
+		written += length
+	}
+	return check(m.WriteUint32Le(uint32(p[3]), written))
+}
+
+// poll answers that the one event that was waited for is here: a guest that sleeps wakes at once.
+func poll(_ *surroundings, m api.Memory, p []uint64) uint64 {
+	if uint32(p[2]) != 1 {
+		return errnoInval
+	}
+	subscription, ok1 := m.Read(uint32(p[0]), 48)
+	event, ok2 := m.Read(uint32(p[1]), 32)
+	if !ok1 || !ok2 {
+		return errnoInval
+	}
+	kind := subscription[8]
+	copy(event, subscription[:8]) // userdata
+	clear(event[8:])
+	event[10] = kind
+	return check(m.WriteUint32Le(uint32(p[3]), 1))
+}
+
+func check(ok bool) uint64 {
+	if !ok {
+		return errnoInval
+	}
+	return errnoSuccess
+}

@@ -1,0 +1,173 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"dtegate/rules/abi"
+	"dtegate/rules/fuel"
+)
+
+// instance is one running copy of a module; it belongs to one call at a time and dies with the first error.
+type instance struct {
+	code     *code
+	module   api.Module
+	memory   api.Memory
+	fuel     api.MutableGlobal
+	evaluate api.Function
+	context  context.Context // carries around
+	around   *surroundings
+	buffer   uint32 // address of the message buffer
+	size     uint32 // and its length
+	message  []byte // the host's copy, reused
+	stack    [1]uint64
+}
+
+// instantiate starts an instance: a Go guest sets its heap up.
+func (c *code) instantiate(ctx context.Context) (*instance, error) {
+	i := &instance{code: c}
+	i.context, i.around = surround(context.WithoutCancel(ctx))
+	limited, stop := i.limit(20)
+	defer stop()
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	var err error
+	if i.module, err = c.host.runtime.InstantiateModule(limited, c.compiled, config); err != nil {
+		return nil, fmt.Errorf("%w: starting an instance: %s%s", ErrTrap, firstLine(err), i.around.text())
+	}
+	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")
+	i.fuel = i.module.ExportedGlobal(fuel.Export).(api.MutableGlobal) // fuel.Meter has put it there
+	if start := i.module.ExportedFunction("_initialize"); start != nil {
+		if _, err = start.Call(limited); err != nil {
+			err = i.failure("_initialize", c.host.options.StartFuel, limited, err)
+			return nil, errors.Join(err, i.module.Close(i.context))
+		}
+	}
+	return i, nil
+}
+
+// limit gives the context of a call: without a deadline, unless the host has a time-out.
+func (i *instance) limit(times time.Duration) (context.Context, context.CancelFunc) {
+	if t := i.code.host.options.Timeout; t > 0 {
+		return context.WithTimeout(i.context, t*times)
+	}
+	return i.context, func() {}
+}
+
+// failure says why a call failed.
+func (i *instance) failure(what string, budget int64, ctx context.Context, err error) error {
+	switch {
+	case int64(i.fuel.Get()) < 0:
+		return fmt.Errorf("%w: %s used more than %d units", ErrFuel, what, budget)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %s ran longer than %v", errTimeout, what, i.code.host.options.Timeout)
+	}
+	return fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
+}
+
+// firstLine leaves the engine's stack trace out: it has numbers for names.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// describe asks the module for its description.
+func (i *instance) describe() ([]byte, error) {
+	ctx, stop := i.limit(1)
+	defer stop()
+	budget := i.code.host.options.Fuel
+	i.fuel.Set(uint64(budget))
+	r, err := i.module.ExportedFunction("dte_describe").Call(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModule, i.failure("dte_describe", budget, ctx, err))
+	}
+	at, length := uint32(r[0]>>32), uint32(r[0])
+	if length > maxDescription {
+		return nil, fmt.Errorf("%w: dte_describe points at %d bytes, more than %d", ErrModule, length, maxDescription)
+	}
+	text, ok := i.memory.Read(at, length)
+	if !ok {
+		return nil, fmt.Errorf("%w: dte_describe points at %d bytes at %d, outside its memory", ErrModule, length, at)
+	}
+	return text, nil
+}
+
+// call runs dte_evaluate over in, within a budget, and checks the answer's every size. It tells the fuel that was used.
+func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
+	d := i.code.description
+	i.message = abi.AppendInput(i.message[:0], in)
+	answer, used, err := i.exchange(abi.OutputSize(in.N, len(d.LineOutputs), len(d.Summary), len(d.Taxes)), len(i.message), budget)
+	if err != nil {
+		return 0, err
+	}
+	if err := abi.DecodeOutput(answer, out); err != nil {
+		return 0, fmt.Errorf("%w: its answer: %w", ErrTrap, err)
+	}
+	return used, checkAnswer(in, out, d)
+}
+
+// exchange writes the message into the guest, makes it evaluate so many bytes of it and gives its answer, for which there
+// is to be room for so many bytes: a view, good until the next call.
+func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
+	ctx, stop := i.limit(1)
+	defer stop()
+	i.fuel.Set(uint64(budget))
+	i.around.said = i.around.said[:0]
+	if need := uint32(max(len(i.message), room)); need > i.size {
+		need = max(need, 64<<10)
+		r, err := i.module.ExportedFunction("dte_buffer").Call(ctx, uint64(need))
+		if err != nil {
+			return nil, 0, i.failure("dte_buffer", budget, ctx, err)
+		}
+		i.buffer, i.size = uint32(r[0]), need
+	}
+	if !i.memory.Write(i.buffer, i.message) {
+		return nil, 0, fmt.Errorf("%w: its buffer at %d lies outside its memory", ErrTrap, i.buffer)
+	}
+	i.stack[0] = uint64(uint32(length))
+	if err := i.evaluate.CallWithStack(ctx, i.stack[:]); err != nil {
+		return nil, 0, i.failure("dte_evaluate", budget, ctx, err)
+	}
+	used = budget - int64(i.fuel.Get())
+	status := int32(uint32(i.stack[0]))
+	switch {
+	case status < 0:
+		return nil, used, fmt.Errorf("%w: %w: status %d", ErrTrap, ErrRefused, status)
+	case uint32(status) > i.size:
+		return nil, used, fmt.Errorf("%w: it answered the length %d, in a buffer of %d", ErrTrap, status, i.size)
+	}
+	answer, ok := i.memory.Read(i.buffer, uint32(status))
+	if !ok {
+		return nil, used, fmt.Errorf("%w: its answer lies outside its memory", ErrTrap)
+	}
+	return answer, used, nil
+}
+
+// checkAnswer refuses an answer that does not fit the description.
+func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
+	refused := false
+	for _, f := range out.Faults {
+		if f.Code < 0 || f.Code >= len(d.Faults) || f.Line < -1 || f.Line >= in.N || f.Column < -1 ||
+			f.Line < 0 && f.Column >= len(d.Scalars) || f.Line >= 0 && f.Column >= len(d.Columns) {
+			return fmt.Errorf("%w: it names a fault that does not exist: %+v", ErrTrap, f)
+		}
+		refused = refused || !d.Faults[f.Code].Warning
+	}
+	if refused {
+		return nil
+	}
+	if len(out.Lines) != in.N*len(d.LineOutputs) || len(out.Summary) != len(d.Summary) {
+		return fmt.Errorf("%w: it answered %d line values and %d summary fields", ErrTrap, len(out.Lines), len(out.Summary))
+	}
+	for _, t := range out.Taxes {
+		if t.Tax >= len(d.Taxes) {
+			return fmt.Errorf("%w: it names tax %d", ErrTrap, t.Tax)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// TestChanges: records change from many goroutines while a reader follows; after a crash it goes on. It learns of every
+// change once, and of a record's changes in their order.
+func TestChanges(t *testing.T) {
+	s, fs := newStore(t)
+	const records, changes = 40, 6
+	code := func(i int) (c Code) {
+		binary.BigEndian.PutUint32(c[:], uint32(i+1))
+		return c
+	}
+	for i := range records {
+		if _, err := s.Append(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: code(i), State: 0}, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[Code]State)
+	last := uint64(0)
+	follow := func() {
+		list, err := s.Changes(last, 7)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, a := range list {
+			if a.Sequence <= last {
+				t.Errorf("%d comes behind %d", a.Sequence, last)
+			}
+			if a.State != seen[a.Code]+1 {
+				t.Errorf("record %X: state %d behind %d", a.Code, a.State, seen[a.Code])
+			}
+			seen[a.Code], last = a.State, a.Sequence
+		}
+	}
+	for round := range changes {
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range records {
+			wg.Go(func() {
+				if _, err := s.Advance(ctx, code(i), State(round), Change{To: State(round + 1), Announce: true}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		go func() { wg.Wait(); close(stop) }()
+		for running := true; running; {
+			rung := s.Announced()
+			follow()
+			select {
+			case <-rung:
+			case <-stop:
+				running = false
+			}
+		}
+		if round%2 == 1 {
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(1, uint64(round)))})
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			fs = crashed
+			s = openStore(t, fs)
+		}
+	}
+	for before := uint64(1); before != last; {
+		before = last
+		follow()
+	}
+	for i := range records {
+		if seen[code(i)] != changes {
+			t.Errorf("record %d: the last that was seen is %d", i, seen[code(i)])
+		}
+	}
+	sound(t, s)
+}
+
+// A change that comes to the disk before one with a lower number is not shown before it.
+func TestChanges_InOrder(t *testing.T) {
+	s, _ := newStore(t)
+	defer sound(t, s)
+	if _, err := s.Append(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: Code{1}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	slow := s.feed.take()
+	if _, err := s.Advance(ctx, Code{1}, 0, Change{To: 1, Announce: true}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.Changes(0, 10); err != nil || len(list) != 0 {
+		t.Errorf("shown before an earlier one is decided: %+v %v", list, err)
+	}
+	s.feed.ring(slow)
+	if list, err := s.Changes(0, 10); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
