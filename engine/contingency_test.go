@@ -9,44 +9,143 @@ import (
 )
 
 // The cable is pulled on a Saturday and plugged in on Monday: sales go on, and the box sends everything by itself.
-func TestContingency(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.chaos(simulator.Chaos{})
-		b.issue(sale("before", 100))
-		b.cable.set(refusing)
-		began := time.Now()
-		first := b.issue(sale("first", 200))
-		if took := time.Since(began); first.Estado != EstadoContingency || took > time.Second {
-			t.Errorf("the first sale is %s after %v", first.Estado, took)
+func TestContingency(t *testing.T) { inBubble(t, saturday) }
+
+func saturday(b *box) {
+	b.chaos(simulator.Chaos{})
+	b.issue(sale("before", 100))
+	b.cable.set(refusing)
+	began := time.Now()
+	first := b.issue(sale("first", 200))
+	if took := time.Since(began); first.Estado != EstadoContingency || took > time.Second {
+		b.t.Errorf("the first sale is %s after %v", first.Estado, took)
+	}
+	began = time.Now()
+	var codes []string
+	for i := range 150 {
+		r := b.issue(sale(fmt.Sprint(i), 300+i))
+		if r.Estado != EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != "1" {
+			b.t.Fatalf("%s: %s", r.Estado, r.JSON)
 		}
-		began = time.Now()
-		var codes []string
-		for i := range 150 {
-			r := b.issue(sale(fmt.Sprint(i), 300+i))
-			if r.Estado != EstadoContingency || text(t, r, "identificacion", "tipoContingencia") != "1" {
-				t.Fatalf("%s: %s", r.Estado, r.JSON)
+		codes = append(codes, r.Code)
+	}
+	if took := time.Since(began); took > 0 {
+		b.t.Errorf("150 sales in contingency waited %v", took)
+	}
+	days := time.Duration(2)
+	if testing.Short() { // the race detector makes it ten times as slow
+		days = 1
+	}
+	time.Sleep(days*24*time.Hour - 8*time.Hour)
+	if o := b.engine.Owed(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[QueueReport] != 151 {
+		b.t.Errorf("after 40 hours offline %+v: no deadline runs before the cause ends", o)
+	}
+	b.crash()
+	time.Sleep(8 * time.Hour)
+	b.cable.set(plugged)
+	for b.engine.current() != nil {
+		time.Sleep(time.Second)
+	}
+	if o := b.engine.Owed(); o.EventDeadline.Sub(time.Now()).Round(time.Minute) != 24*time.Hour {
+		b.t.Errorf("the event is due at %v, not a day from now, %v", o.EventDeadline, time.Now())
+	}
+	time.Sleep(10 * time.Minute)
+	for _, code := range codes {
+		if r := b.document(code); r.Estado != EstadoProcessed || r.Sello == "" {
+			b.t.Fatalf("%s is %s", code, r.Estado)
+		}
+	}
+	if got := b.sim.Received(); got.Documents != 152 || got.Events != 1 {
+		b.t.Errorf("MH received %+v", got)
+	}
+	if r := b.issue(sale("after", 400)); r.Estado != EstadoProcessed {
+		b.t.Errorf("after the contingency a sale is %s", r.Estado)
+	}
+	b.audit()
+}
+
+// swallowed: MH takes a sale, says nothing, and goes away. It holds the normal form; the branch has another.
+func swallowed(b *box) {
+	b.chaos(simulator.Chaos{LostAnswers: 3})
+	req := sale("swallowed", 100)
+	req.Wait = time.Second
+	b.sim.Received()
+	r := b.issue(req)
+	b.cable.set(refusing)
+	b.issue(sale("next", 200))
+	time.Sleep(time.Hour)
+	b.cable.set(plugged)
+	b.chaos(simulator.Chaos{})
+	time.Sleep(20 * time.Minute)
+	if now := b.document(r.Code); now.Estado != EstadoProcessed {
+		b.t.Errorf("%s is %s", r.Code, now.Estado)
+	}
+	b.audit()
+}
+
+// hesitant: MH has taken a sale, and the link is cut before it has said so.
+func hesitant(b *box) {
+	b.chaos(simulator.Chaos{DelayMS: 500})
+	done := make(chan *Record)
+	go func() { done <- b.issue(sale("hesitant", 100)) }()
+	for b.sim.Received().Documents == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.cable.set(refusing)
+	r := <-done
+	if r.Estado != EstadoContingency {
+		b.t.Errorf("the sale is %s", r.Estado)
+	}
+	time.Sleep(time.Hour)
+	b.cable.set(plugged)
+	b.chaos(simulator.Chaos{})
+	time.Sleep(20 * time.Minute)
+	if now := b.document(r.Code); now.Estado != EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "1" {
+		b.t.Errorf("MH held the normal form; the record is %s %s", now.Estado, now.JSON)
+	}
+	b.audit()
+}
+
+// refused: MH refuses a sale over HTTP 400. That is an answer.
+func refused400(b *box) {
+	b.chaos(simulator.Chaos{Reject: 1})
+	if r := b.issue(sale("refused", 100)); r.Estado != EstadoRejected {
+		b.t.Errorf("a refusal makes %s", r.Estado)
+	}
+	if b.engine.current() != nil {
+		b.t.Errorf("a refusal is taken for an outage")
+	}
+}
+
+func TestContingency_NormalFormHeld(t *testing.T) {
+	inBubble(t, swallowed)
+	inBubble(t, hesitant)
+}
+
+// TestContingency_SeededBugs: each fault that the books tell of is caught by a story.
+func TestContingency_SeededBugs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the full suite sows them")
+	}
+	for name, c := range map[string]struct {
+		sown  bugs
+		story func(*box)
+	}{
+		"no query before the report":          {bugs{reportBlindly: true}, hesitant},
+		"documents before the event's seal":   {bugs{forwardEarly: true}, saturday},
+		"a document changed after the event":  {bugs{changeLater: true}, saturday},
+		"the period lost at a restart":        {bugs{}, func(b *box) { b.forgetful = true; saturday(b) }},
+		"a deadline from the time of issue":   {bugs{deadlineFromIssue: true}, saturday},
+		"a refusal taken for an outage":       {bugs{refusalIsOutage: true}, refused400},
+		"doubtful documents resent unqueried": {bugs{resendBlindly: true}, func(b *box) { b.chaos(simulator.Chaos{LostAnswers: 1}); b.issue(sale("k", 100)); b.audit() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recorder{TB: t}
+			inBubbleFor(t, r, c.sown, func(b *box) { r.hears(func() { c.story(b) }) })
+			if len(r.said) == 0 {
+				t.Fatal("nobody noticed")
 			}
-			codes = append(codes, r.Code)
-		}
-		if took := time.Since(began); took > 0 {
-			t.Errorf("150 sales in contingency waited %v", took)
-		}
-		time.Sleep(40 * time.Hour)
-		b.crash()
-		time.Sleep(8 * time.Hour)
-		b.cable.set(plugged)
-		time.Sleep(10 * time.Minute)
-		for _, code := range codes {
-			if r := b.document(code); r.Estado != EstadoProcessed || r.Sello == "" {
-				t.Fatalf("%s is %s", code, r.Estado)
-			}
-		}
-		if got := b.sim.Received(); got.Documents != 152 || got.Events != 1 {
-			t.Errorf("MH received %+v", got)
-		}
-		if r := b.issue(sale("after", 400)); r.Estado != EstadoProcessed {
-			t.Errorf("after the contingency a sale is %s", r.Estado)
-		}
-		b.audit()
-	})
+			t.Logf("caught: %.300s", r.said[0])
+		})
+	}
 }

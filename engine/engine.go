@@ -80,9 +80,13 @@ type Engine struct {
 
 // bugs are faults that a test sows to see that the suite catches them.
 type bugs struct {
-	reportBlindly bool // list a doubtful document in an event without asking for it
-	resendBlindly bool // resend without asking whether MH has it
-	forgetKey     bool // store no idempotency key
+	forwardEarly      bool // forward documents whose event is not sealed
+	changeLater       bool // change a document after its event
+	deadlineFromIssue bool // count the event's deadline from the document
+	refusalIsOutage   bool // take HTTP 400 for an outage
+	reportBlindly     bool // list a doubtful document in an event without asking for it
+	resendBlindly     bool // resend without asking whether MH has it
+	forgetKey         bool // store no idempotency key
 }
 
 // New returns an engine; it starts nothing.

@@ -456,6 +456,12 @@ func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
 		if err := json.Unmarshal(entry.Head, h); err != nil {
 			return progress, fmt.Errorf("decoding contingency event: %w", err)
 		}
+		if e.bugs.forwardEarly && entry.State == eventSigned {
+			if err := e.spread(ctx, entry, h); err != nil {
+				return progress, err
+			}
+			continue
+		}
 		if entry.State == eventSigned {
 			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
 				return progress, err

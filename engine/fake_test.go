@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -83,17 +85,19 @@ func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 
 // box is a branch with its authority in fake time. Everything of it lives in a bubble of testing/synctest.
 type box struct {
-	t      *testing.T
+	t      testing.TB
 	sim    *simulator.Simulator
 	cable  *cable
 	fs     *vfs.MemFS
-	skew   time.Duration // of the branch's clock
+	skew   atomic.Int64 // of the branch's clock, ns
 	bugs   bugs
 	log    *slog.Logger
 	policy Contingency
 	rand   *rand.Rand
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
+	// forgetful: a fault sown: the period is lost at a restart.
+	forgetful bool
 
 	store  *storage.Store
 	engine *Engine
@@ -104,11 +108,14 @@ type box struct {
 }
 
 // inBubble runs a test in fake time, from 2026-11-02 08:00 in El Salvador.
-func inBubble(t *testing.T, fn func(*box)) {
+func inBubble(t *testing.T, fn func(*box)) { inBubbleFor(t, t, bugs{}, fn) }
+
+// inBubbleFor is inBubble with faults sown, whose consequences witness hears of.
+func inBubbleFor(t *testing.T, witness testing.TB, sown bugs, fn func(*box)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)))
-		b := &box{t: t, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet,
+		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet,
 			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
@@ -120,13 +127,16 @@ func inBubble(t *testing.T, fn func(*box)) {
 		}
 		b.start()
 		fn(b)
+		if r, ok := witness.(*recorder); ok {
+			r.quiet = true // the end of a branch with faults is no news
+		}
 		b.close()
 		_ = b.server.Close()
 		<-serving
 	})
 }
 
-func (b *box) now() time.Time { return time.Now().Add(b.skew) }
+func (b *box) now() time.Time { return time.Now().Add(time.Duration(b.skew.Load())) }
 
 func (b *box) storage() storage.Options {
 	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, Logger: quiet, Now: b.now, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
@@ -148,6 +158,9 @@ func (b *box) start() {
 		b.t.Fatal(err)
 	}
 	b.engine.bugs = b.bugs
+	if b.forgetful {
+		b.engine.contingency.period = nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	b.stop, b.done = cancel, done
@@ -244,4 +257,36 @@ func (b *box) audit() {
 	if n := documentsOf(report); n < held {
 		b.t.Errorf("%d documents, MH holds %d", n, held)
 	}
+}
+
+// recorder is a testing.TB that remembers what would have failed a test. Fatal ends the story that runs under hears.
+type recorder struct {
+	testing.TB
+	mu    sync.Mutex
+	said  []string
+	quiet bool
+}
+
+type fatal struct{}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.quiet {
+		r.said = append(r.said, fmt.Sprintf(format, args...))
+	}
+}
+func (r *recorder) Error(args ...any)                 { r.Errorf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); panic(fatal{}) }
+func (r *recorder) Fatal(args ...any)                 { r.Fatalf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Helper()                           {}
+
+// hears runs a story until it ends or the recorder has a Fatal.
+func (r *recorder) hears(story func()) {
+	defer func() {
+		if v := recover(); v != nil && v != any(fatal{}) {
+			panic(v)
+		}
+	}()
+	story()
 }

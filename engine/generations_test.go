@@ -15,8 +15,7 @@ import (
 func TestIssue_GenerationByDate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	now := time.Date(2026, 12, 1, 5, 59, 0, 0, time.UTC)
-	w.now = func() time.Time { return now }
+	w.clock.set(time.Date(2026, 12, 1, 5, 59, 0, 0, time.UTC))
 	w.sim = simulator.New(simulator.Options{Seed: 1, Now: w.now, Logger: quiet, AllowProduction: true,
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
 	w.server.Config.Handler = w.sim.Protocol()
@@ -47,6 +46,6 @@ func TestIssue_GenerationByDate(t *testing.T) {
 				t.Errorf("%s on %s is version %s, MH accepted it: %v", req.Document, step.day, got, a.Accepted)
 			}
 		}
-		now = now.Add(2 * time.Minute)
+		w.clock.set(w.now().Add(2 * time.Minute))
 	}
 }

@@ -48,6 +48,9 @@ func TestHistories(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds, steps = 100, 200
 	}
+	if testing.Short() {
+		seeds = 1
+	}
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := &history{world: newWorld(t), rand: rand.New(rand.NewPCG(seed, 7))}

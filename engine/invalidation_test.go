@@ -74,8 +74,6 @@ func TestInvalidate_Window(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	now := start
-	w.now = func() time.Time { return now }
 	early, late := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), EstadoProcessed)
 	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), EstadoProcessed)
 	for _, step := range []struct {
@@ -88,7 +86,7 @@ func TestInvalidate_Window(t *testing.T) {
 		{sold, time.Date(2027, 2, 21, 23, 59, 0, 0, time.UTC), true},
 		{soldLate, time.Date(2027, 2, 22, 0, 1, 0, 0, time.UTC), false},
 	} {
-		now = step.at.Add(6 * time.Hour)
+		w.clock.set(step.at.Add(6 * time.Hour))
 		r, err := w.engine.Invalidate(ctx, invalidation(step.r, 2, ""))
 		if step.ok && (err != nil || r.Estado != EstadoInvalidated) {
 			t.Errorf("%s at %s: %+v %v", step.r.Tipo, step.at, r, err)

@@ -67,6 +67,13 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 		if err != nil {
 			return err
 		}
+		if e.bugs.changeLater {
+			form, err := e.contingencyForm(ctx, o.entry.Code, string(jws), contingencyMarks(o.head.Kind+1, ""))
+			if err != nil {
+				return err
+			}
+			jws = form.Data
+		}
 		lot.JWS = append(lot.JWS, string(jws))
 	}
 	out, code, text := e.client.SubmitLot(ctx, lot)

@@ -31,6 +31,7 @@ type origin struct {
 const (
 	lineActive   = 1 << 24 // notes and returns that stand against it: they block its invalidation
 	lineCredited = lineActive + 1
+	lineReturned = lineActive + 16 // amounts of returned lines, by kind
 )
 
 // amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
@@ -153,7 +154,8 @@ func (e *Engine) against(d *draft, o *origin) (err error) {
 func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 	how := kinds[d.request.Document].against
 	if how == takeBack {
-		return nil // takeBack has
+		d.givenBack(r, ev)
+		return nil
 	}
 	left := o.creditable()
 	var faults []dte.Fault

@@ -98,7 +98,7 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 			o.Refused = text
 		}
 	}
-	if h.Period == "" {
+	if h.Period == "" || e.bugs.deadlineFromIssue {
 		earliest(&o.EventDeadline, h.Until.Add(24*time.Hour))
 		return nil
 	}

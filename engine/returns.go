@@ -2,8 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/rules/abi"
 )
 
 // takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
@@ -21,6 +23,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
 	}
 	lines := make([]dte.Value, 0, asked.Len())
+	before := above(sold)
 	seen := make(map[int64]bool)
 	for i := range asked.Len() {
 		at := fmt.Sprintf("cuerpoDocumento[%d].", i)
@@ -45,7 +48,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 			continue
 		}
 		d.draws = append(d.draws, draw{uint32(number), int64(quantity)})
-		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)))
+		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen", dte.Num(before[number-1])))
 	}
 	if len(faults) > 0 {
 		return &Error{Code: refusal, Message: faults[0].Message, Faults: faults}
@@ -53,7 +56,11 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
 		d.facts = d.facts.With("receptor", receptor)
 	}
-	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).
+	given, err := e.returnedBefore(o)
+	if err != nil {
+		return err
+	}
+	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).
 		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
 		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
 		With("origen", o.totals()).
@@ -62,6 +69,56 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 			dte.Member{Name: "codigoGeneracion", Value: code},
 			dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})))
 	return nil
+}
+
+// amountsOfLine are the members of a line that hold its amount: one of them is not 0. Their order is that of the counters
+// of what was returned.
+var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
+
+// returnedBefore is what earlier returns gave back of an origin, by kind of amount.
+func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
+	members := make([]dte.Member, len(amountsOfLine))
+	for k, name := range amountsOfLine {
+		n, err := e.store.Counter(o.entry.Code, uint32(lineReturned+k))
+		if err != nil {
+			return dte.Value{}, internal(err)
+		}
+		members[k] = dte.Member{Name: name, Value: dte.Num(dte.Amount(n))}
+	}
+	return dte.Obj(members...), nil
+}
+
+// givenBack adds to what a return draws the amounts of its lines, by kind.
+func (d *draft) givenBack(r *rule, ev *evaluation) {
+	outputs := r.bind.description.LineOutputs
+	for k, name := range amountsOfLine {
+		column := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name })
+		if column < 0 {
+			continue
+		}
+		sum := int64(0)
+		for i := range ev.computed.N {
+			sum += ev.computed.Lines[i*len(outputs)+column]
+		}
+		if sum != 0 {
+			d.draws = append(d.draws, draw{uint32(lineReturned + k), sum})
+		}
+	}
+}
+
+// above are, line by line, what the lines before it add up to, of the same kind of amount.
+func above(lines dte.Value) []dte.Amount {
+	list := make([]dte.Amount, lines.Len())
+	var sums [len(amountsOfLine)]dte.Amount
+	for i := range list {
+		for k, name := range amountsOfLine {
+			if a := amount(lines.Index(i), name); a != 0 {
+				list[i] = sums[k]
+				sums[k] += a
+			}
+		}
+	}
+	return list
 }
 
 // lineNumbered is the line with a numItem: lines are numbered from 1, in order.

@@ -49,6 +49,9 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 		sends++
 		began := e.now()
 		o := e.client.Submit(ctx, s)
+		if e.bugs.refusalIsOutage && o.Kind == authority.Rejected {
+			o.Kind = authority.Unknown
+		}
 		switch o.Kind {
 		case authority.Accepted:
 			return o

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,12 @@ const testNIT = "06141804941035"
 
 // start is when every test begins: 2026-11-21 10:00 in El Salvador.
 var start = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
+
+// clock is one that a test sets while the branch reads it.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) set(t time.Time) { c.at.Store(t.UnixNano()) }
+func (c *clock) now() time.Time  { return time.Unix(0, c.at.Load()) }
 
 // shared is what all worlds have in common, made once: key, rules.
 type shared struct {
@@ -98,7 +105,8 @@ type world struct {
 	wire   *wire
 	store  *storage.Store
 	engine *Engine
-	now    func() time.Time
+	now    func() time.Time // of clock
+	clock  clock
 	bugs   bugs
 	// storeAt, if set, is where the store lies instead of in memory.
 	storeAt *storage.Options
@@ -174,7 +182,9 @@ func newWorld(t testing.TB) *world {
 // newSim makes a world that has only its authority yet.
 func newSim(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, now: func() time.Time { return start }}
+	w := &world{t: t}
+	w.clock.set(start)
+	w.now = w.clock.now
 	w.sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.now() }, Logger: quiet,
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
 	w.server = httptest.NewServer(w.sim.Protocol())

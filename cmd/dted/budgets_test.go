@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -68,7 +69,10 @@ func TestBudgets(t *testing.T) {
 	}
 	b.start()
 	defer b.stop()
-	for i := range 50 { // warm
+	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 { // warm; the first finds that MH is away
 		b.sell(t, i%8+1)
 	}
 	b.rules(t)
@@ -84,7 +88,7 @@ var sale10 = func() string {
 	for i := range lines {
 		lines[i] = fmt.Sprintf(`{"codigo":"A-%04d","descripcion":"Artículo de la línea %d","cantidad":%d,"precioUnitario":%d.95,"montoDescu":0.5}`, i, i, i+1, i+3)
 	}
-	return `{"testContingencia":true,"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
+	return `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
 }()
 
 func (b *bench) sell(t *testing.T, point int) {

@@ -13,7 +13,8 @@ import (
 var layers = map[string][]string{
 	"rules/abi":    {},
 	"rules/bundle": {},
-	"rules":        {"rules/abi", "rules/bundle"},
+	"rules/fuel":   {},
+	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
 
 	"engine/dte":                 {},

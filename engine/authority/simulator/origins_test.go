@@ -122,7 +122,7 @@ func TestNote_ItsOriginal(t *testing.T) {
 	first := sample(t, "03", 1)
 	b.refused(parse(t, first.bytes()).set("resumen.totalPagar", n("1")), "020", "[resumen.totalPagar"+wrong)
 	b.refused(d, "014", "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO") // refused is not there
-	a := b.accepted(first)
+	b.accepted(first)
 	day := func(date string) *tree { return parse(t, d.bytes()).set("identificacion.fecEmi", date) }
 	b.refused(day("2026-12-14"), "007", "[identificacion.fecEmi"+banned) // before its original
 	// Three months, and not a day more.
@@ -134,7 +134,7 @@ func TestNote_ItsOriginal(t *testing.T) {
 	b.clock.set(noon)
 	b.login(nit)
 	other := sample(t, "03", 2)
-	a = b.accepted(other)
+	a := b.accepted(other)
 	b.invalidated(invalidationOf(t, b, 1, "03", code("03", 2), a, other))
 	b.refused(noteFor(t, "05", 2, "10", "03", code("03", 2)), "007", "[documentoRelacionado.numeroDocumento"+banned)
 	// A paper document is not MH's to look up.

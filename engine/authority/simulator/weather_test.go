@@ -141,7 +141,7 @@ func TestChaos_Clock(t *testing.T) {
 // fakeBranch serves a simulator over pipes. Within synctest everything, lots and outages included, takes fake time.
 func fakeBranch(t *testing.T) (*branch, func()) {
 	p := &pipes{open: make(map[string]*pipeListener)}
-	offset := noon.Sub(time.Now())
+	offset := time.Until(noon)
 	sim := simulator.New(simulator.Options{
 		Seed: 7, Now: func() time.Time { return time.Now().Add(offset) }, Listen: p.listen, Logger: slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: nit, Password: password, PublicKey: &newKey().PublicKey}},

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+// TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and it is killed while it
+// sends what it owes. Every document is sealed once, MH gets none twice, and new sales do not wait. DTE_SOAK sells 10,000.
+func TestOutage(t *testing.T) {
+	documents := 800
+	switch {
+	case os.Getenv("DTE_SOAK") != "":
+		documents = 10_000
+	case testing.Short():
+		documents = 80
+	}
+	const tills, lotTime = 8, 500 * time.Millisecond
+	b := newBranch(t)
+	b.start()
+	if err := b.sim.Chaos(simulator.Chaos{Outage: true, LotMS: int(lotTime.Milliseconds())}); err != nil {
+		t.Fatal(err)
+	}
+	var answered atomic.Int64
+	codes := make([][]string, tills)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for till := range tills {
+		wg.Go(func() {
+			for i := range documents / tills {
+				r := decode(t, b.insist(till+1, fmt.Sprintf("till %d sale %d", till, i), hammerSale(till, i)))
+				if r.Estado != "CONTINGENCIA" {
+					t.Errorf("%s is %s", r.ControlNumber, r.Estado)
+				}
+				codes[till] = append(codes[till], r.Code)
+				answered.Add(1)
+			}
+		})
+	}
+	for k := range int64(3) {
+		for answered.Load() < (k+1)*int64(documents)/4 {
+			<-time.After(time.Millisecond)
+		}
+		b.kill()
+		b.start()
+	}
+	wg.Wait()
+	t.Logf("%d documents in contingency in %v", documents, time.Since(began).Round(time.Millisecond))
+
+	if err := b.sim.Chaos(simulator.Chaos{LotMS: int(lotTime.Milliseconds())}); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	for _, share := range []int{10, 3, 2} { // killed in the middle of what it sends
+		for b.sim.Received().Documents < documents/share {
+			<-time.After(time.Millisecond)
+		}
+		b.kill()
+		b.start()
+	}
+	resumed := time.Now()
+	slowest := time.Duration(0)
+	for n := 0; b.waiting() > 0; n++ {
+		at := time.Now()
+		r := decode(t, b.insist(1, fmt.Sprintf("meanwhile %d", n), hammerSale(1, n)))
+		if took := time.Since(at); took > slowest {
+			slowest = took
+		}
+		if r.Estado != "PROCESSED" && time.Since(resumed) > 10*time.Second {
+			t.Errorf("while the queue empties a sale is %s", r.Estado)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	lots := (documents + 99) / 100
+	t.Logf("sent in %v, three kills included; %d lots of %v; the slowest sale meanwhile took %v", time.Since(began).Round(time.Millisecond), lots, lotTime, slowest.Round(time.Millisecond))
+
+	for till := range tills {
+		for _, code := range codes[till] {
+			_, body, err := b.get("/dte/documento/"+code, till+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := decode(t, body)
+			a, _ := b.sim.Document(code)
+			if r.Estado != "PROCESSED" || r.Sello == nil || *r.Sello != a.Sello || string(r.JSON) != string(a.Document) {
+				t.Fatalf("%s is %s, MH holds %+v", code, r.Estado, a)
+			}
+		}
+	}
+	if got := b.sim.Received(); got.Duplicates != 0 {
+		t.Errorf("MH received %+v", got)
+	}
+	for _, breach := range b.sim.Audit() {
+		t.Errorf("MH saw: %s", breach)
+	}
+	b.stop()
+}
+
+// waiting is how many records the branch owes MH.
+func (b *branch) waiting() (n int) {
+	b.t.Helper()
+	var s struct {
+		Owed struct {
+			Contingency any            `json:"contingency"`
+			Waiting     map[string]int `json:"waiting"`
+		} `json:"owed"`
+	}
+	resp, err := http.Get("http://" + b.ops + "/status")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		b.t.Fatal(err)
+	}
+	if s.Owed.Contingency != nil {
+		n++
+	}
+	for _, w := range s.Owed.Waiting {
+		n += w
+	}
+	return n
+}
