@@ -52,7 +52,7 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 	entry, err := e.store.Append(ctx, storage.Keys{Series: e.seriesOf("lote")}, func(storage.Slot) (storage.Draft, error) {
 		// Due when its documents may be asked for, should the process die before MH answers.
 		return storage.Draft{Code: storage.Code(code), State: lotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
-			Due: &storage.Due{Queue: queueLot, At: now.Add(e.options.DoubtFor)}}, nil
+			Due: &storage.Due{Queue: queueLot, At: now.Add(e.options.LotPatience)}}, nil
 	})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
@@ -105,7 +105,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 	e.log.Warn("no answer to a lot", "documents", len(list), "error", out.Err)
 	e.suspect()
 	h.Doubtful = true
-	return e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.DoubtFor))
+	return e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.LotPatience))
 }
 
 func (e *Engine) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
@@ -151,7 +151,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 		case err != nil:
 			e.log.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, errAway
-		case !known && !late && e.now().Sub(h.Sent) < e.options.DoubtFor, known && !done && !late:
+		case !late && (!known || !done):
 			return false, e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.LotPoll))
 		}
 		// What has no result by now is asked for by itself.

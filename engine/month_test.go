@@ -28,7 +28,7 @@ type month struct {
 
 // TestMonth plays a month for each seed. DTE_SEED replays one; DTE_SOAK plays a thousand.
 func TestMonth(t *testing.T) {
-	first, seeds := uint64(1), uint64(3)
+	first, seeds := uint64(1), uint64(2)
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds = 1000
 	}

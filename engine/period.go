@@ -33,8 +33,8 @@ type Contingency struct {
 	// query that does not find it proves nothing.
 	DoubtFor time.Duration
 	// LotSize is how many documents a lot holds, default and at most 100 (MT1 §4.4); LotPoll is how often MH is asked about
-	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long before its documents
-	// are asked for one by one, default 15 min.
+	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long MH may be at work on a
+	// lot, or have lost it, before its documents are asked for one by one, default 15 min (MT1 §3.4: a lot takes three).
 	LotSize      int
 	LotPoll      time.Duration
 	LotsInFlight int

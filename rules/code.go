@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -47,10 +48,13 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	if c != nil {
 		return c, nil
 	}
+	began := time.Now()
 	c, err := h.compile(ctx, wasm)
 	if err != nil {
 		return nil, err
 	}
+	h.options.Logger.Info("rule module compiled", "module", c.description.Name, "sha256", fmt.Sprintf("%x", d), "bytes", len(wasm),
+		"engine", h.options.Engine, "took", time.Since(began))
 	c.digest, c.users = d, 1
 	h.mu.Lock()
 	h.modules[d] = c

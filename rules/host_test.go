@@ -267,7 +267,9 @@ func TestGiven(t *testing.T) {
 	g.Functions[w.Initialize].Code = w.Join(
 		call(0, 4096, 256), want(0), call(0, 4096, 257), want(errnoInval), call(0, 4*65536-8, 16), want(errnoInval),
 		call(1, 0, 1, 4096), want(0), call(1, 0, 1, 4*65536-4), want(errnoInval),
-		call(2, 3, 4096, 1, 4200), want(errnoBadf), call(2, 1, 4096, 9, 4200), want(errnoInval),
+		// The second look was the refused one; this is the third, in ms.
+		call(1, 0, 1, 4096), want(0), w.I32Const(4096), w.Op(w.I32Load, 2, 0), want(3e6),
+		call(2, 3, 4096, 1, 4200), want(errnoBadf), call(2, 1, 20000, 8, 4200), want(0), call(2, 1, 20000, 9, 4200), want(errnoInval),
 		store(5000+8, 0x1ff), call(3, 5000, 6000, 1, 6100), want(0), w.I32Const(6000), w.Op(0x2f, 1, 10), want(0xff),
 		call(3, 5000, 6000, 2, 6100), want(errnoInval),
 		store(4096, 3000), store(4100, 23), call(2, 2, 4096, 1, 4200), want(0), w.I32Const(4200), w.Op(w.I32Load, 2, 0), want(23),
@@ -280,6 +282,30 @@ func TestGiven(t *testing.T) {
 				t.Errorf("%s: want %q, got %v", engine, text, err)
 			}
 		}
+	}
+}
+
+// TestSaid: what a guest wrote in a call that went well is not told of one that did not.
+func TestSaid(t *testing.T) {
+	say := func(at int) []byte { // the five bytes there
+		return w.Join(w.I32Const(64), w.I32Const(at), w.Op(w.I32Store, 2, 0), w.I32Const(68), w.I32Const(5), w.Op(w.I32Store, 2, 0),
+			w.I32Const(2), w.I32Const(64), w.I32Const(1), w.I32Const(72), w.Op(w.Call, 0), []byte{w.Drop})
+	}
+	g := constant(7)
+	g.Imports = []w.Import{{Module: wasi, Name: "fd_write", Params: []byte{w.I32, w.I32, w.I32, w.I32}, Results: []byte{w.I32}}}
+	g.Data[3000], g.Data[3100] = "first", "later"
+	again := w.Join(w.I32Const(80), w.Op(w.I32Load, 2, 0), []byte{w.If, w.Empty}, say(3100), []byte{w.Unreachable, w.End},
+		w.I32Const(80), w.I32Const(1), w.Op(w.I32Store, 2, 0))
+	g.Functions[w.Evaluate].Code = w.Join(again, say(3000), g.Functions[w.Evaluate].Code)
+	m, err := host(t, Options{Instances: 1}).Load(context.Background(), g.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err == nil || !strings.HasSuffix(err.Error(), `it wrote "later"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -34,7 +34,11 @@ func (h *Host) load(ctx context.Context, wasm []byte, budget int64) (*Module, er
 		return nil, err
 	}
 	m := &Module{code: c, fuel: budget}
-	m.cleanup = runtime.AddCleanup(m, func(c *code) { _ = c.release(context.Background()) }, c) // nobody is left to tell
+	m.cleanup = runtime.AddCleanup(m, func(c *code) {
+		if err := c.release(context.Background()); err != nil {
+			c.host.options.Logger.Error("closing a rule module that nobody refers to", "error", err)
+		}
+	}, c)
 	return m, nil
 }
 

@@ -164,6 +164,7 @@ stable = "1s"               # the demonstration is quicker than a branch: see th
 probe_every = "500ms"
 report_after = "1s"
 doubt_for = "3s"
+lot_patience = "30s"
 lot_poll = "250ms"
 
 [key]

@@ -3,6 +3,7 @@ package fuel
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // code meters every function of the code section.
@@ -57,10 +58,14 @@ func (m *module) function(body []byte, params int) ([]byte, error) {
 		return nil, fmt.Errorf("the functions have more than %d locals", maxAllLocals)
 	}
 	begin := r.at
-	prices, insertions, bulk, err := m.scan(r, locals)
+	prices, insertions, branches, err := m.scan(r, locals)
 	if err != nil {
 		return nil, fmt.Errorf("at byte %d: %w", r.at, err)
 	}
+	if m.knots += branches * (branches + locals); m.knots > maxKnots {
+		return nil, fmt.Errorf("up to here the control flow of the functions is too tangled to be compiled: %d of %d", m.knots, maxKnots)
+	}
+	bulk := slices.ContainsFunc(insertions, func(i insertion) bool { return i.bulk })
 	out := make([]byte, 0, len(body)+24*len(insertions)+8)
 	if bulk { // one local more, an i32
 		out = append(appendU32(out, groups+1), body[declared:begin]...)
@@ -81,9 +86,9 @@ func (m *module) function(body []byte, params int) ([]byte, error) {
 	return append(out, body[at:]...), nil
 }
 
-// scan reads the instructions of a function: the price of each region, in instructions, and where charges belong, in
-// order. Region 0 is the function's own; each loop begins another.
-func (m *module) scan(r *reader, locals int) (prices []int, insertions []insertion, bulk bool, err error) {
+// scan reads the instructions of a function: the price of each region, in instructions; where charges belong, in order;
+// how many places its control flow forks or meets at. Region 0 is the function's own; each loop begins another.
+func (m *module) scan(r *reader, locals int) (prices []int, insertions []insertion, branches int, err error) {
 	prices = []int{0}
 	insertions = []insertion{{at: r.at}}
 	inside := []int{0} // the region of each open block
@@ -92,6 +97,10 @@ func (m *module) scan(r *reader, locals int) (prices []int, insertions []inserti
 		region := inside[len(inside)-1]
 		op, price := m.instruction(r, locals)
 		prices[region] += price
+		switch op {
+		case opBlock, opIf, opLoop, opElse, opBrIf, opBrTable:
+			branches++
+		}
 		switch op {
 		case opBlock, opIf:
 			inside = append(inside, region)
@@ -102,14 +111,13 @@ func (m *module) scan(r *reader, locals int) (prices []int, insertions []inserti
 		case opEnd:
 			inside = inside[:len(inside)-1]
 		case opMemoryCopy, opMemoryFill:
-			bulk = true
 			insertions = append(insertions, insertion{at: at, bulk: true})
 		}
 	}
 	if r.err == nil && r.left() > 0 {
 		r.fail("something follows the function's end")
 	}
-	return prices, insertions, bulk, r.err
+	return prices, insertions, branches, r.err
 }
 
 // charge takes a price off the fuel and traps below zero.

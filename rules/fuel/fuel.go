@@ -14,8 +14,8 @@
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
 // values, reference types and copies of memory. It refuses every other (vectors, threads, tail calls, exceptions,
 // passive segments, tables that grow). Whether the module is valid is for the engine to say that runs the result; but
-// engines set memory aside for as many items as a module says that it has, so every count is checked here, against what
-// is there and against a limit. Custom sections, which are for debuggers, are left out.
+// engines set memory aside for as many items as a module says that it has, and compile for as long as its functions are
+// tangled, so every count is checked here, against what is there and against a limit. Custom sections, which are for debuggers, are left out.
 package fuel
 
 import (
@@ -34,9 +34,12 @@ const (
 
 	maxItems     = 100_000   // of a section; a plain Go guest has 3,000 functions
 	maxWide      = 1000      // parameters, results
-	maxLocals    = 10_000    // of a function
+	maxLocals    = 1000      // of a function
 	maxAllLocals = 1_000_000 // of the module
-	maxBody      = 1 << 20   // bytes of a function
+	maxBody      = 64 << 10  // bytes of a function; the largest of a plain Go guest has 12,000
+	// maxKnots limits the sum over all functions of branches × (branches + locals), which is about what a compiler's
+	// time and memory grow with: 5 s of wazero's. A plain Go guest has 5,000,000.
+	maxKnots = 40_000_000
 )
 
 // ErrModule means that a module is malformed or uses what cannot be metered; the message says what and where.

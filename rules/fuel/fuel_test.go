@@ -29,6 +29,11 @@ func engines(t testing.TB) map[string]wazero.Runtime {
 		"compiler":    wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(16)),
 		"interpreter": wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(16)),
 	}
+	for _, r := range made { // and an import that does nothing
+		if _, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(func() {}).Export("nothing").Instantiate(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() {
 		for _, r := range made {
 			_ = r.Close(ctx)
@@ -102,7 +107,7 @@ func meter(t testing.TB, wasm []byte) []byte {
 // TestMeter_SameResults: a metered module does what the original does, in both engines, and uses the same fuel in
 // both.
 func TestMeter_SameResults(t *testing.T) {
-	modules := 200
+	modules := 120
 	if os.Getenv("DTE_SOAK") != "" {
 		modules = 20_000
 	}
@@ -167,9 +172,10 @@ func TestMeter_Bounds(t *testing.T) {
 		{"1000 long turns", turns(nop), 1000, 1 + 1000*(1+648/fuel.Grain)},
 		{"a fill of 64 KiB", w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(65536), []byte{0xfc, 11, 0}, w.I64Const(7)), 0, 1 + 65536/fuel.Grain},
 		{"10 copies of 32 KiB", turns(w.Join(w.I32Const(0), w.I32Const(32768), w.I32Const(32768), []byte{0xfc, 10, 0, 0})), 10, 1 + 10*(1+32768/fuel.Grain)},
+		{"10 calls of an import", turns(w.Op(w.Call, 0)), 10, 1 + 10*(1+518/fuel.Grain)},
 		{"10 growths", turns(w.Join(w.I32Const(0), []byte{0x40, 0, w.Drop})), 10, 1 + 10*(1+519/fuel.Grain)},
 	} {
-		wasm := meter(t, w.Module{Pages: 1, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: c.code}}}.Bytes())
+		wasm := meter(t, w.Module{Pages: 1, Imports: []w.Import{{Module: "env", Name: "nothing"}}, Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64}, Code: c.code}}}.Bytes())
 		for engine, r := range engines(t) {
 			if o := compile(t, r, wasm).run(t, plenty, uint64(c.arg)); o.result != 7 || o.used != c.used {
 				t.Errorf("%s, %s: used %d, want %d: %+v", c.name, engine, o.used, c.used, o)
@@ -245,12 +251,13 @@ func TestMeter_Refuses(t *testing.T) {
 		"more than 32 bits":              run([]byte{0x41, 0x80, 0x80, 0x80, 0x80, 0x10, w.Drop}).Bytes(),
 		"a number is longer than 5":      run([]byte{w.Br, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}).Bytes(),
 		"follows the function's end":     run([]byte{w.End, w.Loop, w.Empty, w.Br, 0, w.End}).Bytes(),
-		"more than 10000 locals":         with(run(), func(m *w.Module) { m.Functions[0].Locals = bytes.Repeat([]byte{w.I64}, 10_001) }),
+		"more than 1000 locals":          with(run(), func(m *w.Module) { m.Functions[0].Locals = bytes.Repeat([]byte{w.I64}, 1001) }),
 		"more than 1000000 locals": with(run(), func(m *w.Module) {
-			m.Functions = append(m.Functions, slices.Repeat([]w.Function{{Locals: bytes.Repeat([]byte{w.I32}, 9000)}}, 112)...)
+			m.Functions = append(m.Functions, slices.Repeat([]w.Function{{Locals: bytes.Repeat([]byte{w.I32}, 1000)}}, 1001)...)
 		}),
-		"1048578 bytes, more than":   run(make([]byte, 1<<20)).Bytes(),
-		"1001 parameters or results": with(run(), func(m *w.Module) { m.Functions[0].Params = bytes.Repeat([]byte{w.I64}, 1001) }),
+		"65538 bytes, more than 65536": run(make([]byte, 1<<16)).Bytes(),
+		"too tangled to be compiled":   run(bytes.Repeat([]byte{w.Block, w.Empty}, 6400), bytes.Repeat([]byte{w.End}, 6400)).Bytes(),
+		"1001 parameters or results":   with(run(), func(m *w.Module) { m.Functions[0].Params = bytes.Repeat([]byte{w.I64}, 1001) }),
 	} {
 		if _, err := fuel.Meter(wasm, 1); !errors.Is(err, fuel.ErrModule) || !strings.Contains(err.Error(), text) {
 			t.Errorf("want %q, got %v", text, err)

@@ -6,6 +6,7 @@ const (
 	opBlock         = 0x02
 	opLoop          = 0x03
 	opIf            = 0x04
+	opElse          = 0x05
 	opEnd           = 0x0b
 	opBr            = 0x0c
 	opBrIf          = 0x0d
@@ -50,7 +51,7 @@ func (m *module) instruction(r *reader, locals int) (op, price int) {
 	switch {
 	case op == opBlock, op == opLoop, op == opIf:
 		r.signed(33)
-	case op <= 0x01, op == 0x05, op == opEnd, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull,
+	case op <= 0x01, op == opElse, op == opEnd, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull,
 		op >= opI32Eqz && op <= opI64Extend32S: // no immediates
 	case op == opBr, op == opBrIf, op > opGlobalSet && op <= opTableSet:
 		r.u32()

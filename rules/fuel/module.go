@@ -41,6 +41,7 @@ type module struct {
 	functions []int // type of each function that is the module's own
 	globals   int
 	locals    int // of all functions
+	knots     int // likewise, see maxKnots
 }
 
 func parse(wasm []byte) (*module, error) {

@@ -64,7 +64,7 @@ type Contingency struct {
 	LotSize      int      `toml:"lot_size"`       // (100, MH's limit)
 	LotPoll      Duration `toml:"lot_poll"`       // how often MH is asked about a lot (5s)
 	LotsInFlight int      `toml:"lots_in_flight"` // (4)
-	LotPatience  Duration `toml:"lot_patience"`   // when a lot's documents are asked for one by one (15m)
+	LotPatience  Duration `toml:"lot_patience"`   // how long MH may be at work on a lot before its documents are asked for one by one (15m)
 	CorrectAfter Duration `toml:"correct_after"`  // from MH's refusal of an event to the next one (1m)
 	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble from
 	// the branch's own. None: only a name or a route that is not found does.
