@@ -46,7 +46,7 @@ func saturday(b *box) {
 	for b.engine.current() != nil {
 		time.Sleep(time.Second)
 	}
-	if o := b.engine.Owed(); o.EventDeadline.Sub(time.Now()).Round(time.Minute) != 24*time.Hour {
+	if o := b.engine.Owed(); time.Until(o.EventDeadline).Round(time.Minute) != 24*time.Hour {
 		b.t.Errorf("the event is due at %v, not a day from now, %v", o.EventDeadline, time.Now())
 	}
 	time.Sleep(10 * time.Minute)

@@ -42,9 +42,11 @@ type Options struct {
 	Store     *storage.Store
 	Signer    *sign.Signer
 	Authority *authority.Client
-	Rules     *Rulebook
-	Issuer    Issuer
-	Policy    Policy
+	// Rules is what a Shelf holds, or a book that never changes.
+	Shelf  *Shelf
+	Rules  *Rulebook
+	Issuer Issuer
+	Policy Policy
 	// Contingency is how the branch lives without MH.
 	Contingency Contingency
 	Logger      *slog.Logger     // default slog.Default
@@ -52,6 +54,8 @@ type Options struct {
 	Rand        io.Reader        // of generation codes, default crypto/rand
 	// RecoverEvery is how often documents that nobody settles any more are looked for, default 5 s.
 	RecoverEvery time.Duration
+	// Delivery is how documents reach their receivers and the archive; zero: not at all.
+	Delivery Delivery
 }
 
 // Engine issues documents. Make one with New; it is safe for concurrent use.
@@ -59,7 +63,8 @@ type Engine struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	rules   atomic.Pointer[Rulebook]
+	shelf   *Shelf // may be nil
+	rules   *atomic.Pointer[Rulebook]
 	issuer  Issuer
 	policy  Policy
 	log     *slog.Logger
@@ -76,6 +81,7 @@ type Engine struct {
 	contingency contingency
 	forwarding  forwarding
 	owed        owedCache
+	delivery    deliveries
 }
 
 // bugs are faults that a test sows to see that the suite catches them.
@@ -114,9 +120,15 @@ func New(o Options) (*Engine, error) {
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, metrics: newMetrics(), options: o.Contingency,
 	}
 	e.options.setDefaults()
+	e.delivery.init(o.Delivery)
 	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())
-	e.rules.Store(o.Rules)
+	if e.shelf = o.Shelf; e.shelf != nil {
+		e.rules = &e.shelf.book
+	} else {
+		e.rules = new(atomic.Pointer[Rulebook])
+		e.rules.Store(o.Rules)
+	}
 	return e, e.restorePeriod()
 }
 
@@ -125,6 +137,7 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { e.watch(ctx) })
+	wg.Go(func() { e.deliver(ctx) })
 	defer wg.Wait()
 	if e.current() != nil {
 		e.suspect()

@@ -32,6 +32,7 @@ type evaluation struct {
 	taxes    []dte.TaxAmount
 	computed dte.Computed
 	warnings []string
+	rule     *rule // that computed it
 }
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
@@ -59,6 +60,7 @@ func (r *rule) evaluate(ctx context.Context, facts dte.Value) (*evaluation, []dt
 		ev.taxes = append(ev.taxes, dte.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
 	}
 	ev.computed = dte.Computed{N: ev.in.N, Lines: ev.out.Lines, Summary: ev.out.Summary, Taxes: ev.taxes}
+	ev.rule = r
 	return ev, nil, nil
 }
 

@@ -98,6 +98,7 @@ type box struct {
 	lateness bool
 	// forgetful: a fault sown: the period is lost at a restart.
 	forgetful bool
+	delivery  Delivery
 
 	store  *storage.Store
 	engine *Engine
@@ -153,7 +154,7 @@ func (b *box) start() {
 	b.client.DialContext = b.cable.DialContext
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.client})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
-		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: time.Minute})
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: time.Minute, Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -53,6 +53,9 @@ type head struct {
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
+	// Mail is the receiver's address, "" when the document has none.
+	Mail     string     `json:"mail,omitempty"`
+	Delivery *delivered `json:"delivery,omitempty"`
 }
 
 // Parts of a stored document. Each form is signed by its own right, once.

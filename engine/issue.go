@@ -21,6 +21,9 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 	began := e.now()
 	record, path, err := e.issue(ctx, req)
 	e.metrics.issued(req.Document, path, record, err, e.now().Sub(began))
+	if err == nil && path != pathReplay && record.Estado == EstadoContingency {
+		e.early(ctx, record)
+	}
 	return record, err
 }
 
@@ -92,7 +95,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 				return storage.Draft{}, err
 			}
 		}
-		signed, err = e.prepare(ctx, draft, rule, computed, slot, from)
+		signed, err = e.prepare(ctx, draft, computed.rule, computed, slot, from)
 		return signed.draft, err
 	})
 	var refused *Error
@@ -102,6 +105,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	case err != nil:
 		return nil, pathRefused, unavailable(err, "El documento no pudo guardarse")
 	}
+	e.shelf.offer(req.Document, entry.Code)
 	if entry.State == Deferred {
 		e.wake()
 		record, err = e.view(entry, signed.head, signed.jws)
@@ -117,7 +121,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, error) {
 	computed, faults, err := r.evaluate(ctx, d.facts)
 	if err != nil {
-		return nil, internal(err)
+		if r, computed, faults, err = e.again(ctx, r, d, err); err != nil {
+			return nil, internal(err)
+		}
 	}
 	if len(faults) > 0 {
 		return nil, refuse(append(faults, e.breaches(r, d, faults)...))
@@ -138,7 +144,7 @@ func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluat
 	if err != nil {
 		return nil, nil, err
 	}
-	return o, computed, e.drawn(d, o, r, computed)
+	return o, computed, e.drawn(d, o, computed.rule, computed)
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.
@@ -291,7 +297,7 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings,
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(facts),
 	}
 	p := prepared{head: h, jws: jws}
 	p.draft = storage.Draft{

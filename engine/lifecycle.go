@@ -23,7 +23,7 @@ const (
 	Reported storage.State = 6
 )
 
-// isDocument tells documents from the other records of the store: periods, events, lots.
+// isDocument tells documents from the other records of the store: periods, events, lots, rules.
 func isDocument(s storage.State) bool { return s < periodOpen }
 
 // transitions is the whole life of a document; move is the only function that changes a state.
@@ -31,7 +31,9 @@ var transitions = map[storage.State][]storage.State{
 	Signed:   {Accepted, Rejected, Deferred},
 	Deferred: {Deferred, Reported, Accepted}, // to itself: what is known of it changes; Accepted: MH held the normal form
 	Reported: {Reported, Accepted, Rejected},
-	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it
+	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it, or it is delivered
+	// to itself: it is delivered
+	Invalidated: {Invalidated},
 }
 
 // estados are the public names (SPEC section 3). Signed has none: lookups wait for its end.

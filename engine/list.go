@@ -96,7 +96,7 @@ const idWindow = 256
 
 // List reads the documents that a filter chooses. Ids grow with time, so that it starts near the first of the day.
 func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error) {
-	start, err := e.firstID(f.From)
+	start, err := firstID(e.store, f.From)
 	if err != nil {
 		return nil, fmt.Errorf("finding the first document of %s: %w", f.From, err)
 	}
@@ -182,10 +182,10 @@ func line(entry storage.Entry, h *head, estado string) Line {
 }
 
 // firstID returns an id behind which every document of a day, and of later ones, lies: binary search over ids.
-func (e *Engine) firstID(day string) (uint64, error) {
+func firstID(store *storage.Store, day string) (uint64, error) {
 	var failed error
 	at := func(after uint64) (date string) { // of the first document behind an id; "" when there is none
-		err := e.store.Records(after, func(entry storage.Entry) error {
+		err := store.Records(after, func(entry storage.Entry) error {
 			if !isDocument(entry.State) {
 				return nil
 			}

@@ -26,6 +26,8 @@ type metrics struct {
 	eventResults   *prometheus.CounterVec
 	lots           *prometheus.CounterVec
 	lateRejections *prometheus.CounterVec
+
+	mailed, archived *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -49,6 +51,10 @@ func newMetrics() *metrics {
 			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
 		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
 			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
+		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
+			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
+		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
+			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup (the store does not take this box), full."}, []string{"result"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
@@ -81,7 +87,7 @@ func (m *metrics) invalidated(r *Record, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.mailed, m.archived}
 }
 
 // Describe makes the engine its own collector.

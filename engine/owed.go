@@ -29,6 +29,8 @@ type Owed struct {
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
 	// Refused is what MH said of the last event that it refused and whose documents still wait.
 	Refused string `json:"refused,omitempty"`
+	// Delivery is what the receivers and the archive are owed.
+	Delivery Undelivered `json:"delivery"`
 
 	ends map[string]time.Time // of periods; while counting
 }
@@ -78,7 +80,7 @@ func (e *Engine) account() (*Owed, error) {
 		}
 	}
 	o.ends = nil
-	return o, nil
+	return o, e.undelivered(&o.Delivery)
 }
 
 // weigh adds a document that waits to what is owed.
@@ -182,6 +184,7 @@ var owedGauges = func() []gauge {
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		func(o *Owed) time.Time { return o.Oldest })
 	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate.", []string{"queue"}, nil)
+	gauges = append(gauges, deliveryGauges()...)
 	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
 		for _, queue := range []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)

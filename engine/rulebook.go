@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dtegate/engine/dte"
@@ -12,8 +13,11 @@ import (
 // the binding of its module's inputs to facts, each event with its filler.
 type Rulebook struct {
 	generation *rules.Generation
+	catalogues *dte.Catalogues
 	compiled   map[*rules.Rule]*rule
 	events     map[*rules.Rule]*event
+	// previous are the last good rules, by the digest of the one that took over: what computes a sale when that fails.
+	previous map[string]*rule
 }
 
 // event is a bundle without a module: the layout of an event, and its limits as parameters.
@@ -25,12 +29,14 @@ type event struct {
 
 // rule is one bundle ready to compute and fill.
 type rule struct {
-	ref    RuleRef
-	module *rules.Module
-	params []int64
-	bind   binding
-	filler *dte.Filler
-	total  int // index of the document's total in the summary
+	ref RuleRef
+	// document is the type of CAT-002 that it computes.
+	document string
+	module   *rules.Module
+	params   []int64
+	bind     binding
+	filler   *dte.Filler
+	total    int // index of the document's total in the summary
 }
 
 // NewRulebook compiles every document rule of a generation. The catalogues are those of the generation's own
@@ -40,13 +46,28 @@ func NewRulebook(g *rules.Generation) (*Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Rulebook{generation: g, compiled: make(map[*rules.Rule]*rule), events: make(map[*rules.Rule]*event)}
-	for _, r := range g.Rules() {
+	return newRulebook(g, nil, catalogues, nil)
+}
+
+// newRulebook also compiles rules that no day picks. It takes over what the old book has compiled already with the same
+// catalogues.
+func newRulebook(g *rules.Generation, others []*rules.Rule, catalogues *dte.Catalogues, old *Rulebook) (*Rulebook, error) {
+	b := &Rulebook{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*rule), events: make(map[*rules.Rule]*event),
+		previous: make(map[string]*rule)}
+	if old == nil || old.catalogues != catalogues {
+		old = &Rulebook{}
+	}
+	for _, r := range slices.Concat(g.Rules(), others) {
+		var err error
 		switch r.Bundle.Manifest.Kind {
 		case "document":
-			b.compiled[r], err = compile(r, catalogues)
+			if b.compiled[r] = old.compiled[r]; b.compiled[r] == nil {
+				b.compiled[r], err = compile(r, catalogues)
+			}
 		case "event":
-			b.events[r], err = compileEvent(r, catalogues)
+			if b.events[r] = old.events[r]; b.events[r] == nil {
+				b.events[r], err = compileEvent(r, catalogues)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)
@@ -84,7 +105,7 @@ func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	c := &rule{
-		ref:    RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest},
+		ref: RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, document: m.Document,
 		module: r.Module, params: r.Params, filler: filler, total: -1, bind: bind(d),
 	}
 	for i, name := range d.Summary {

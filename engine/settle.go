@@ -157,6 +157,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if err := allowed(entry.State, change.To); err != nil {
 		return entry, internal(err)
 	}
+	e.owe(entry, h, &change)
 	var err error
 	if change.Head, err = h.encode(); err != nil {
 		return entry, internal(err)
@@ -167,6 +168,12 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	next, err := e.store.Advance(ctx, entry.Code, entry.State, change)
 	if err != nil {
 		return entry, internal(fmt.Errorf("recording the outcome: %w", err))
+	}
+	if change.Due != nil && change.Due.Queue == QueueDeliver {
+		e.delivery.ring()
+	}
+	if entry.State != change.To {
+		e.shelf.decided(h.Rule, change.To)
 	}
 	return next, nil
 }

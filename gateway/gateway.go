@@ -27,11 +27,16 @@ type Engine interface {
 	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)
 	Declare(ctx context.Context, cause int64, reason string) error
 	Lift(context.Context) error
+	Printed(ctx context.Context, code dte.Code, c engine.Caller, layout string, escpos bool) ([]byte, error)
+	Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error)
+	Link(ctx context.Context, code dte.Code, c engine.Caller, layout string, life time.Duration) (string, error)
+	Resend(ctx context.Context, code dte.Code, to string, c engine.Caller) (*engine.Resent, error)
 }
 
 // Options of New.
 type Options struct {
 	Engine   Engine
+	Rules    Rules
 	Tokens   TokenTable
 	Issuer   Information
 	Logger   *slog.Logger
@@ -43,6 +48,11 @@ type Options struct {
 	AdminToken [32]byte
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
+	// Slug is the first element of the documents' paths; empty: they are not served.
+	Slug string
+	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
+	// that asks for a link says.
+	PublicURL string
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
 }
@@ -60,6 +70,7 @@ type Gateway struct {
 	api     *fasthttp.Server
 	ops     *fasthttp.Server
 	info    []byte // the emisor of GET /dte/information
+	resends limiter
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -80,6 +91,8 @@ func New(o Options) *Gateway {
 	g.serving, g.stop = context.WithCancel(context.Background())
 	g.api = g.server(g.routes(), 4096, 64)
 	g.ops = g.server(g.opsRoutes(), 64, 16)
+	g.ops.MaxRequestBodySize = maxBundle
+	g.ops.ReadTimeout = 2 * time.Minute // a bundle comes from far away
 	return g
 }
 

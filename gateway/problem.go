@@ -24,6 +24,7 @@ var statuses = map[string]int{
 	engine.CodeItemNotFound:   fasthttp.StatusBadRequest,
 	engine.CodeOverReturn:     fasthttp.StatusBadRequest,
 	engine.CodePermission:     fasthttp.StatusForbidden,
+	engine.CodeNoRecipient:    fasthttp.StatusConflict,
 	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
 	engine.CodeInternal:       fasthttp.StatusInternalServerError,
 }

@@ -25,6 +25,13 @@ func (g *Gateway) routes() fasthttp.RequestHandler {
 	r.GET("/dte/cambios", g.handle("/dte/cambios", g.changes))
 	r.GET("/dte/information", g.handle("/dte/information", g.information))
 	r.GET("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
+	r.GET("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed))
+	r.GET("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
+	r.GET("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
+	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
+	if g.o.Slug != "" {
+		r.GET("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
+	}
 	return g.recovered(r.Handler)
 }
 
@@ -37,6 +44,14 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.GET("/status", g.status)
 	r.POST("/admin/contingency", g.administered(g.declare))
 	r.DELETE("/admin/contingency", g.administered(g.lift))
+	r.GET("/admin/rules", g.administered(g.listRules))
+	r.POST("/admin/rules", g.administered(g.pushRule))
+	r.POST("/admin/rules/rollback", g.administered(g.rollbackRule))
+	r.POST("/admin/rules/shadow", g.administered(g.shadowRule))
+	r.GET("/admin/rules/shadow", g.administered(g.showShadow))
+	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))
+	r.POST("/admin/rules/backtest", g.administered(g.backtestRule))
+	r.GET("/admin/rules/replay", g.administered(g.replayRule))
 	return g.recovered(r.Handler)
 }
 
@@ -57,6 +72,17 @@ type handler func(*fasthttp.RequestCtx, *Token) error
 
 // handle authenticates, measures, and makes HTTP of errors.
 func (g *Gateway) handle(route string, h handler) fasthttp.RequestHandler {
+	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
+		token, err := g.authenticate(ctx)
+		if err != nil {
+			return err
+		}
+		return h(ctx, token)
+	})
+}
+
+// measured is handle for whoever has no token.
+func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
 		g.metrics.inFlight.Inc()
@@ -64,11 +90,7 @@ func (g *Gateway) handle(route string, h handler) fasthttp.RequestHandler {
 			g.metrics.inFlight.Dec()
 			g.metrics.answered(route, ctx.Response.StatusCode(), time.Since(began))
 		}()
-		token, err := g.authenticate(ctx)
-		if err == nil {
-			err = h(ctx, token)
-		}
-		if err != nil {
+		if err := h(ctx); err != nil {
 			g.refuse(ctx, route, err)
 		}
 	}
@@ -93,7 +115,7 @@ func (g *Gateway) parseError(ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		discard(ctx.Conn())
-		fail(ctx, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)"))
+		fail(ctx, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas"))
 	case errors.As(err, &small):
 		fail(ctx, problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB"))
 	default:

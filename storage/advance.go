@@ -23,7 +23,7 @@ func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (E
 }
 
 func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (Entry, error) {
-	if err := s.damage.err(); err != nil {
+	if err := s.writable(); err != nil {
 		return Entry{}, err
 	}
 	if err := checkParts(c.Parts); err != nil {
@@ -92,13 +92,14 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if !ok {
 		return Entry{}, fmt.Errorf("another change is under way: %w", &ConflictError{Have: from})
 	}
+	var sequence uint64
 	if c.Announce {
-		sequence := s.feed.take()
+		sequence = s.feed.take()
 		defer s.feed.ring(sequence)
 		set(b, feedKey(sequence), feedValue(e.ID, c.To))
 	}
 	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from, Counters: counters}, c.Parts)
-	s.commit(b, func() { held.drop(series) })
+	s.commit(b, &row, sequence, func() { held.drop(series) })
 	settle()
 	return e.Entry, nil
 }

@@ -41,7 +41,7 @@ func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, 
 }
 
 func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft, error)) (Entry, error) {
-	if err := errors.Join(keys.check(), s.damage.err()); err != nil {
+	if err := errors.Join(keys.check(), s.writable()); err != nil {
 		return Entry{}, err
 	}
 	// 1. Everything that this record depends on stands still from here.
@@ -115,7 +115,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 
 	// 4. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
-	s.commit(b, func() { held.drop(series) })
+	s.commit(b, &row, 0, func() { held.drop(series) })
 	settle()
 
 	// 5. Say so outside of the store. The mark trails by one, so that one record at a time does not wait for a second
@@ -145,21 +145,26 @@ func (s *Store) series(name string) (seriesRow, error) {
 // change adds to the batch what every change has: the entry as it is now, its parts and due row, the journal's link
 // and the series' row.
 func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, e *entryRow, l *link, parts []Part) {
-	row.Position++
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as it will be read, and nobody else's
 		set(b, e.due(), nil)
 	}
-	e.Changed = row.Position
+	e.Changed = row.Position + 1
 	e.Parts += uint32(len(parts))
 	value := e.encode()
 	set(b, entryKey(e.ID), value)
 	for _, p := range parts {
 		set(b, partKey(e.ID, p.Name), p.Data)
 	}
-	l.Previous, l.At = row.Hash, s.o.Now().UnixNano()
 	l.ID, l.Code, l.Number, l.State, l.Revision = e.ID, e.Code, e.Number, e.State, e.Revision
 	l.Entry, l.Parts = sha256.Sum256(value), digestParts(parts)
+	s.link(b, series, row, l)
+}
+
+// link adds to the batch the next link of a series' journal, and the series' row.
+func (s *Store) link(b *pebble.Batch, series string, row *seriesRow, l *link) {
+	row.Position++
+	l.Previous, l.At = row.Hash, s.o.Now().UnixNano()
 	key, value := journalKey(row.Sequence, row.Position), l.encode()
 	set(b, key, value)
 	row.Hash = hashLink(key, value)

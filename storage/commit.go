@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -17,9 +18,13 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 }
 
 // commit writes a batch to the log, calls applied as soon as its place there is certain, and returns when the disk has
-// it. It does not fail: after a failed write nobody knows what the disk holds, so the process ends and the next one
-// reads it.
-func (s *Store) commit(b *pebble.Batch, applied func()) {
+// it, and the second copy, if there is one. It does not fail: after a failed write nobody knows what the disk holds, so
+// the process ends and the next one reads it. row is the series as the batch leaves it, feed the announcement in it.
+func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied func()) {
+	var batch []byte
+	if s.second != nil {
+		batch = bytes.Clone(b.Repr())
+	}
 	if s.o.bugs.noSync {
 		if err := b.Commit(pebble.NoSync); err != nil {
 			s.o.die("writing batch: %v", err)
@@ -38,6 +43,9 @@ func (s *Store) commit(b *pebble.Batch, applied func()) {
 	s.metrics.sync.Observe(s.since(start))
 	if err := b.Close(); err != nil {
 		s.o.die("closing batch: %v", err)
+	}
+	if s.second != nil {
+		s.second.push(place{row.Sequence, row.Position, row.Hash}, feed, batch)
 	}
 }
 

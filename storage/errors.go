@@ -23,6 +23,12 @@ var (
 	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing,
 	// unreadable or another store's. Issuing on could use numbers twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
+	// ErrInUse: another process, most likely the appliance, has the store open.
+	ErrInUse = errors.New("store is in use")
+	// ErrReadOnly: the store was opened to read.
+	ErrReadOnly = errors.New("store is open to read only")
+	// ErrRestored: the store came from a backup, and Reconcile has not said yet which numbers were spent since.
+	ErrRestored = errors.New("store was restored and its numbers are not reconciled")
 	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
 	ErrCorrupt = errors.New("store is damaged")
 )

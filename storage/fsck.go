@@ -14,6 +14,7 @@ type Report struct {
 	Documents int
 	Series    int
 	Last      map[string]uint64 // last number of each series
+	Lost      []Lost            // numbers that were given up: no contradiction, and worth knowing
 	Problems  []Problem         // none in a sound store; at most MaxProblems
 }
 
@@ -37,9 +38,13 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	}
 	defer s.leave()
 	// The mark first: the store only grows after it.
-	marked, markErr := s.mark.numbers()
+	var marked []uint64
+	var markErr error
+	if s.mark != nil {
+		marked, markErr = s.mark.numbers()
+	}
 	snapshot := s.db.NewSnapshot()
-	report, err := fsck(ctx, snapshot, marked, markErr)
+	report, err := fsck(ctx, snapshot, marked, markErr, nil)
 	if err = errors.Join(err, snapshot.Close()); err != nil {
 		return nil, fmt.Errorf("checking store: %w", err)
 	}
@@ -59,7 +64,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if id, err := get(db, keyStore); markErr == nil && (err != nil || string(id) != string(of[:])) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
 	}
-	report, err := fsck(ctx, db, marked, markErr)
+	report, err := fsck(ctx, db, marked, markErr, nil)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}
@@ -77,6 +82,9 @@ type checker struct {
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
 	countersSet int // counter rows that a change in the journal left so
+
+	progress     func(done, total int64) // of the journal, which is nearly all of the work
+	links, total int64
 }
 
 // seriesCheck is how far the walk through a series' journal has come.
@@ -86,8 +94,8 @@ type seriesCheck struct {
 	last seriesRow // what the journal up to here adds up to
 }
 
-func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) (*Report, error) {
-	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck)}
+func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress func(done, total int64)) (*Report, error) {
+	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
 	steps := []struct {
 		table byte
 		row   func(key, value []byte) error
@@ -103,6 +111,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) 
 		{tableDue, c.dueRow, nil},
 		{tableCounter, c.counterRow, c.counterEnd},
 		{tableFeed, c.feedRow, nil},
+		{tableLost, c.lostRow, nil},
 	}
 	for _, step := range steps {
 		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row)); err != nil {
@@ -192,7 +201,7 @@ func describeKey(key []byte) string {
 	if len(key) == 0 {
 		return "row without a key"
 	}
-	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter", "feed"}
+	tables := []string{"", "meta", "series", "journal", "entry", "part", "code", "key", "due", "counter", "feed", "lost"}
 	name := "unknown table"
 	if int(key[0]) < len(tables) {
 		name = tables[key[0]]

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"maps"
 	"slices"
+	"time"
 )
 
 // The journal is the truth that the other rows are held against: its chain cannot be altered in one place only.
@@ -18,6 +19,8 @@ func (c *checker) metaRow(key, value []byte) error {
 		if len(value) != 16 {
 			c.problem(key, "has %d bytes", len(value))
 		}
+	case string(keyRestored):
+		c.problem(key, "the store came from a backup and is not reconciled")
 	default:
 		c.problem(key, "is unknown")
 	}
@@ -37,11 +40,15 @@ func (c *checker) seriesRow(key, value []byte) error {
 		c.problem(key, "has the sequence %d of series %q", row.Sequence, other.name)
 		return nil
 	}
+	c.total += int64(row.Position)
 	c.series[row.Sequence] = &seriesCheck{name: name, row: row, last: seriesRow{Sequence: row.Sequence}}
 	return nil
 }
 
 func (c *checker) journalRow(key, value []byte) error {
+	if c.links++; c.progress != nil && c.links%1024 == 0 {
+		c.progress(c.links, c.total)
+	}
 	if len(key) != 13 {
 		c.problem(key, "has a strange key")
 		return nil
@@ -64,6 +71,9 @@ func (c *checker) journalRow(key, value []byte) error {
 		c.problem(key, "does not continue the chain of series %q", s.name)
 	}
 	s.last.Position, s.last.Hash = position, hashLink(key, value)
+	if l.Op == opSkip {
+		return c.skipLink(key, s, &l)
+	}
 	if l.Op == opAppend {
 		switch {
 		case l.Number > s.last.Last+1:
@@ -74,6 +84,25 @@ func (c *checker) journalRow(key, value []byte) error {
 		s.last.Last = max(s.last.Last, l.Number)
 	}
 	return c.compareLink(key, &l)
+}
+
+// skipLink notes the numbers that a series gave up.
+func (c *checker) skipLink(key []byte, s *seriesCheck, l *link) error {
+	row, err := c.get(lostKey(be.Uint32(key[1:]), be.Uint64(key[5:])))
+	if err != nil {
+		return err
+	}
+	lost, bad := decodeLost(row)
+	switch {
+	case row == nil || bad != nil || sha256.Sum256(row) != l.Entry:
+		c.problem(key, "its lost numbers are missing or altered")
+	case lost.From != s.last.Last+1 || lost.To != l.Number || lost.To < lost.From:
+		c.problem(key, "gives up the numbers %d to %d of series %q, which is at %d", lost.From, lost.To, s.name, s.last.Last)
+	default:
+		c.report.Lost = append(c.report.Lost, Lost{s.name, lost.From, lost.To, time.Unix(0, l.At).UTC(), lost.Reason})
+	}
+	s.last.Last = max(s.last.Last, l.Number)
+	return nil
 }
 
 // compareLink holds a link against the record that it is about.

@@ -35,6 +35,7 @@ type partDigest struct {
 const (
 	opAppend  byte = 1
 	opAdvance byte = 2
+	opSkip    byte = 3 // of no record: Number is the series' new last one, Entry the digest of the lost row
 )
 
 func (l *link) encode() []byte {

@@ -9,7 +9,7 @@ import (
 // compactions move it instead of rewriting it, which spares an appliance's flash.
 //
 //	table     key after the byte                        value
-//	meta      name                                      "layout": u32 · "store": 16 random bytes
+//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -20,6 +20,7 @@ import (
 //	          id u64
 //	counter   origin [16], line u32                     value i64, revision u64: how often it was set
 //	feed      sequence u64                              id u64, state u8: a change that readers learn of
+//	lost      sequence u32, position u64                lostRow: numbers that the journal skips there
 const (
 	tableMeta    byte = 1
 	tableSeries  byte = 2
@@ -31,15 +32,17 @@ const (
 	tableDue     byte = 8
 	tableCounter byte = 9
 	tableFeed    byte = 10
-	tableEnd     byte = 11 // no table; the bound of the last
+	tableLost    byte = 11
+	tableEnd     byte = 12 // no table; the bound of the last
 )
 
 // layout is the version of this table and of the rows. A store of another layout is not opened.
 const layout uint32 = 1
 
 var (
-	keyLayout = append([]byte{tableMeta}, "layout"...)
-	keyStore  = append([]byte{tableMeta}, "store"...)
+	keyLayout   = append([]byte{tableMeta}, "layout"...)
+	keyStore    = append([]byte{tableMeta}, "store"...)
+	keyRestored = append([]byte{tableMeta}, "restored"...)
 )
 
 var be = binary.BigEndian
@@ -49,6 +52,12 @@ func seriesKey(name string) []byte { return append([]byte{tableSeries}, name...)
 func journalKey(sequence uint32, position uint64) []byte {
 	b := make([]byte, 0, 13)
 	return be.AppendUint64(be.AppendUint32(append(b, tableJournal), sequence), position)
+}
+
+func lostKey(sequence uint32, position uint64) []byte {
+	key := journalKey(sequence, position)
+	key[0] = tableLost
+	return key
 }
 
 func entryKey(id uint64) []byte {
@@ -96,7 +105,7 @@ func feedKey(sequence uint64) []byte {
 	return be.AppendUint64(append(make([]byte, 0, 9), tableFeed), sequence)
 }
 
-// after is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 11.
+// after is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 12.
 func after(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {

@@ -30,25 +30,47 @@ type mark struct {
 }
 
 // openMark compares the file with what the store holds, brings it up to date and starts its writer.
-func openMark(o *Options, m *metrics, store [16]byte, last []uint64) (*mark, error) {
+//
+// The mark of a restored store may say more than the store, and says that until the store has got there; a lost one is
+// made anew.
+func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *restoredRow) (*mark, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath)
+	if errors.Is(err, errNoMark) && restored != nil && restored.MarkLost {
+		if err := writeNewMark(o.FS, o.MarkPath, store, last, slotFor(len(last))); err != nil {
+			return nil, err
+		}
+		file, said, err = openMarkFile(o.FS, o.MarkPath)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
 	}
-	if err := compareMark(file.store, store, said, last); err != nil {
+	known := slices.Clone(last)
+	if restored != nil && sameFamily(file.store, store) {
+		known = furthest(last, said)
+	} else if err := compareMark(file.store, store, said, known); err != nil {
 		return nil, errors.Join(fmt.Errorf("mark %s: %w", o.MarkPath, err), file.close())
 	}
-	k := &mark{o: o, metrics: m, file: file, known: slices.Clone(last), said: said,
+	k := &mark{o: o, metrics: m, file: file, known: known, said: said,
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	if !slices.Equal(said, last) {
-		if err := file.write(last); err != nil {
+	if !slices.Equal(said, known) {
+		if err := file.write(known); err != nil {
 			return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 		}
-		k.said = slices.Clone(last)
+		k.said = slices.Clone(known)
 	}
 	go k.run()
 	return k, nil
+}
+
+// furthest is the higher of two numbers for each series.
+func furthest(a, b []uint64) []uint64 {
+	f := make([]uint64, max(len(a), len(b)))
+	copy(f, a)
+	for i, n := range b {
+		f[i] = max(f[i], n)
+	}
+	return f
 }
 
 // compareMark returns ErrMark when the store holds less than the mark says.
@@ -136,6 +158,16 @@ func (m *mark) numbers() ([]uint64, error) {
 		return nil, fmt.Errorf("the file says less than was written to it: %w", err)
 	}
 	return numbers, nil
+}
+
+// renew makes the mark that of another store, or of the same one after a restoration. Nobody appends meanwhile.
+func (m *mark) renew(store [16]byte, numbers []uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.file.rewrite(store, numbers); err != nil {
+		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
+	}
+	m.known, m.said = slices.Clone(numbers), slices.Clone(numbers)
 }
 
 // close ends the writer after its last write. Nobody notes any more.

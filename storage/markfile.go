@@ -42,6 +42,15 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
+// slotFor is the size of a slot that holds so many numbers.
+func slotFor(numbers int) int {
+	slot := firstSlot
+	for markHeader+8*numbers+4 > slot {
+		slot *= 2
+	}
+	return slot
+}
+
 // writeNewMark makes a mark aside and renames it.
 func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot int) error {
 	aside := path + ".new"
@@ -113,6 +122,18 @@ func (m *markFile) read() (numbers []uint64, store [16]byte, err error) {
 func (m *markFile) write(numbers []uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.put(numbers)
+}
+
+// rewrite is write in another store's name.
+func (m *markFile) rewrite(store [16]byte, numbers []uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.store = store
+	return m.put(numbers)
+}
+
+func (m *markFile) put(numbers []uint64) error {
 	if markHeader+8*len(numbers)+4 > m.slot {
 		return m.grow(numbers)
 	}

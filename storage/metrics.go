@@ -49,6 +49,11 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.own() {
 		c.Describe(ch)
 	}
+	if s.second != nil {
+		s.second.metrics.wait.Describe(ch)
+		s.second.metrics.failures.Describe(ch)
+		ch <- liveDesc
+	}
 	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, damagedDesc, seriesDesc} {
 		ch <- d
 	}
@@ -65,6 +70,15 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge := func(d *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	if copied, ok := s.SecondCopy(); ok {
+		s.second.metrics.wait.Collect(ch)
+		s.second.metrics.failures.Collect(ch)
+		live := 0.0
+		if copied.Live {
+			live = 1
+		}
+		gauge(liveDesc, live)
 	}
 	m := s.db.Metrics()
 	gauge(diskDesc, float64(m.DiskSpaceUsage()))

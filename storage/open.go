@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,6 +24,11 @@ type Store struct {
 	ids     ids
 	names   names
 	feed    *feed
+	backing sync.Mutex // a backup is under way
+	second  *second    // nil: none is configured
+
+	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
+	reconciling sync.Mutex
 
 	mu     sync.Mutex
 	closed bool
@@ -49,11 +56,23 @@ func open(o Options) (*Store, error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.ids.busy = make(map[uint64]struct{})
 	var err error
-	if s.db, err = openPebble(&o, s.damage, false); err != nil {
+	if s.db, err = openPebble(&o, s.damage, o.readOnly); err != nil {
 		return nil, err
+	}
+	if checkpoint := o.checkpointDir(); !o.readOnly {
+		if _, err := o.FS.Stat(checkpoint); err == nil { // of a backup that was cut short: it keeps old files from going
+			if err := o.FS.RemoveAll(checkpoint); err != nil {
+				o.Logger.Warn("checkpoint stays", "error", err)
+			}
+		}
 	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.db.Close())
+	}
+	if o.SecondCopy != "" && !o.readOnly && s.Restored() == nil {
+		s.second = newSecond(s)
+		go s.second.run()
+		s.second.await()
 	}
 	return s, nil
 }
@@ -69,6 +88,8 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
+		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	case pebble.IsCorruptionError(err):
 		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	case err != nil:
@@ -95,10 +116,8 @@ func (s *Store) load() error {
 	}
 	for name, row := range series {
 		s.names.add(name, row.Sequence)
-		key := journalKey(row.Sequence, row.Position)
-		value, err := get(s.db, key)
-		if err != nil || hashLink(key, value) != row.Hash {
-			return fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
+		if _, err := lastLink(s.db, name, row); err != nil {
+			return err
 		}
 	}
 	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
@@ -114,12 +133,46 @@ func (s *Store) load() error {
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
 	}
+	restored, err := restoration(s.db)
+	if err != nil {
+		return err
+	}
+	last := s.lastNumbers(series)
+	if s.o.readOnly {
+		if restored != nil {
+			s.restored.Store(restored.compare(&s.names, last, nil, true))
+		}
+		return nil
+	}
+	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last, restored)
+	if err == nil && restored != nil {
+		of := s.mark.file.store
+		s.restored.Store(restored.compare(&s.names, last, s.mark.said, of == restored.From || of == [16]byte(id)))
+		s.o.Logger.Warn("store was restored and issues nothing before it is reconciled")
+	}
+	return err
+}
+
+// lastNumbers is the last number of each series, by sequence - 1.
+func (s *Store) lastNumbers(series map[string]seriesRow) []uint64 {
 	last := make([]uint64, s.names.highest())
 	for _, row := range series {
 		last[row.Sequence-1] = row.Last
 	}
-	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last)
-	return err
+	return last
+}
+
+// lastLink reads the end of a series' journal. ErrCorrupt when it is not the one that its row says.
+func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
+	key := journalKey(row.Sequence, row.Position)
+	value, err := get(r, key)
+	if err == nil && hashLink(key, value) == row.Hash {
+		var l link
+		if l, err = decodeLink(value); err == nil {
+			return l, nil
+		}
+	}
+	return link{}, fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt, err))
 }
 
 // readAllSeries returns every series by name.
@@ -168,7 +221,14 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.users.Wait()
-	if err := errors.Join(s.mark.close(), s.db.Close()); err != nil {
+	if s.second != nil {
+		s.second.close()
+	}
+	var err error
+	if s.mark != nil {
+		err = s.mark.close()
+	}
+	if err = errors.Join(err, s.db.Close()); err != nil {
 		return fmt.Errorf("closing store: %w", err)
 	}
 	return nil
@@ -186,6 +246,22 @@ func (s *Store) enter() error {
 }
 
 func (s *Store) leave() { s.users.Done() }
+
+// writable is nil when records may be appended and advanced.
+func (s *Store) writable() error {
+	if s.Restored() != nil {
+		return ErrRestored
+	}
+	return s.sound()
+}
+
+// sound is nil when anything may be written.
+func (s *Store) sound() error {
+	if s.o.readOnly {
+		return ErrReadOnly
+	}
+	return s.damage.err()
+}
 
 func (s *Store) since(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 

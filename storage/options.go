@@ -24,6 +24,10 @@ type Options struct {
 	FS vfs.FS
 	// Logger gets what Pebble and the store have to say. Default: nothing.
 	Logger *slog.Logger
+	// SecondCopy is a folder on another medium that gets every change too, before it is acknowledged; see Rebuild. Empty:
+	// none. SecondPatience is how long a change waits for it, default 2 s: a medium that takes longer is left alone.
+	SecondCopy     string
+	SecondPatience time.Duration
 	// Fatal is called when the disk failed a write, whose fate is unknown then. It must not return: Pebble would
 	// go on and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)
@@ -32,8 +36,9 @@ type Options struct {
 	// FakeTime leaves out Pebble's ticking in the background: in testing/synctest a month of it is 26 million ticks.
 	FakeTime bool
 
-	bugs   bugs      // set by tests only
-	memory *sync.Map // of bugs.numberInMemory: rows by series
+	readOnly bool      // of OpenReadOnly
+	bugs     bugs      // set by tests only
+	memory   *sync.Map // of bugs.numberInMemory: rows by series
 }
 
 // bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
@@ -64,6 +69,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
+	}
+	if o.SecondPatience == 0 {
+		o.SecondPatience = 2 * time.Second
 	}
 	o.memory = new(sync.Map)
 	return nil

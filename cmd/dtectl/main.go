@@ -19,7 +19,12 @@ type cli struct {
 	Token       tokenCommand       `cmd:"" help:"Make and list the tills' tokens."`
 	Show        showCommand        `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
 	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped)."`
-	Rules       rulesCommand       `cmd:"" help:"Make keys for rule bundles, build and inspect them."`
+	Rules       rulesCommand       `cmd:"" help:"Make, test, sign, push and take back tax rules."`
+	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
+	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
+	Reconcile   reconcileCommand   `cmd:"" help:"Reconcile a restored store with the high-water mark."`
+	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
+	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +21,8 @@ import (
 
 // demo is where a demonstration listens and lies.
 type demo struct {
-	config, shown               string
-	api, ops, authority, manage string
+	config, shown                      string
+	api, ops, authority, manage, inbox string
 }
 
 // newDemo makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
@@ -32,7 +33,8 @@ func newDemo(ctx context.Context, dir string) (*demo, error) {
 		api:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
 		ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
 		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
-		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083")}
+		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
+		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
 			d.shown = rel
@@ -140,6 +142,10 @@ func (d *demo) writeConfig(path string) error {
 	for i := 1; i <= 8; i++ {
 		fmt.Fprintf(&points, "\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i)
 	}
+	host, port, err := net.SplitHostPort(d.inbox)
+	if err != nil {
+		return fmt.Errorf("DTESIM_SMTP_ADDR: %w", err)
+	}
 	text := fmt.Sprintf(`ambiente = "00"             # CAT-001: "00" test, "01" production
 data = "data"
 mark = "mark"               # high-water mark: put it on a second medium
@@ -166,6 +172,12 @@ report_after = "1s"
 doubt_for = "3s"
 lot_patience = "30s"
 lot_poll = "250ms"
+
+[mail]                      # optional: without it nothing is mailed
+host = %q
+port = %s
+security = "none"           # of the demonstration's inbox alone: the default, "mandatory", sends encrypted or not at all
+from = "dte@laceiba.example"
 
 [key]
 file = "signing.jwe"
@@ -208,6 +220,6 @@ complemento = "Calle Arce 1020"
 
 [branch]
 id = 1
-%s`, d.api, d.ops, d.authority, demoNIT, demoNRC, points.String())
+%s`, d.api, d.ops, d.authority, host, port, demoNIT, demoNRC, points.String())
 	return config.WriteFile(path, []byte(text))
 }

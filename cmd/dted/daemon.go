@@ -30,6 +30,8 @@ type daemon struct {
 	log      *slog.Logger
 	store    *storage.Store
 	host     *rules.Host
+	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
+	shelf    *engine.Shelf
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
 	api, ops net.Listener
@@ -52,16 +54,6 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)
 	}
-	book, err := loadRules(ctx, cfg.Rules, d.host)
-	if err != nil {
-		return d, err
-	}
-	seller := issuer(cfg)
-	for _, p := range cfg.Points {
-		if faults := book.CheckIssuer(seller, point(cfg, p)); len(faults) > 0 {
-			return d, fmt.Errorf("the issuer's data in the configuration breaks the documents' layout: %v", faults)
-		}
-	}
 	password, err := os.ReadFile(cfg.Authority.PasswordFile)
 	if err != nil {
 		return d, fmt.Errorf("reading MH's password: %w", err)
@@ -70,16 +62,25 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, fmt.Errorf("opening store: %w", err)
 	}
+	seller := issuer(cfg)
+	d.shelf, err = openShelf(ctx, d, cfg)
+	if err != nil {
+		return d, err
+	}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
-	d.engine, err = engine.New(engine.Options{Store: d.store, Signer: sign.New(key, 0), Authority: client, Rules: book,
+	deliver, err := delivery(cfg, func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) })
+	if err != nil {
+		return d, err
+	}
+	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
 		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Logger: log, Now: time.Now})
 	if err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), d.engine, d.store, d.host, client)
+		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, client)
 	table, err := tokens(cfg)
 	if err != nil {
 		return d, err
@@ -88,9 +89,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, err
 	}
-	status := &status{cfg: cfg, book: book, engine: d.engine, host: d.host, started: time.Now()}
-	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Tokens: table, Issuer: information(cfg), Logger: log, Now: time.Now,
-		Ready: status.ready, Status: status.show, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments})
+	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, started: time.Now()}
+	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: table, Issuer: information(cfg), Logger: log, Now: time.Now,
+		Ready: status.ready, Status: status.show, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
+		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL})
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)
 	}
@@ -145,6 +147,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	g.Go(func() error { return d.engine.Run(engineCtx) })
+	g.Go(func() error { return d.shelf.Run(engineCtx) })
 	g.Go(func() error {
 		defer stopEngine()
 		return d.gateway.Serve(ctx, d.api)
@@ -161,8 +164,11 @@ func (d *daemon) close() {
 			d.log.Error("closing store", "error", err)
 		}
 	}
-	if d.host != nil {
-		if err := d.host.Close(context.Background()); err != nil {
+	for _, h := range []*rules.Host{d.host, d.tester} {
+		if h == nil {
+			continue
+		}
+		if err := h.Close(context.Background()); err != nil {
 			d.log.Error("closing rule host", "error", err)
 		}
 	}
@@ -176,7 +182,7 @@ func (d *daemon) close() {
 // status answers /readyz and /status.
 type status struct {
 	cfg     *config.Config
-	book    *engine.Rulebook
+	shelf   *engine.Shelf
 	engine  *engine.Engine
 	host    *rules.Host
 	started time.Time
@@ -191,10 +197,10 @@ func (s *status) ready() error {
 }
 
 func (s *status) rules() map[string]engine.RuleRef {
-	return s.book.Active(s.cfg.Ambiente, dte.Date(time.Now()))
+	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(time.Now()))
 }
 
 func (s *status) show() any {
 	return map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
-		"rules": s.rules(), "rules_engine": s.host.Engine(), "owed": s.engine.Owed()}
+		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
 }

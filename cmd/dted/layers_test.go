@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"engine/pdf":                 {"engine/dte"},
 	"engine/mail":                {},
 	"engine/archive":             {},
-	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "rules", "rules/abi", "storage"},
+	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway": {"engine", "engine/dte", "engine/authority"},
 
@@ -39,9 +39,10 @@ var layers = map[string][]string{
 	"plugins":         {"rules/bundle"},
 
 	"cmd/dted/config": {},
-	"cmd/dted":        {"cmd/dted/config", "gateway", "engine", "engine/dte", "engine/sign", "engine/authority", "rules", "rules/bundle", "storage"},
-	"cmd/dtectl":      {"cmd/dted/config", "engine/dte", "engine/sign", "rules/bundle", "storage", "plugins"},
-	"cmd/dtesim":      {"engine/authority/simulator"},
+	"cmd/dted": {"cmd/dted/config", "gateway", "engine", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive",
+		"rules", "rules/bundle", "storage"},
+	"cmd/dtectl": {"cmd/dted/config", "engine", "engine/dte", "engine/sign", "rules", "rules/bundle", "storage", "plugins"},
+	"cmd/dtesim": {"engine/authority/simulator"},
 }
 
 // libraries is who may import which third-party module: one a package. Prometheus may be imported everywhere.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
@@ -13,52 +14,72 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// loadRules reads every bundle of the rules folder. One that is not signed, not whole or does not compile stops the
-// start: a branch with half its rules is worse than one that says what is wrong.
-func loadRules(ctx context.Context, cfg config.Rules, host *rules.Host) (*engine.Rulebook, error) {
-	keys, err := pinned(cfg)
+// openShelf puts up what was live, and what the rules folder has that is new.
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config) (*engine.Shelf, error) {
+	keys, err := pinned(cfg.Rules)
 	if err != nil {
 		return nil, err
 	}
-	paths, err := filepath.Glob(filepath.Join(cfg.Folder, "*.dterule"))
-	if err != nil || len(paths) == 0 {
-		return nil, fmt.Errorf("no rule bundle (*.dterule) in %s", cfg.Folder)
-	}
-	var loaded []*rules.Rule
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading rule bundle: %w", err)
-		}
-		b, err := bundle.Read(data, keys, cfg.Threshold)
-		if err != nil {
-			return nil, fmt.Errorf("rule bundle %s: %w", path, err)
-		}
-		r, err := host.LoadBundle(ctx, b)
-		if err != nil {
-			return nil, fmt.Errorf("rule bundle %s: %w", path, err)
-		}
-		loaded = append(loaded, r)
-	}
-	generation, err := rules.NewGeneration(loaded...)
+	shipped, err := shippedRules(cfg.Rules.Folder)
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewRulebook(generation)
+	if d.host.Engine() == "compiler" {
+		// An unproven module may do its worst here first: with a time-out, and with less to break.
+		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Timeout: 10 * time.Second, Logger: d.log})
+		if err != nil {
+			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
+		}
+	}
+	accept := func(b *engine.Rulebook) error { return checkIssuer(cfg, b) }
+	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: keys,
+		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now})
+	if err := shelf.Load(ctx, shipped); err != nil {
+		return nil, err
+	}
+	return shelf, accept(shelf.Book())
 }
 
-func pinned(cfg config.Rules) ([]bundle.Key, error) {
-	var keys []bundle.Key
+// checkIssuer holds the issuer's data against the layouts: told at start or when a rule comes, not at the till.
+func checkIssuer(cfg *config.Config, b *engine.Rulebook) error {
+	for _, p := range cfg.Points {
+		if faults := b.CheckIssuer(issuer(cfg), point(cfg, p)); len(faults) > 0 {
+			return fmt.Errorf("the issuer's data in the configuration breaks the documents' layout: %v", faults)
+		}
+	}
+	return nil
+}
+
+// shippedRules reads the bundles of the rules folder.
+func shippedRules(folder string) (map[string][]byte, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*"+bundle.Extension))
+	if err != nil {
+		return nil, fmt.Errorf("reading rules folder: %w", err)
+	}
+	shipped := make(map[string][]byte)
+	for _, path := range paths {
+		if shipped[path], err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("reading rule bundle: %w", err)
+		}
+	}
+	return shipped, nil
+}
+
+func pinned(cfg config.Rules) (bundle.Keys, error) {
+	keys := bundle.Keys{Threshold: cfg.Threshold}
 	for _, k := range cfg.Keys {
 		b, err := os.ReadFile(k.File)
 		if err != nil {
-			return nil, fmt.Errorf("reading rules key %s: %w", k.ID, err)
+			return keys, fmt.Errorf("reading rules key %s: %w", k.ID, err)
 		}
 		public, err := bundle.ParsePublic(b)
 		if err != nil {
-			return nil, fmt.Errorf("rules key %s: %w", k.ID, err)
+			return keys, fmt.Errorf("rules key %s: %w", k.ID, err)
 		}
-		keys = append(keys, bundle.Key{ID: k.ID, Public: ed25519.PublicKey(public)})
+		keys.Pinned = append(keys.Pinned, bundle.Key{ID: k.ID, Public: ed25519.PublicKey(public)})
+	}
+	if err := keys.Check(); err != nil {
+		return keys, fmt.Errorf("configuration: %w", err)
 	}
 	return keys, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,12 +25,16 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			b := newBranch(t)
+			s := &story{b: b}
+			if strings.HasPrefix(t.Name(), "TestScripts/entrega") {
+				s.inbox = b.withInbox()
+			}
 			b.start()
 			t.Cleanup(b.stop)
-			s := &story{b: b}
 			testscript.Run(t, testscript.Params{Files: []string{file}, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"post": s.post, "get": s.get, "status": s.status, "field": s.field, "save": s.save, "chaos": s.chaos, "received": s.received, "crash": s.crash,
 				"prefer": s.prefer, "until": s.until,
+				"mailed": s.mailed, "answers": s.answers, "fetch": s.fetch, "header": s.headerIs, "begins": s.begins,
 			}})
 		})
 	}
@@ -42,6 +47,8 @@ type story struct {
 	code       int
 	answer     any
 	raw        []byte
+	header     http.Header // of what was fetched
+	inbox      *inbox      // of stories with mail
 }
 
 // post PATH FILE [KEY]: the file is one of deploy/examples or of the script; ORIGINAL in it is $ORIGINAL.

@@ -30,11 +30,50 @@ type Config struct {
 	Points      []Point           `toml:"point_of_sale"`
 	Tokens      string            `toml:"tokens"` // file of token hashes, see dtectl token
 	Payments    map[string]string `toml:"payment_codes"`
+	Print       Print             `toml:"print"`
+	Mail        *Mail             `toml:"mail"`    // optional: without it nothing is mailed
+	Archive     *Archive          `toml:"archive"` // optional: without it nothing is archived
 }
 
 // Listener is an address that the appliance listens on.
 type Listener struct {
 	Listen string `toml:"listen"`
+	// PublicURL, of the tills' listener, is what signed links begin with, "https://dte.example.com". Default: http and the
+	// Host of the request.
+	PublicURL string `toml:"public_url"`
+}
+
+// Print is how the readable versions look; the colour is the issuer's color_principal.
+type Print struct {
+	Logo   string `toml:"logo"`   // PNG, JPEG or GIF of at most 512 KiB
+	Footer string `toml:"footer"` // one line
+}
+
+// Mail is the server that documents are mailed by.
+type Mail struct {
+	Host         string   `toml:"host"`
+	Port         int      `toml:"port"`     // default 587
+	Security     string   `toml:"security"` // mandatory (default), starttls, none
+	User         string   `toml:"user"`     // none: no login
+	PasswordFile string   `toml:"password_file"`
+	From         string   `toml:"from"` // address; its domain is that of the Message-IDs
+	ReplyTo      string   `toml:"reply_to"`
+	Timeout      Duration `toml:"timeout"` // of an attempt, default 2m
+	// Contingency mails a document issued in contingency at once, without its seal, and again when it has it. Default:
+	// only then.
+	Contingency bool     `toml:"contingency"`
+	GiveUpAfter Duration `toml:"give_up_after"` // default 120h (RFC 5321 §4.5.4.1)
+}
+
+// Archive is the S3-compatible store that documents rest in.
+type Archive struct {
+	Endpoint   string `toml:"endpoint"` // https://s3.us-east-1.amazonaws.com
+	Region     string `toml:"region"`   // default us-east-1
+	Bucket     string `toml:"bucket"`   // must exist
+	Prefix     string `toml:"prefix"`   // before every path
+	AccessKey  string `toml:"access_key"`
+	SecretFile string `toml:"secret_file"`
+	PathStyle  bool   `toml:"path_style"` // the bucket in the path, as most stores but AWS want it
 }
 
 // Ops is the operators' listener.
@@ -160,6 +199,13 @@ func Load(path string) (*Config, error) {
 	folder := filepath.Dir(path)
 	for _, p := range []*string{&c.Data, &c.Mark, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
+	}
+	resolve(folder, &c.Print.Logo)
+	if c.Mail != nil {
+		resolve(folder, &c.Mail.PasswordFile)
+	}
+	if c.Archive != nil {
+		resolve(folder, &c.Archive.SecretFile)
 	}
 	for i := range c.Rules.Keys {
 		resolve(folder, &c.Rules.Keys[i].File)

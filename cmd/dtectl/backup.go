@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/storage"
+)
+
+type backupCommand struct {
+	Dir   string `arg:"" type:"path" help:"Folder to make, best on another medium; it must not be there."`
+	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
+}
+
+// Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
+// open and goes on issuing meanwhile.
+func (c *backupCommand) Run(ctx context.Context, top *cli) error {
+	bar := newBar(os.Stderr)
+	if c.Check {
+		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.show)
+		bar.end()
+		return describeBackup(os.Stdout, b, err)
+	}
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	store, err := storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	if errors.Is(err, storage.ErrInUse) {
+		b, err := backupRunning(ctx, cfg, c.Dir, bar)
+		bar.end()
+		return describeBackup(os.Stdout, b, err)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := store.Backup(ctx, c.Dir, bar.show)
+	bar.end()
+	return describeBackup(os.Stdout, b, errors.Join(err, store.Close()))
+}
+
+func describeBackup(out io.Writer, b *storage.Backup, err error) error {
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "store      %s\ntaken      %s\ndocuments  %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+		b.Store, local(b.Taken), b.Documents, len(b.Last), bytesOf(b.Bytes))
+	return nil
+}
+
+// backupState is what the appliance says of the backup that it makes: POST /admin/backup {"dir"} begins one and GET
+// /admin/backup tells how far it is.
+type backupState struct {
+	Done   int64           `json:"done"`
+	Total  int64           `json:"total"`
+	Backup *storage.Backup `json:"backup"` // when it is made
+	Error  string          `json:"error"`  // when it failed
+}
+
+// backupRunning has the running appliance make a backup, on the appliance's own filesystem.
+func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *bar) (*storage.Backup, error) {
+	var s backupState
+	if err := askOps(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir}, &s); err != nil {
+		return nil, fmt.Errorf("the appliance has the store open and does not make the backup itself; stop it first: %w", err)
+	}
+	for s.Backup == nil && s.Error == "" {
+		bar.show(s.Done, s.Total)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the appliance goes on with the backup: %w", ctx.Err())
+		case <-time.After(time.Second):
+		}
+		s = backupState{}
+		if err := askOps(ctx, cfg, http.MethodGet, "/admin/backup", nil, &s); err != nil {
+			return nil, err
+		}
+	}
+	if s.Error != "" {
+		return nil, errors.New(s.Error)
+	}
+	return s.Backup, nil
+}
+
+// bar shows how far a long work is, on a terminal only.
+type bar struct {
+	out   *os.File // nil: nobody looks
+	shown int      // per cent
+}
+
+func newBar(out *os.File) *bar {
+	if info, err := out.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		out = nil
+	}
+	return &bar{out: out, shown: -1}
+}
+
+func (b *bar) show(done, total int64) {
+	percent := int(float64(done) / float64(max(total, 1)) * 100)
+	if b.out == nil || percent == b.shown {
+		return
+	}
+	b.shown = percent
+	fmt.Fprintf(b.out, "\r[%-40s] %3d %%", strings.Repeat("#", percent*2/5), percent)
+}
+
+func (b *bar) end() {
+	if b.out != nil && b.shown >= 0 {
+		fmt.Fprintln(b.out)
+	}
+}
+
+// bytesOf writes a size for people.
+func bytesOf(n int64) string {
+	const unit = 1 << 10
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/unit, 0
+	for ; v >= unit && i < 3; i++ {
+		v /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[i])
+}

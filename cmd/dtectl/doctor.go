@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/sign"
+)
+
+type doctorCommand struct {
+	JSON                bool   `help:"Write one JSON array."`
+	Certificate         string `type:"existingfile" help:"MH's certificate file: tells until when it is valid. The appliance does not keep it."`
+	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
+}
+
+// Run looks at everything that the appliance needs and alters nothing but a file that it writes beside the store, to
+// time the disk, and removes. It exits non-zero when a check fails; a warning does not.
+func (c *doctorCommand) Run(ctx context.Context, top *cli) error {
+	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
+	d.examine(ctx, top.Config)
+	var err error
+	if c.JSON {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(d.findings)
+	} else {
+		err = d.print(os.Stdout)
+	}
+	if err != nil {
+		return err
+	}
+	if n := d.count(statusFail); n > 0 {
+		return fmt.Errorf("%d checks fail", n)
+	}
+	return nil
+}
+
+const (
+	statusOK   = "ok"
+	statusWarn = "warn"
+	statusFail = "fail"
+)
+
+// finding is one line of the report.
+type finding struct {
+	Status string `json:"status"` // ok, warn or fail
+	Check  string `json:"check"`
+	What   string `json:"what"`
+	Do     string `json:"do,omitempty"` // never empty unless ok
+}
+
+// doctor collects findings, the checks in an order in which a person mends.
+type doctor struct {
+	command  *doctorCommand
+	cfg      *config.Config
+	now      func() time.Time
+	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
+	findings []finding
+}
+
+func (d *doctor) examine(ctx context.Context, path string) {
+	if !d.configuration(path) {
+		return
+	}
+	d.secrets()
+	d.tokens()
+	d.key()
+	d.certificate()
+	d.disk()
+	last := d.store()
+	d.rules()
+	d.clock(last, d.authority(ctx))
+}
+
+func (d *doctor) ok(check, format string, args ...any) {
+	d.findings = append(d.findings, finding{statusOK, check, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *doctor) warn(check, do, format string, args ...any) {
+	d.findings = append(d.findings, finding{statusWarn, check, fmt.Sprintf(format, args...), do})
+}
+
+func (d *doctor) fail(check, do, format string, args ...any) {
+	d.findings = append(d.findings, finding{statusFail, check, fmt.Sprintf(format, args...), do})
+}
+
+func (d *doctor) count(status string) (n int) {
+	for _, f := range d.findings {
+		if f.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range d.findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
+		if f.Do != "" {
+			fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+// What doctor looks at on the box itself.
+
+func (d *doctor) configuration(path string) bool {
+	cfg, err := config.Load(path)
+	if err != nil {
+		d.fail("configuration", "correct the file; deploy/ holds a sample", "%v", err)
+		return false
+	}
+	d.cfg = cfg
+	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente, cfg.Issuer.NIT, len(cfg.Points))
+	return true
+}
+
+// secrets: files that only the appliance's user may read.
+func (d *doctor) secrets() {
+	files := map[string]string{"signing key": d.cfg.Key.File, "passphrase": d.cfg.Key.PassphraseFile,
+		"MH's password": d.cfg.Authority.PasswordFile, "tokens": d.cfg.Tokens, "admin token": d.cfg.Ops.AdminTokenFile}
+	if d.cfg.Mail != nil {
+		files["mail password"] = d.cfg.Mail.PasswordFile
+	}
+	if d.cfg.Archive != nil {
+		files["archive's secret"] = d.cfg.Archive.SecretFile
+	}
+	sound := 0
+	for _, what := range sortedKeys(files) {
+		path := files[what]
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			d.fail("secrets", "run dtectl init, or name the right file in the configuration", "%s: %s is missing", what, path)
+		case err != nil:
+			d.fail("secrets", "run doctor as the appliance's user", "%s: %v", what, err)
+		case info.Mode().Perm()&0o077 != 0:
+			d.fail("secrets", "chmod 600 "+path, "%s: others may read %s (mode %04o)", what, path, info.Mode().Perm())
+		default:
+			sound++
+		}
+	}
+	if sound > 0 {
+		d.ok("secrets", "%d files that nobody else may read", sound)
+	}
+}
+
+func (d *doctor) tokens() {
+	file, err := config.LoadTokens(d.cfg.Tokens)
+	if err != nil {
+		d.fail("tokens", "make the file anew with dtectl init, and tokens with dtectl token new", "%v", err)
+		return
+	}
+	points := make(map[int64]bool)
+	for _, p := range d.cfg.Points {
+		points[p.ID] = true
+	}
+	for _, t := range file.Tokens {
+		if !points[t.Point] {
+			d.fail("tokens", "revoke it, or put the point of sale back into the configuration", "token %d (%s) names point of sale %d, which is not configured", t.ID, t.Name, t.Point)
+		}
+	}
+	if len(file.Tokens) == 0 {
+		d.warn("tokens", "dtectl token new --point-of-sale … --name …", "there is none: no till can issue")
+		return
+	}
+	d.ok("tokens", "%d", len(file.Tokens))
+}
+
+func (d *doctor) key() {
+	const do = "seal the key again: dtectl init on a new folder, or restore key and passphrase from your own copy"
+	sealed, err := os.ReadFile(d.cfg.Key.File)
+	if err != nil {
+		d.fail("key", do, "%v", err)
+		return
+	}
+	passphrase, err := os.ReadFile(d.cfg.Key.PassphraseFile)
+	if err != nil {
+		d.fail("key", do, "%v", err)
+		return
+	}
+	key, err := d.openKey(sealed, []byte(strings.TrimSpace(string(passphrase))))
+	if err == nil {
+		err = key.Check()
+	}
+	if err != nil {
+		d.fail("key", do, "%v", err)
+		return
+	}
+	d.ok("key", "opens and signs, RSA %d", key.Public().Size()*8)
+}
+
+// certificateSoon is when a certificate's end should be known to people: MH issues a new one within days, not hours.
+const certificateSoon = 60 * 24 * time.Hour
+
+func (d *doctor) certificate() {
+	const do = "ask MH for a new certificate and run dtectl init with it"
+	if d.command.Certificate == "" {
+		d.warn("certificate", "give --certificate and --certificate-password, MH's file as it came", "not looked at: the appliance keeps the key and not the certificate")
+		return
+	}
+	data, err := os.ReadFile(d.command.Certificate)
+	var password []byte
+	if err == nil && d.command.CertificatePassword != "" {
+		password, err = os.ReadFile(d.command.CertificatePassword)
+	}
+	var c sign.Certificate
+	if err == nil {
+		_, c, err = sign.ParseCertificate(data, strings.TrimRight(string(password), "\r\n"))
+	}
+	now := d.now()
+	switch {
+	case err != nil:
+		d.fail("certificate", do, "%v", err)
+	case c.NIT != d.cfg.Issuer.NIT:
+		d.fail("certificate", "install the issuer's own", "it is of NIT %s, the configuration names %s", c.NIT, d.cfg.Issuer.NIT)
+	case c.NotAfter.IsZero():
+		d.warn("certificate", "look it up in MH's portal", "it does not say until when it is valid")
+	case now.After(c.NotAfter):
+		d.fail("certificate", do, "it ended on %s", dte.Date(c.NotAfter))
+	case now.Before(c.NotBefore):
+		d.fail("certificate", "see whether the clock is right", "it begins on %s", dte.Date(c.NotBefore))
+	case c.NotAfter.Sub(now) < certificateSoon:
+		d.warn("certificate", do, "it ends on %s", dte.Date(c.NotAfter))
+	default:
+		d.ok("certificate", "valid until %s", dte.Date(c.NotAfter))
+	}
+}
+
+// Limits of the disk. Compaction and the log need room of their own; a document takes some 10 KiB.
+const (
+	freeFail   = 256 << 20 // bytes
+	freeWarn   = 2 << 30
+	fsyncSlow  = 25 * time.Millisecond // the middle one of fsyncTries
+	fsyncTries = 25
+)
+
+func (d *doctor) disk() {
+	folder := existing(d.cfg.Data)
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		d.fail("disk", "see whether the disk is mounted", "%s: %v", folder, err)
+		return
+	}
+	free := int64(min(s.Bavail*uint64(s.Bsize), math.MaxInt64))
+	const room = "make room, or move the data to a larger disk; dtectl backup and an archive elsewhere come first"
+	switch {
+	case free < freeFail:
+		d.fail("disk", room, "%s free at %s", bytesOf(free), folder)
+	case free < freeWarn:
+		d.warn("disk", room, "%s free at %s", bytesOf(free), folder)
+	default:
+		d.ok("disk", "%s free at %s", bytesOf(free), folder)
+	}
+	middle, worst, err := timeSync(filepath.Dir(d.cfg.Data))
+	switch {
+	case err != nil:
+		d.fail("disk", "the disk must be writable by the appliance's user", "writing beside the store: %v", err)
+	case middle > fsyncSlow:
+		d.warn("disk", "every sale waits for two of them: an SSD, not an SD card, and no other work on it", "a synced write takes %v, at worst %v", middle, worst)
+	default:
+		d.ok("disk", "a synced write takes %v, at worst %v", middle, worst)
+	}
+	data, dataErr := deviceOf(d.cfg.Data)
+	mark, markErr := deviceOf(d.cfg.Mark)
+	switch {
+	case dataErr != nil || markErr != nil:
+		d.fail("mark", "see whether its medium is mounted", "%v", errors.Join(dataErr, markErr))
+	case data == mark:
+		d.warn("mark", "put the mark on a second medium (mark in the configuration): the two should not die together", "the high-water mark lies on the store's own disk")
+	default:
+		d.ok("mark", "lies on another device than the store")
+	}
+}
+
+// existing is the nearest folder above a path, the path included, that is there.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func deviceOf(path string) (uint64, error) {
+	info, err := os.Stat(existing(path))
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Sys().(*syscall.Stat_t).Dev), nil
+}
+
+// timeSync appends and syncs, as the store's log does: 9 KiB a document.
+func timeSync(folder string) (middle, worst time.Duration, err error) {
+	f, err := os.CreateTemp(folder, ".doctor-*")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	times := make([]time.Duration, fsyncTries)
+	for i := range times {
+		start := time.Now()
+		if _, err := f.Write(make([]byte, 9<<10)); err != nil {
+			return 0, 0, err
+		}
+		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+			return 0, 0, err
+		}
+		times[i] = time.Since(start).Round(10 * time.Microsecond)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], times[len(times)-1], nil
+}
+
+// store returns when the last change in it was written; zero when that is not known.
+func (d *doctor) store() (last time.Time) {
+	s, err := storage.OpenReadOnly(storage.Options{Dir: d.cfg.Data, MarkPath: d.cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: d.now})
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
+		return last
+	case errors.Is(err, storage.ErrNoStore):
+		d.fail("store", "dtectl init makes one, once; dtectl restore makes one of a backup", "there is none at %s", d.cfg.Data)
+		return last
+	case err != nil:
+		d.fail("store", "dtectl fsck tells more; dtectl restore makes one of a backup", "%v", err)
+		return last
+	}
+	defer s.Close() // nothing was written
+	if r := s.Restored(); r != nil {
+		d.fail("store", "dtectl reconcile", "it came from a backup of %s and issues nothing before it is reconciled", local(r.Taken))
+	} else if err := s.CheckMark(); err != nil {
+		d.fail("store", "find the disk or the mark that is missing; dtectl fsck tells more. Do not make a new mark", "%v", err)
+	} else {
+		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
+	}
+	last, err = s.LastChange()
+	if err != nil {
+		d.fail("store", "dtectl fsck tells more", "%v", err)
+	}
+	return last
+}
+
+// Limits of the clock: MH refuses documents of another day, and a number's year follows the clock.
+const (
+	skewWarn = time.Minute
+	skewFail = 15 * time.Minute
+)
+
+// clock holds the box's clock against the last record and against MH's, where they are known.
+func (d *doctor) clock(last, authority time.Time) {
+	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
+	now := d.now()
+	if now.Before(last) {
+		d.fail("clock", do, "%s is %v before the last record: the clock was set back", local(now), last.Sub(now).Round(time.Second))
+		return
+	}
+	if authority.IsZero() {
+		d.warn("clock", "see whether NTP runs (timedatectl)", "%s, compared with nothing but the last record", local(now))
+		return
+	}
+	switch skew := now.Sub(authority).Round(time.Second); {
+	case skew.Abs() > skewFail:
+		d.fail("clock", do, "%s is %v off MH's clock", local(now), skew)
+	case skew.Abs() > skewWarn:
+		d.warn("clock", do, "%s is %v off MH's clock", local(now), skew)
+	default:
+		d.ok("clock", "%s, within %v of MH's", local(now), skewWarn)
+	}
+}

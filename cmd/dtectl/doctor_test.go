@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// patient is a box of which nothing is wrong, and MH's Date header.
+type patient struct {
+	*box
+	date time.Time
+	now  time.Time
+
+	opened *sign.Key
+}
+
+func newPatient(t *testing.T) *patient {
+	p := &patient{now: time.Now().UTC().Truncate(time.Second)}
+	p.date = p.now
+	mh := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", p.date.Format(http.TimeFormat))
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(mh.Close)
+	p.box = newBox(t, strings.TrimPrefix(mh.URL, "http://"))
+	key, err := sign.Generate(2048)
+	p.must(err)
+	p.must(os.RemoveAll(p.cfg.Data), os.Remove(p.cfg.Mark), prepare(p.cfg, key))
+	crt, err := sign.DemoCertificate(key, p.cfg.Issuer.NIT, "pwd", p.now.AddDate(-1, 0, 0), p.now.AddDate(1, 0, 0))
+	p.must(err, config.WriteFile(p.at("mh.crt"), crt), config.WriteFile(p.at("mh.pwd"), []byte("pwd\n")))
+	_, err = newToken(p.cfg, 1, "caja", []string{"ANULACION"})
+	p.must(err)
+	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
+	p.opened = key
+	return p
+}
+
+// day is so many days from now.
+func (p *patient) day(n int) string { return dte.Date(p.now.AddDate(0, 0, n)) }
+
+func (p *patient) rule(name, document string, w bundle.Window) {
+	p.t.Helper()
+	b, err := os.ReadFile(p.at("rules.key"))
+	p.must(err)
+	private, err := bundle.ParsePrivate(b)
+	p.must(err)
+	m := bundle.Manifest{Name: name, Version: "1.0.0", Kind: "document", Document: document, Schema: 2, ABI: 1, Validity: map[string]bundle.Window{"00": w}}
+	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "module.wasm": []byte("wasm")}, m, bundle.Signer{ID: "central-it", Private: private})
+	p.must(err, config.WriteFile(p.at("rules/"+name+bundle.Extension), data))
+}
+
+func (p *patient) examine() *doctor {
+	d := &doctor{now: func() time.Time { return p.now }, command: &doctorCommand{Certificate: p.at("mh.crt"), CertificatePassword: p.at("mh.pwd")}}
+	d.openKey = func(sealed, passphrase []byte) (*sign.Key, error) { // the right one takes half a second
+		if len(passphrase) == 64 {
+			return p.opened, nil
+		}
+		return sign.Open(sealed, passphrase)
+	}
+	d.examine(context.Background(), p.top.Config)
+	return d
+}
+
+// Each trouble is seen under its own name, and nothing else is called wrong because of it.
+func TestDoctor(t *testing.T) {
+	p := newPatient(t)
+	well := p.examine()
+	for _, f := range well.findings {
+		if f.Status == statusFail || f.Status == statusWarn && f.Check != "mark" && f.Check != "disk" {
+			t.Errorf("a box of which nothing is wrong: %+v", f)
+		}
+	}
+	for name, trouble := range map[string]struct {
+		do            func()
+		status, check string
+		says          string
+	}{
+		"secret readable by others":   {func() { p.must(os.Chmod(p.cfg.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
+		"secret missing":              {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "secrets", "missing"},
+		"no token":                    {func() { p.must((&config.TokenFile{Secret: secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
+		"token file garbled":          {func() { p.must(config.WriteFile(p.cfg.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
+		"wrong passphrase":            {func() { p.must(config.WriteFile(p.cfg.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
+		"certificate ends soon":       {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn, "certificate", "ends on"},
+		"certificate ended":           {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail, "certificate", "ended"},
+		"clock off":                   {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock", "-1h0m0s off"},
+		"clock a little off":          {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock", "2m0s off"},
+		"rule altered":                {func() { p.must(os.WriteFile(p.at("rules/x.dterule"), []byte("?"), 0o600)) }, statusFail, "rules", "x.dterule"},
+		"rule without successor":      {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
+		"rule not yet valid":          {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
+		"no rules":                    {func() { p.must(os.Remove(p.at("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
+		"no store":                    {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "there is none"},
+		"no mark":                     {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
+		"configuration with a slip":   {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
+		"authority's address a slip":  {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
+		"authority refuses":           {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
+		"authority without a Date":    {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
+		"store not reconciled":        {func() { p.restore() }, statusFail, "store", "reconciled"},
+		"clock behind the last issue": {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			saved, kept := *p, p.keep(t)
+			defer func() { kept(); *p = saved }()
+			trouble.do()
+			found := false
+			for _, f := range p.examine().findings {
+				found = found || f.Status == trouble.status && f.Check == trouble.check && strings.Contains(f.What, trouble.says) && (f.Do != "" || f.Status == statusOK)
+				if f.Status == statusFail && f.Check != trouble.check && !strings.HasPrefix(name, "secret") && !strings.HasPrefix(name, "token file") && trouble.check != "configuration" {
+					t.Errorf("also found %+v", f)
+				}
+			}
+			if !found {
+				t.Errorf("not found in %+v", p.examine().findings)
+			}
+		})
+	}
+}
+
+func TestDoctor_Output(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	text, err := output(t, func() error { return (&doctorCommand{}).Run(context.Background(), b.top) })
+	if err == nil || !strings.Contains(text, "fail  key") || !strings.Contains(text, "→ ") || !strings.HasPrefix(text, "ok    configuration") {
+		t.Errorf("%s, %v", text, err)
+	}
+	text, err = output(t, func() error { return (&doctorCommand{JSON: true}).Run(context.Background(), b.top) })
+	var findings []finding
+	if err == nil || json.Unmarshal([]byte(text), &findings) != nil || len(findings) < 8 {
+		t.Errorf("%s, %v", text, err)
+	}
+	s := b.store()
+	text, _ = output(t, func() error { return (&doctorCommand{}).Run(context.Background(), b.top) })
+	if !strings.Contains(text, "open in the appliance") && !strings.Contains(text, "lock held by current process") {
+		t.Errorf("a running appliance: %s", text)
+	}
+	b.must(s.Close())
+}
+
+// keep saves the folder's files, and returns what puts them back.
+func (p *patient) keep(t *testing.T) func() {
+	copied := filepath.Join(t.TempDir(), "box")
+	p.must(copyTree(p.dir, copied))
+	return func() { p.must(os.RemoveAll(p.dir), copyTree(copied, p.dir)) }
+}
+
+// copyTree keeps the modes.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), info.Mode().Perm())
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, info.Mode().Perm())
+	})
+}
+
+func (p *patient) configure(old, with string) {
+	p.t.Helper()
+	b, err := os.ReadFile(p.top.Config)
+	p.must(err)
+	if !strings.Contains(string(b), old) {
+		p.t.Fatalf("the configuration has no %q", old)
+	}
+	p.must(os.WriteFile(p.top.Config, []byte(strings.Replace(string(b), old, with, 1)), 0o600))
+}
+
+func (p *patient) issue() {
+	s := p.store()
+	p.fill(s, "2026-11-01", 1)
+	p.must(s.Close())
+}
+
+func (p *patient) restore() {
+	ctx := context.Background()
+	s := p.store()
+	_, err := s.Backup(ctx, p.at("backup"), nil)
+	p.must(err, s.Close(), os.RemoveAll(p.cfg.Data))
+	_, err = storage.Restore(ctx, p.at("backup"), storage.Options{Dir: p.cfg.Data, MarkPath: p.cfg.Mark, Now: time.Now}, nil)
+	p.must(err)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dtegate/engine"
+	"dtegate/storage"
+)
+
+func TestExport(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	s := b.store()
+	b.fill(s, "2026-11-01", 20)
+	ctx := context.Background()
+	_, err := s.Append(ctx, storage.Keys{Series: "00/evento"}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: storage.Code{1}, State: 33, Head: []byte(`{"version":3}`)}, nil // no document
+	})
+	b.must(err)
+	c := &exportCommand{From: "2026-11-05", To: "2026-11-14", Format: "csv"}
+	if _, err := output(t, func() error { return c.Run(ctx, b.top) }); err == nil {
+		t.Error("exported from a store that is in use")
+	}
+	b.must(s.Close())
+
+	text, err := output(t, func() error { return c.Run(ctx, b.top) })
+	if err != nil || strings.Count(text, "\r\n") != 11 || strings.Count(text, "\n") != 11 {
+		t.Fatalf("%q, %v", text, err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	b.must(err)
+	want := "00000000-0000-4000-8000-000000000005,DTE-01-M001P001-000000000000005,01,2,00,2026-11-05,PROCESSED,16.40,2026ABC," +
+		"00/01/M001/P001/2026,5,1,1,2,2026-11-01T12:00:00-06:00,,dte01 2.0.0,"
+	if got := strings.Join(rows[1], ","); got != want || strings.Join(rows[0], ",") != strings.Join(exportColumns, ",") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if rows[2][6] != "REJECTED" || rows[2][8] != "" {
+		t.Errorf("a refused document: %q", rows[2])
+	}
+
+	_, err = output(t, func() error { return (&backupCommand{Dir: b.at("backup")}).Run(ctx, b.top) })
+	b.must(err)
+	s = b.store() // in use: a backup is read
+	c = &exportCommand{From: "2026-01-01", To: "2026-12-31", Format: "json", State: []string{"REJECTED"}, Type: []string{"01"}, Documents: true, Backup: b.at("backup")}
+	text, err = output(t, func() error { return c.Run(ctx, b.top) })
+	b.must(s.Close())
+	var line struct {
+		Estado   string `json:"estado"`
+		JWS      string `json:"jws"`
+		Document struct{ Total json.Number }
+	}
+	if err != nil || strings.Count(text, "\n") != 10 || json.NewDecoder(strings.NewReader(text)).Decode(&line) != nil ||
+		line.Estado != "REJECTED" || line.Document.Total != "16.40" || line.JWS != "eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" {
+		t.Errorf("%s, %v, %+v", text, err, line)
+	}
+	if _, err := os.Stat(b.at("backup") + "/store/LOCK"); err == nil {
+		t.Error("reading altered the backup")
+	}
+}
+
+func TestExport_Refused(t *testing.T) {
+	for _, c := range []exportCommand{
+		{From: "2026-13-01", To: "2026-12-31"}, {From: "2026-12-31", To: "2026-12-01"}, {From: "2026-12-01", To: "1"},
+		{From: "2026-12-01", To: "2026-12-01", Type: []string{"02"}}, {From: "2026-12-01", To: "2026-12-01", State: []string{"ACEPTADO"}},
+		{From: "2026-12-01", To: "2026-12-01", Format: "csv", Documents: true},
+	} {
+		if err := c.check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// The names of the stored states are the engine's.
+func TestExport_States(t *testing.T) {
+	for state, name := range map[storage.State]string{engine.Signed: "", engine.Accepted: engine.EstadoProcessed, engine.Rejected: engine.EstadoRejected,
+		engine.Deferred: engine.EstadoContingency, engine.Reported: engine.EstadoContingency, engine.Invalidated: engine.EstadoInvalidated} {
+		if publicStates[state] != name {
+			t.Errorf("state %d is %q, the engine says %q", state, publicStates[state], name)
+		}
+	}
+	if engine.Tipo("99") != "" {
+		t.Error("99 is a document type")
+	}
+	for _, d := range documentTypes {
+		if engine.Tipo(d) == "" {
+			t.Errorf("%s is no document type", d)
+		}
+	}
+}
+
+// The names that an export reads are those that the engine writes.
+func TestExport_Head(t *testing.T) {
+	source, err := os.ReadFile("../../engine/head.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := reflect.TypeFor[storedHead]()
+	for i := range head.NumField() {
+		if name := head.Field(i).Tag.Get("json"); !regexp.MustCompile("`json:\"" + name + "[\",]").Match(source) {
+			t.Errorf("the engine's head has no %s", name)
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/dte"
+	"dtegate/plugins/plugintest"
+	"dtegate/storage"
+)
+
+// TestLarge measures a branch with years of documents: DTE_LARGE=1, DTE_LARGE_N documents (1,000,000), DTE_LARGE_MORE
+// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). A few real sales are copied until there are
+// as many, each copy with its own code, number, date and signature, through the same two changes.
+func TestLarge(t *testing.T) {
+	if os.Getenv("DTE_LARGE") != "1" {
+		t.Skip("make bench-large runs it")
+	}
+	l := &large{t: t, dir: os.Getenv("DTE_LARGE_DIR"), n: number(t, "DTE_LARGE_N", 1_000_000)}
+	if l.dir == "" {
+		l.dir = t.TempDir()
+	}
+	l.prepare()
+	templates := l.templates()
+	l.row("size of one document, as its rows hold it", float64(templates[0].bytes())/1024, 0, "KiB")
+	const fitting = 3 // the store while it compacts, and its backup
+	if free := int(l.free()); free < fitting*l.n*templates[0].bytes() {
+		l.n = free / fitting / templates[0].bytes()
+		t.Logf("%s free: only %d documents", bytesOf(int64(free)), l.n)
+	}
+	l.row("documents stored one by one before", float64(l.n), 0, "")
+	l.fill(templates)
+	l.row("disk a document", float64(l.used(l.cfg.Data))/float64(l.n)/1024, 0, "KiB")
+	l.serve()
+	l.care()
+}
+
+// large is the branch, its programs as processes.
+type large struct {
+	t        *testing.T
+	dir, bin string
+	cfg      *config.Config
+	demo     *demo
+	token    string
+	n        int
+}
+
+func number(t *testing.T, name string, otherwise int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func (l *large) must(errs ...error) {
+	l.t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// row prints what is measured beside its limit; 0 is none.
+func (l *large) row(name string, measured, limit float64, unit string) {
+	bound, verdict := "", ""
+	if limit > 0 {
+		bound, verdict = fmt.Sprintf("≤ %g", limit), "ok"
+		if measured > limit {
+			verdict = "MISSED"
+			l.t.Errorf("%s: %.2f", name, measured)
+		}
+	}
+	fmt.Printf("%-60s %11.2f %-4s %8s  %s\n", name, measured, unit, bound, verdict)
+}
+
+func (l *large) prepare() {
+	l.t.Chdir(plugintest.Root(l.t))
+	l.bin = l.t.TempDir()
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim")
+	if out, err := build.CombinedOutput(); err != nil {
+		l.t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		l.must(err)
+		l.t.Setenv(name, ln.Addr().String())
+		l.must(ln.Close())
+	}
+	dir := filepath.Join(l.dir, "branch")
+	var err error
+	l.demo, err = newDemo(context.Background(), dir)
+	l.must(err)
+	l.cfg, err = config.Load(l.demo.config)
+	l.must(err)
+	token, err := os.ReadFile(filepath.Join(dir, "pos.token"))
+	l.must(err)
+	l.token = strings.TrimSpace(string(token))
+}
+
+// process starts a program; stop ends it as systemd does.
+func (l *large) process(name string, args ...string) (pid int, stop func()) {
+	l.t.Helper()
+	cmd := exec.Command(filepath.Join(l.bin, name), args...)
+	log := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	l.must(cmd.Start())
+	return cmd.Process.Pid, func() {
+		l.t.Helper()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			text := log.String()
+			l.t.Errorf("%s: %v\n%s", name, err, text[max(0, len(text)-2000):])
+		}
+	}
+}
+
+func (l *large) authority() (stop func()) {
+	_, stop = l.process("dtesim", "-issuers", filepath.Join(filepath.Dir(l.demo.config), "issuers.json"))
+	return stop
+}
+
+// dted starts the appliance and returns how long it took to be ready.
+func (l *large) dted() (pid int, took time.Duration, stop func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	start := time.Now()
+	pid, stop = l.process("dted", "-config", l.demo.config)
+	for {
+		resp, err := http.Get("http://" + l.demo.ops + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return pid, time.Since(start), stop
+			}
+		}
+		if ctx.Err() != nil {
+			stop()
+			l.t.Fatalf("not ready: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (l *large) sell(path, body string) {
+	req, err := http.NewRequest(http.MethodPost, "http://"+l.demo.api+path, strings.NewReader(body))
+	l.must(err)
+	req.Header.Set("X-Api-Token", l.token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	l.must(err)
+	answer, err := io.ReadAll(resp.Body)
+	l.must(err, resp.Body.Close())
+	if resp.StatusCode != http.StatusCreated {
+		l.t.Fatalf("%d %s", resp.StatusCode, answer)
+	}
+}
+
+// saleLines is a consumer's invoice of so many lines.
+func saleLines(n int) string {
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"descripcion":"Artículo de despensa número %03d, paquete familiar","cantidad":%d,"precioUnitario":%d.95}`, i*37%211, 1+i%4, 1+i%9))
+	}
+	return `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` + strings.Join(items, ",") + `],"condicionOperacion":1}`
+}
+
+// template is a real document, as the store keeps it.
+type template struct {
+	settled storage.Entry
+	parts   []storage.Part
+}
+
+func (p *template) bytes() int {
+	n := 2*len(p.settled.Head) + 700 // rows of journal, code, key
+	for _, part := range p.parts {
+		n += len(part.Data)
+	}
+	return n
+}
+
+// templates sells a few times, by ten lines and by three, and reads what the store holds of it then.
+func (l *large) templates() (list []template) {
+	stopAuthority := l.authority()
+	_, _, stop := l.dted()
+	for range 4 {
+		l.sell("/dte/dte01", saleLines(10))
+		l.sell("/dte/dte03", saleCCF)
+		l.sell("/dte/dte01", saleLines(3))
+	}
+	stop()
+	stopAuthority()
+	s := l.open()
+	l.must(s.Records(0, func(e storage.Entry) error {
+		if int(e.State) >= len(publicStates) || publicStates[e.State] != "PROCESSED" {
+			return nil
+		}
+		parts, err := s.Parts(e.Code)
+		list = append(list, template{settled: e, parts: parts})
+		return err
+	}), s.Close())
+	if len(list) < 6 {
+		l.t.Fatalf("only %d documents were accepted", len(list))
+	}
+	return list
+}
+
+func (l *large) open() *storage.Store {
+	s, err := storage.Open(storage.Options{Dir: l.cfg.Data, MarkPath: l.cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	l.must(err)
+	return s
+}
+
+// fill copies the templates through Append and Advance, many at once, so that they share the disk's syncs.
+func (l *large) fill(templates []template) {
+	s := l.open()
+	start := time.Now()
+	first := start.AddDate(-3, 0, 0)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range 64 {
+		workers.Go(func() {
+			for i := next.Add(1); i <= int64(l.n); i = next.Add(1) {
+				at := first.Add(time.Duration(i) * (start.Sub(first) / time.Duration(l.n)))
+				if err := templates[int(i)%len(templates)].copyTo(s, at, int(i%8)+1); err != nil {
+					l.t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	l.row("filling, two synced changes a document", time.Since(start).Seconds(), 0, "s")
+	l.must(s.Close())
+}
+
+var (
+	codeOf    = regexp.MustCompile(`[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[0-9A-F]{4}-[0-9A-F]{12}`)
+	controlOf = regexp.MustCompile(`DTE-\d\d-M001P\d\d\d-\d{15}`)
+	dateOf    = regexp.MustCompile(`"date":"[-0-9]{10}"`)
+)
+
+func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
+	code, err := dte.NewCode(rand.Reader)
+	if err != nil {
+		return err
+	}
+	document := strings.Split(p.settled.Series, "/")[1]
+	var key [32]byte
+	_, _ = rand.Read(key[:])
+	rewrite := func(b []byte, number uint64) []byte {
+		b = codeOf.ReplaceAll(b, []byte(code.String()))
+		b = controlOf.ReplaceAll(b, fmt.Appendf(nil, "DTE-%s-M001P%03d-%015d", document, point, number))
+		return dateOf.ReplaceAll(b, fmt.Appendf(nil, `"date":%q`, dte.Date(at)))
+	}
+	var head []byte
+	ctx := context.Background()
+	e, err := s.Append(ctx, storage.Keys{Series: fmt.Sprintf("00/%s/M001/P%03d/%d", document, point, dte.Year(at)), Idempotency: &storage.Idempotency{Key: key}},
+		func(slot storage.Slot) (storage.Draft, error) {
+			head = rewrite(p.settled.Head, slot.Number)
+			d := storage.Draft{Code: storage.Code(code), State: 1, Head: head, Due: &storage.Due{Queue: "settle", At: at}}
+			for _, part := range p.parts {
+				d.Parts = append(d.Parts, storage.Part{Name: part.Name, Data: resign(part.Data, func(b []byte) []byte { return rewrite(b, slot.Number) })})
+			}
+			return d, nil
+		})
+	if err == nil {
+		_, err = s.Advance(ctx, e.Code, 1, storage.Change{To: 2, Head: head})
+	}
+	return err
+}
+
+// resign rewrites what is inside a compact JWS and gives it another signature, as little compressible as a real one.
+func resign(part []byte, rewrite func([]byte) []byte) []byte {
+	pieces := bytes.Split(part, []byte("."))
+	raw := base64.RawURLEncoding
+	if len(pieces) != 3 || !bytes.HasPrefix(part, []byte("eyJ")) {
+		return rewrite(part)
+	}
+	body, err := raw.DecodeString(string(pieces[1]))
+	if err != nil {
+		return part
+	}
+	signature := make([]byte, 256)
+	_, _ = rand.Read(signature)
+	return fmt.Appendf(nil, "%s.%s.%s", pieces[0], raw.EncodeToString(rewrite(body)), raw.EncodeToString(signature))
+}
+
+// serve measures the appliance on it: start, memory, and memory after more sales.
+func (l *large) serve() {
+	stopAuthority := l.authority()
+	defer stopAuthority()
+	var starts []float64
+	for range 3 {
+		_, took, stop := l.dted()
+		starts = append(starts, took.Seconds())
+		stop()
+	}
+	slices.Sort(starts)
+	l.row("start until /readyz, the middle of three", starts[1], 2, "s")
+	pid, _, stop := l.dted()
+	defer stop()
+	time.Sleep(2 * time.Second)
+	before := l.resident(pid)
+	l.row("resident memory then", before, 256, "MiB")
+	more := number(l.t, "DTE_LARGE_MORE", l.n/10)
+	sale := saleLines(10)
+	var next atomic.Int64
+	var tills sync.WaitGroup
+	start := time.Now()
+	for range 16 {
+		tills.Go(func() {
+			for next.Add(1) <= int64(more) {
+				l.sell("/dte/dte01", sale)
+			}
+		})
+	}
+	tills.Wait()
+	after := l.resident(pid)
+	l.row(fmt.Sprintf("resident memory after %d more sales", more), after, 256, "MiB")
+	l.row("of which grown", after-before, 0, "MiB")
+	l.row("sales a second, 16 tills, one series", float64(more)/time.Since(start).Seconds(), 0, "")
+}
+
+// resident is a process's memory in MiB.
+func (l *large) resident(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	l.must(err)
+	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(b)
+	if m == nil {
+		l.t.Fatalf("no VmRSS in %s", b)
+	}
+	n, err := strconv.ParseFloat(string(m[1]), 64)
+	l.must(err)
+	return n / 1024
+}
+
+// care measures what the operator does with the store, in this process.
+func (l *large) care() {
+	ctx := context.Background()
+	top := &cli{Config: l.demo.config}
+	timed := func(name string, command func() error) string {
+		l.t.Helper()
+		start := time.Now()
+		text, err := output(l.t, command)
+		if err != nil {
+			l.t.Errorf("%s: %v\n%s", name, err, text[max(0, len(text)-2000):])
+		}
+		l.row(name, time.Since(start).Seconds(), 0, "s")
+		return text
+	}
+	timed("fsck", func() error { return (&fsckCommand{}).Run(ctx, top) })
+	backup := filepath.Join(l.dir, "backup")
+	timed("backup, verified", func() error { return (&backupCommand{Dir: backup}).Run(ctx, top) })
+	timed("checking the backup", func() error { return (&backupCommand{Dir: backup, Check: true}).Run(ctx, top) })
+	year := &exportCommand{From: "2000-01-01", To: "2999-12-31", Format: "csv"}
+	text := timed("export of everything, CSV", func() error { return year.Run(ctx, top) })
+	l.row("lines of it", float64(strings.Count(text, "\n")), 0, "")
+	now := time.Now()
+	month := &exportCommand{From: dte.Date(now.AddDate(0, -1, 1-now.Day())), To: dte.Date(now.AddDate(0, 0, -now.Day())), Format: "json", Documents: true, Backup: backup}
+	timed("export of last month from the backup, JSON with documents", func() error { return month.Run(ctx, top) })
+	l.must(os.RemoveAll(l.cfg.Data))
+	timed("restore, verified", func() error { return (&restoreCommand{Dir: backup, AcceptMark: true}).Run(ctx, top) })
+}
+
+func (l *large) free() int64 {
+	var s syscall.Statfs_t
+	l.must(syscall.Statfs(l.dir, &s))
+	return int64(min(s.Bavail*uint64(s.Bsize), math.MaxInt64))
+}
+
+func (l *large) used(dir string) (size int64) {
+	l.must(filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	}))
+	return size
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine"
+	"dtegate/engine/dte"
+	"dtegate/plugins"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+type rulesNewCommand struct {
+	Name   string `arg:"" help:"Folder to make in plugins/: letters, digits."`
+	From   string `default:"dte01" help:"Folder in plugins/ that is copied."`
+	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+}
+
+var ruleName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+
+// Run copies a rule under another name, and says what comes next.
+func (c *rulesNewCommand) Run() error {
+	if !ruleName.MatchString(c.Name) {
+		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
+	}
+	from, to := filepath.Join(c.Source, "plugins", c.From), filepath.Join(c.Source, "plugins", c.Name)
+	if _, err := os.Stat(filepath.Join(from, "main.go")); err != nil {
+		return fmt.Errorf("%s is no rule: %w", from, err)
+	}
+	if _, err := os.Stat(to); err == nil {
+		return fmt.Errorf("%s exists", to)
+	}
+	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(rel, ".go") || filepath.Base(rel) == "manifest.json" {
+			data = []byte(strings.ReplaceAll(string(data), c.From, c.Name))
+		}
+		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
+	})
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	fmt.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
+		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
+	return nil
+}
+
+type rulesTestCommand struct {
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
+	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+}
+
+// Run takes the bundles through the steps of a branch, with a key of its own and no version floor.
+func (c *rulesTestCommand) Run(ctx context.Context) error {
+	data, err := os.ReadFile(filepath.Join(c.Source, "plugins", "catalogues", "catalogues.json"))
+	if err != nil {
+		return fmt.Errorf("reading catalogues: %w", err)
+	}
+	catalogues, err := dte.ParseCatalogues(data)
+	if err != nil {
+		return err
+	}
+	var hosts [2]*rules.Host
+	for i, name := range []string{"compiler", "interpreter"} {
+		if hosts[i], err = rules.NewHost(ctx, rules.Options{Engine: name, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+			return err
+		}
+		defer hosts[i].Close(ctx)
+	}
+	names, err := c.generations()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range names {
+		fmt.Printf("%s\n", name)
+		a, err := c.try(ctx, name, hosts, catalogues)
+		if err == nil {
+			err = a.print(os.Stdout)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (c *rulesTestCommand) generations() (names []string, err error) {
+	name := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.Name)), "plugins/")
+	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
+		found, err := filepath.Glob(filepath.Join(c.Source, "plugins", name, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range found {
+			rel, err := filepath.Rel(filepath.Join(c.Source, "plugins"), filepath.Dir(file))
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, filepath.ToSlash(rel))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("plugins/%s has no manifest.json", name)
+	}
+	return names, nil
+}
+
+func (c *rulesTestCommand) try(ctx context.Context, name string, hosts [2]*rules.Host, catalogues *dte.Catalogues) (*activation, error) {
+	build := filepath.Join(c.Source, "var", "build")
+	if err := os.MkdirAll(build, 0o755); err != nil {
+		return nil, fmt.Errorf("preparing build folder: %w", err)
+	}
+	parts, m, err := plugins.Parts(ctx, c.Source, name, build)
+	if err != nil {
+		return nil, err
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	data, err := bundle.Write(parts, m, bundle.Signer{ID: "test", Private: private})
+	if err != nil {
+		return nil, err
+	}
+	r, taken, err := hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{{ID: "test", Public: public}}},
+		Interpreter: hosts[1], Case: engine.Golden(catalogues), Cases: 1})
+	a := &activation{Rule: ruleRef{Name: m.Name, Version: m.Version}}
+	for _, s := range taken {
+		a.add(s)
+	}
+	if err == nil {
+		err = r.Close(ctx)
+	} else {
+		err = nil // the steps tell it
+	}
+	return a, err
+}
+
+func (a *activation) add(s rules.Step) {
+	step := activationStep{Name: s.Name, Detail: s.Detail, MS: float64(s.Took.Microseconds()) / 1000}
+	if s.Err != nil {
+		step.Error = s.Err.Error()
+		a.Refused, a.Error = s.Name, step.Error
+	}
+	a.Steps = append(a.Steps, step)
+}
+
+type rulesSignCommand struct {
+	File  string   `arg:"" type:"existingfile" help:"Bundle, signed by somebody else already."`
+	Key   string   `required:"" type:"existingfile" help:"Private key, see rules keygen."`
+	KeyID string   `default:"central-it" help:"What the appliances call the key."`
+	Known []string `required:"" type:"existingfile" help:"Public keys, one of which has signed the bundle."`
+	Out   string   `help:"Where the bundle goes; default: over the file."`
+}
+
+// Run adds a signature; the bundle keeps its digest.
+func (c *rulesSignCommand) Run() error {
+	data, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	b, err := os.ReadFile(c.Key)
+	if err != nil {
+		return fmt.Errorf("reading rules key: %w", err)
+	}
+	private, err := bundle.ParsePrivate(b)
+	if err != nil {
+		return err
+	}
+	var known []bundle.Key
+	for _, file := range c.Known {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading rules key: %w", err)
+		}
+		public, err := bundle.ParsePublic(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		known = append(known, bundle.Key{ID: path.Base(file), Public: public})
+	}
+	signed, err := bundle.Cosign(data, known, bundle.Signer{ID: c.KeyID, Private: private})
+	if err != nil {
+		return err
+	}
+	out := c.Out
+	if out == "" {
+		out = c.File
+	}
+	return config.WriteFile(out, signed)
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// comparison is a stored document beside what a rule makes of its facts.
+type comparison struct {
+	Code        string  `json:"code"`
+	Control     string  `json:"control"`
+	Date        string  `json:"date"`
+	Rule        ruleRef `json:"rule"`
+	Result      string  `json:"result"`
+	Differences []struct {
+		Path string `json:"path"`
+		Old  string `json:"old"`
+		New  string `json:"new"`
+	} `json:"differences"`
+	Error string `json:"error"`
+}
+
+func (c *comparison) print(out io.Writer) {
+	if len(c.Differences) == 0 {
+		fmt.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
+	}
+	for _, d := range c.Differences {
+		fmt.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
+	}
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// streamed is a line of a backtest or of a replay.
+type streamed struct {
+	Differs  *comparison `json:"differs"`
+	Progress *struct {
+		Documents int    `json:"documents"`
+		Day       string `json:"day"`
+	} `json:"progress"`
+	Totals *struct {
+		Documents int            `json:"documents"`
+		Results   map[string]int `json:"results"`
+		Fields    map[string]struct {
+			Documents int    `json:"documents"`
+			Old       string `json:"old"`
+			New       string `json:"new"`
+		} `json:"fields"`
+		Seconds float64 `json:"seconds"`
+	} `json:"totals"`
+	Replayed map[string]int `json:"replayed"`
+	Refused  *activation    `json:"refused"`
+	Error    string         `json:"error"`
+}
+
+// periodFlags choose documents by their day.
+type periodFlags struct {
+	From string `help:"First day, yyyy-mm-dd."`
+	To   string `help:"Last day, yyyy-mm-dd; default today."`
+}
+
+func (p *periodFlags) query() url.Values {
+	if p.To == "" {
+		p.To = time.Now().Format(time.DateOnly)
+	}
+	return url.Values{"from": {p.From}, "to": {p.To}}
+}
+
+// progress is how much of the period a day is.
+func (p *periodFlags) progress(day string) float64 {
+	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
+	to, _ := time.Parse(time.DateOnly, p.To)
+	at, _ := time.Parse(time.DateOnly, day)
+	return at.Sub(from).Hours() / max(24, to.Sub(from).Hours()+24)
+}
+
+// follow prints a stream and returns its last line.
+func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
+	defer resp.Body.Close()
+	bar := newGauge(os.Stderr)
+	defer bar.clear()
+	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
+		l := new(streamed)
+		if err := lines.Decode(l); err != nil {
+			return nil, fmt.Errorf("the appliance broke off: %w", err)
+		}
+		switch {
+		case l.Differs != nil:
+			bar.clear()
+			l.Differs.print(os.Stdout)
+		case l.Progress != nil:
+			bar.show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents, l.Progress.Day))
+		case l.Error != "":
+			return nil, errors.New(l.Error)
+		default:
+			return l, nil
+		}
+	}
+}
+
+type rulesBacktestCommand struct {
+	File string `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
+	periodFlags
+	gatewayFlags
+}
+
+// Run lists every amount that differs, and the totals by field.
+func (c *rulesBacktestCommand) Run(ctx context.Context, top *cli) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	resp, err := b.send(ctx, http.MethodPost, "/admin/rules/backtest", c.query(), data)
+	if err != nil {
+		return err
+	}
+	last, err := c.follow(resp)
+	if err != nil {
+		return err
+	}
+	if last.Refused != nil {
+		return last.Refused.print(os.Stdout)
+	}
+	t := last.Totals
+	fmt.Printf("%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	printCounts(t.Results)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+		f := t.Fields[name]
+		fmt.Fprintf(w, "%s\t%d times\t%s →\t%s\t\n", name, f.Documents, f.Old, f.New)
+	}
+	return w.Flush()
+}
+
+func printCounts(results map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		fmt.Printf("%d %s\n", results[name], name)
+	}
+}
+
+type rulesReplayCommand struct {
+	Code string `arg:"" optional:"" help:"codigoGeneracion of one document; without it, a period."`
+	periodFlags
+	gatewayFlags
+}
+
+// Run fails when a document is not what its bundle makes of its facts.
+func (c *rulesReplayCommand) Run(ctx context.Context, top *cli) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	if c.Code != "" {
+		var one comparison
+		if err := b.ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil, &one); err != nil {
+			return err
+		}
+		if one.Result != "identical" {
+			one.print(os.Stdout)
+			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
+		}
+		fmt.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		return nil
+	}
+	if c.From == "" {
+		return errors.New("name a document, or a period with --from")
+	}
+	resp, err := b.send(ctx, http.MethodGet, "/admin/rules/replay", c.query(), nil)
+	if err != nil {
+		return err
+	}
+	last, err := c.follow(resp)
+	if err != nil {
+		return err
+	}
+	printCounts(last.Replayed)
+	total := 0
+	for _, n := range last.Replayed {
+		total += n
+	}
+	if other := total - last.Replayed["identical"]; other > 0 {
+		return fmt.Errorf("%d of %d documents are not what their bundles make of their facts", other, total)
+	}
+	return nil
+}

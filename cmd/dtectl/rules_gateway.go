@@ -1,0 +1,164 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"strings"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/rules/bundle"
+)
+
+// gatewayFlags name an appliance: this one's configuration, unless they say otherwise.
+type gatewayFlags struct {
+	Gateway   string `help:"The operators' address of an appliance, http://host:port; default: of the configuration."`
+	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
+}
+
+// gateway is an appliance's admin API.
+type gateway struct{ url, token string }
+
+func (f gatewayFlags) open(top *cli) (*gateway, error) {
+	g, file := &gateway{url: f.Gateway}, f.TokenFile
+	if g.url == "" || file == "" {
+		cfg, err := config.Load(top.Config)
+		if err != nil {
+			return nil, err
+		}
+		g.url, file = cmp.Or(g.url, "http://"+cfg.Ops.Listen), cmp.Or(file, cfg.Ops.AdminTokenFile)
+	}
+	return g, g.readToken(file)
+}
+
+func (g *gateway) readToken(file string) error {
+	token, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading admin token: %w", err)
+	}
+	g.token = strings.TrimSpace(string(token))
+	return nil
+}
+
+// send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are errors.
+func (g *gateway) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+g.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking the appliance (is it running?): %w", err)
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("asking the appliance: %w", err)
+	}
+	var problem struct {
+		Message string `json:"message"`
+		Errors  []struct {
+			Path    string `json:"path"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(answer, &problem) != nil {
+		problem.Message = string(answer)
+	}
+	for _, e := range problem.Errors {
+		problem.Message += "; " + e.Path + ": " + e.Message
+	}
+	return nil, fmt.Errorf("the appliance says %d: %s", resp.StatusCode, strings.TrimSpace(problem.Message))
+}
+
+// ask decodes the answer of a request.
+func (g *gateway) ask(ctx context.Context, method, path string, query url.Values, body []byte, into any) error {
+	resp, err := g.send(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("reading the appliance's answer: %w", err)
+	}
+	return nil
+}
+
+// who is the operator, as the branch's record names him.
+func who() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}
+
+// bundleFile is a bundle on its way to branches, which are the ones to verify it.
+type bundleFile struct {
+	path, digest string
+	data         []byte
+	manifest     bundle.Manifest
+}
+
+func (f *bundleFile) String() string { return f.manifest.Name + " " + f.manifest.Version }
+
+func readBundles(paths []string) (list []*bundleFile, err error) {
+	for _, path := range paths {
+		f := &bundleFile{path: path}
+		if f.data, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("reading rule bundle: %w", err)
+		}
+		if err := f.peek(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// peek reads the manifest without asking who has signed it.
+func (f *bundleFile) peek() error {
+	archive, err := zip.NewReader(bytes.NewReader(f.data), int64(len(f.data)))
+	if err != nil || len(archive.File) == 0 {
+		return errors.Join(bundle.ErrFormat, err)
+	}
+	r, err := archive.File[0].Open()
+	if err != nil {
+		return errors.Join(bundle.ErrFormat, err)
+	}
+	defer r.Close()
+	var jws struct {
+		Payload string `json:"payload"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r, 1<<20)).Decode(&jws); err != nil {
+		return errors.Join(bundle.ErrFormat, err)
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(jws.Payload)
+	if err != nil {
+		return errors.Join(bundle.ErrFormat, err)
+	}
+	sum := sha256.Sum256(payload)
+	f.digest = hex.EncodeToString(sum[:])
+	f.manifest, err = bundle.ParseManifest(payload)
+	return err
+}

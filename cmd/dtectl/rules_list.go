@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"text/tabwriter"
+	"time"
+)
+
+// shelf is what GET /admin/rules answers.
+type shelf struct {
+	Day    string    `json:"day"`
+	Engine string    `json:"engine"`
+	Rules  []onShelf `json:"rules"`
+	Return *stepBack `json:"return"`
+}
+
+type onShelf struct {
+	ruleRef
+	Kind     string    `json:"kind"`
+	Document string    `json:"document"`
+	Schema   int       `json:"schema"`
+	From     string    `json:"from"`
+	Until    string    `json:"until"`
+	Signers  []string  `json:"signers"`
+	Way      string    `json:"way"`
+	Who      string    `json:"who"`
+	At       time.Time `json:"at"`
+	State    string    `json:"state"`
+	Floor    string    `json:"floor"`
+	Expires  string    `json:"expires"`
+	Expired  bool      `json:"expired"`
+	Off      *stepBack `json:"off"`
+}
+
+type ruleRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+type stepBack struct {
+	Way    string    `json:"way"`
+	To     ruleRef   `json:"to"`
+	Off    []ruleRef `json:"off"`
+	Who    string    `json:"who"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+func (s *shelf) state(digest string) string {
+	for _, r := range s.Rules {
+		if r.Digest == digest {
+			return r.State
+		}
+	}
+	return ""
+}
+
+// activation is what a bundle came to.
+type activation struct {
+	Rule    ruleRef          `json:"rule"`
+	State   string           `json:"state"`
+	From    string           `json:"from"`
+	Already bool             `json:"already"`
+	Steps   []activationStep `json:"steps"`
+	Refused string           `json:"refused"`
+	Error   string           `json:"error"`
+}
+
+type activationStep struct {
+	Name   string  `json:"name"`
+	Detail string  `json:"detail"`
+	MS     float64 `json:"ms"`
+	Error  string  `json:"error"`
+}
+
+// print shows every step; it fails when one did.
+func (a *activation) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, s := range a.Steps {
+		word, text := "ok", s.Detail
+		if s.Error != "" {
+			word, text = "FAILED", s.Error
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case a.Refused != "":
+		return fmt.Errorf("%s %s is refused at the step %s", a.Rule.Name, a.Rule.Version, a.Refused)
+	case a.Already:
+		fmt.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
+	case a.State == "coming":
+		fmt.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+	case a.State != "":
+		fmt.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+	}
+	return nil
+}
+
+type rulesListCommand struct {
+	All bool `help:"Also those that were superseded or taken off."`
+	gatewayFlags
+}
+
+// Run prints a line a bundle.
+func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	var s shelf
+	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE")
+	for _, r := range s.Rules {
+		if !c.All && r.State != "live" && r.State != "coming" {
+			continue
+		}
+		note := ""
+		switch {
+		case r.Off != nil:
+			note = r.Off.Way + ": " + r.Off.Reason
+		case r.Expired:
+			note = "its time is over, and nothing has taken over"
+		case r.Expires != "":
+			note = "nothing takes over then"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, note)
+	}
+	return w.Flush()
+}
+
+type rulesStatusCommand struct{ gatewayFlags }
+
+// Run fails when a rule's time is over without a successor.
+func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	var s shelf
+	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
+		return err
+	}
+	counts, expired := make(map[string]int), 0
+	for _, r := range s.Rules {
+		counts[r.State]++
+		if r.Expired {
+			expired++
+		}
+	}
+	fmt.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	for _, r := range s.Rules {
+		if r.State == "coming" {
+			fmt.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
+		}
+		if r.Expires != "" {
+			fmt.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+		}
+	}
+	if r := s.Return; r != nil {
+		fmt.Printf("returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, r.Reason)
+	}
+	if expired > 0 {
+		return fmt.Errorf("%d rules go on past their last day", expired)
+	}
+	return nil
+}
+
+type rulesRollbackCommand struct {
+	Name    string `arg:"" help:"Name of the rule, dte01."`
+	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
+	Version string `arg:"" help:"Version that was live here."`
+	Reason  string `required:"" help:"Why, for the branch's record."`
+	gatewayFlags
+}
+
+// Run takes off whatever stands above that version. The floor stays where it is.
+func (c *rulesRollbackCommand) Run(ctx context.Context, top *cli) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	var back stepBack
+	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q}`, c.Name, c.Schema, c.Version)
+	if err := b.ask(ctx, http.MethodPost, "/admin/rules/rollback", url.Values{"who": {who()}, "reason": {c.Reason}}, body, &back); err != nil {
+		return err
+	}
+	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	for _, r := range back.Off {
+		fmt.Printf("%s %s is retired\n", r.Name, r.Version)
+	}
+	return nil
+}

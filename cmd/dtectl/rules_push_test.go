@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"dtegate/plugins/plugintest"
+)
+
+// office is a branch's admin API as a push sees it.
+type office struct {
+	mu     sync.Mutex
+	digest string // of the bundle that is live
+	pushes int
+	refuse bool
+}
+
+func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case r.Header.Get("Authorization") != "Bearer secret":
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"status":"error","type":"UNAUTHORIZED","message":"no token","errors":[]}`)
+	case r.Method == http.MethodGet:
+		fmt.Fprintf(w, `{"rules":[{"digest":%q,"state":"live"}]}`, o.digest)
+	default:
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(err)
+		}
+		f := &bundleFile{data: body}
+		if err := f.peek(); err != nil {
+			panic(err)
+		}
+		o.pushes++
+		if o.refuse {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"refused":"compiler","error":"cases/a.json: 1.13, want 1.30"}`)
+			return
+		}
+		o.digest = f.digest
+		fmt.Fprint(w, `{"state":"live","steps":[{"name":"signature"}]}`)
+	}
+}
+
+// A push goes to every branch, names those that failed, and when repeated asks only them.
+func TestPush(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put("good.token", "secret\n")
+	put("bad.token", "other\n")
+	var offices []*office
+	var urls []string
+	list := "# branches\n\n"
+	for i := range 12 {
+		o := &office{refuse: i == 3}
+		server := httptest.NewServer(o)
+		defer server.Close()
+		token := "good.token"
+		if i == 7 {
+			token = "bad.token"
+		}
+		offices, urls, list = append(offices, o), append(urls, server.URL), list+server.URL+" "+token+"\n"
+	}
+	c := &rulesPushCommand{Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, Branches: put("branches", list), Parallel: 4}
+	err := c.Run(t.Context(), &cli{})
+	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(), urls[3]) || !strings.Contains(err.Error(), urls[7]) {
+		t.Errorf("got %v", err)
+	}
+	offices[3].refuse = false
+	put("bad.token", "secret")
+	if err := c.Run(t.Context(), &cli{}); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	var pushes []int
+	for _, o := range offices {
+		pushes = append(pushes, o.pushes)
+	}
+	if !slices.Equal(pushes, []int{1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1}) {
+		t.Errorf("pushes %v", pushes)
+	}
+}

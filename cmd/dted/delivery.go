@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine"
+	"dtegate/engine/archive"
+	"dtegate/engine/mail"
+	"dtegate/engine/pdf"
+)
+
+// delivery is how documents reach their receivers and the archive. The printer is always there; mail and archive when the
+// configuration has them.
+func delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d engine.Delivery, err error) {
+	style := pdf.Style{Color: c.Issuer.PrimaryColour, Footer: c.Print.Footer}
+	if c.Print.Logo != "" {
+		if style.Logo, err = os.ReadFile(c.Print.Logo); err != nil {
+			return d, fmt.Errorf("reading print.logo: %w", err)
+		}
+	}
+	if d.Printer, err = pdf.New(pdf.Options{Catalogue: catalogue, Style: style}); err != nil {
+		return d, fmt.Errorf("preparing the printed version (print.logo, issuer.color_principal): %w", err)
+	}
+	if m := c.Mail; m != nil {
+		if d.Mail, err = mailer(m, c.Issuer.Name); err != nil {
+			return d, fmt.Errorf("[mail]: %w", err)
+		}
+		_, d.Domain, _ = strings.Cut(m.From, "@")
+		d.Contingency, d.GiveUpAfter = m.Contingency, time.Duration(m.GiveUpAfter)
+	}
+	if a := c.Archive; a != nil {
+		secret, err := secretOf("archive.secret_file", a.SecretFile)
+		if err != nil {
+			return d, err
+		}
+		if d.Archive, err = archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
+			AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle}); err != nil {
+			return d, fmt.Errorf("[archive]: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func mailer(m *config.Mail, name string) (*mail.Sender, error) {
+	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From, FromName: name,
+		ReplyTo: m.ReplyTo, Timeout: time.Duration(m.Timeout)}
+	if m.User != "" {
+		password, err := secretOf("mail.password_file", m.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Password = mail.Secret(password)
+	}
+	return mail.New(o)
+}
+
+func secretOf(name, file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/http"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// inbox is a real SMTP server of this process.
+type inbox struct {
+	mu      sync.Mutex
+	code    int // answered to every receiver, if not 0
+	letters []mailed
+}
+
+type mailed struct {
+	To      []string `json:"to"`
+	Subject string   `json:"subject"`
+	ID      string   `json:"id"`
+	Files   []string `json:"files"`
+}
+
+// withInbox gives a branch that has not started a mail server.
+func (b *branch) withInbox() *inbox {
+	b.t.Helper()
+	box, ln := new(inbox), listen(b.t)
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &inboxSession{box: box}, nil }))
+	server.ErrorLog = log.New(io.Discard, "", 0)
+	go func() { _ = server.Serve(ln) }()
+	b.t.Cleanup(func() { _ = server.Close() })
+	f, err := os.OpenFile(filepath.Join(b.dir, "dted.toml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "\n[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = \"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port); err != nil {
+		b.t.Fatal(err)
+	}
+	return box
+}
+
+type inboxSession struct {
+	box *inbox
+	to  []string
+}
+
+func (x *inboxSession) Reset()                               {}
+func (x *inboxSession) Logout() error                        { return nil }
+func (x *inboxSession) Mail(string, *smtp.MailOptions) error { return nil }
+
+func (x *inboxSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	x.box.mu.Lock()
+	defer x.box.mu.Unlock()
+	x.to = append(x.to, to)
+	if x.box.code != 0 {
+		return &smtp.SMTPError{Code: x.box.code, EnhancedCode: smtp.NoEnhancedCode, Message: "no"}
+	}
+	return nil
+}
+
+func (x *inboxSession) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	m, err := netmail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	got := mailed{To: x.to, ID: m.Header.Get("Message-Id")}
+	if got.Subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil {
+		return err
+	}
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
+		p, err := parts.NextPart()
+		if err != nil {
+			break
+		}
+		if name := p.FileName(); name != "" {
+			got.Files = append(got.Files, name)
+		}
+	}
+	x.box.mu.Lock()
+	defer x.box.mu.Unlock()
+	x.box.letters = append(x.box.letters, got)
+	return nil
+}
+
+// mailed N waits for N messages in all; they are the answer that field looks at, the last first.
+func (s *story) mailed(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var b []byte
+	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(10 * time.Millisecond) {
+		s.inbox.mu.Lock()
+		n := len(s.inbox.letters)
+		last := make([]mailed, n)
+		for i, l := range s.inbox.letters {
+			last[n-1-i] = l
+		}
+		s.inbox.mu.Unlock()
+		if n > want || n < want && time.Now().After(deadline) {
+			ts.Fatalf("%d messages, want %d: %+v", n, want, last)
+		}
+		if n == want {
+			b, err = json.Marshal(last)
+			break
+		}
+	}
+	s.take(ts, http.StatusOK, b, err)
+}
+
+// answers CODE is what the mail server says to every receiver; 0: it takes them.
+func (s *story) answers(ts *testscript.TestScript, _ bool, args []string) {
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	s.inbox.code = code
+}
+
+// fetch PATH|URL [NAME VALUE] gets a file: a path with the token, a URL as somebody who has only that.
+func (s *story) fetch(ts *testscript.TestScript, _ bool, args []string) {
+	url := args[0]
+	if strings.HasPrefix(url, "/") {
+		url = "http://" + s.b.api + url
+	}
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	ts.Check(err)
+	if url != args[0] {
+		req.Header.Set("x-api-token", testToken+"1")
+	}
+	if len(args) == 3 {
+		req.Header.Set(args[1], args[2])
+	}
+	resp, err := client.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	s.take(ts, resp.StatusCode, b, err)
+	s.header = resp.Header
+}
+
+// header NAME VALUE of what was fetched; without a value it is kept in $NAME.
+func (s *story) headerIs(ts *testscript.TestScript, _ bool, args []string) {
+	got := s.header.Get(args[0])
+	if len(args) == 1 {
+		ts.Setenv(args[0], got)
+	} else if got != args[1] {
+		ts.Fatalf("%s is %q, want %q", args[0], got, args[1])
+	}
+}
+
+// begins TEXT: so does the answer.
+func (s *story) begins(ts *testscript.TestScript, neg bool, args []string) {
+	if strings.HasPrefix(string(s.raw), args[0]) == neg {
+		ts.Fatalf("the answer is %.60q", s.raw)
+	}
+}
+
+// A link that was altered in any character opens nothing, nor another document.
+func TestLink_Tampered(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	issue := func() record {
+		code, answer, err := b.post("/dte/dte01", 1, "", sale10)
+		if err != nil || code != http.StatusCreated {
+			t.Fatalf("%d %v %s", code, err, answer)
+		}
+		return decode(t, answer)
+	}
+	one, other := issue(), issue()
+	_, answer, err := b.get("/dte/pdf/"+one.Code+"?format=url", 1)
+	var data struct {
+		Data struct {
+			URL       string
+			ExpiresIn int
+		}
+	}
+	if err != nil || json.Unmarshal(answer, &data) != nil || data.Data.ExpiresIn != 300 {
+		t.Fatalf("%v %s", err, answer)
+	}
+	status := func(url string) int {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	link := data.Data.URL
+	if got := status(link); got != http.StatusOK {
+		t.Fatalf("the link gives %d", got)
+	}
+	if got := status(strings.Replace(link, one.Code, other.Code, 1)); got != http.StatusForbidden {
+		t.Errorf("another document gives %d", got)
+	}
+	for i := strings.Index(link, "token=") + len("token="); i < len(link); i++ {
+		c := byte('A')
+		if link[i] == c {
+			c = 'B'
+		}
+		if got := status(link[:i] + string(c) + link[i+1:]); got != http.StatusForbidden {
+			t.Errorf("with %c at %d it gives %d", c, i, got)
+		}
+	}
+	if got := status(strings.Replace(link, "letter", "ticket80", 1)); got != http.StatusForbidden {
+		t.Errorf("another layout gives %d", got)
+	}
+}

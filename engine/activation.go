@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// Order is who asks for a change of the rules, and why.
+type Order struct {
+	Who, Reason string
+	// Dry goes through every step and changes nothing.
+	Dry bool
+}
+
+// RuleStep is a step of an activation.
+type RuleStep struct {
+	Name   string  `json:"name"`
+	Detail string  `json:"detail,omitempty"`
+	MS     float64 `json:"ms"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// Steps of an activation after those of rules.Host.Admit.
+const (
+	stepDates  = "dates"  // it would be in force some day
+	stepLayout = "layout" // with the others it makes a whole, and the issuer's own data passes
+	stepRecord = "record" // bundle, version floor and decision, in one commit
+)
+
+// Where a bundle is.
+const (
+	ruleLive    = "live"    // in force today
+	ruleComing  = "coming"  // in force from a later day
+	ruleSpare   = "spare"   // superseded: what goes on when a later version fails
+	ruleRetired = "retired" // taken off
+)
+
+// Ways of a step back.
+const (
+	wayRollback = "rollback"
+	wayReturn   = "return"
+)
+
+// Activation is what came of a bundle.
+type Activation struct {
+	Rule  RuleRef `json:"rule"`
+	State string  `json:"state"` // live or coming; "" when it was refused or only tried
+	From  string  `json:"from,omitempty"`
+	// Already: it was here before, and nothing changed.
+	Already bool       `json:"already,omitempty"`
+	Steps   []RuleStep `json:"steps"`
+	// Refused is the step that failed, "" when none did.
+	Refused string `json:"refused,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// step runs one step; false: it failed.
+func (a *Activation) step(name string, run func() (string, error)) bool {
+	began := time.Now()
+	detail, err := run()
+	step := RuleStep{Name: name, Detail: detail, MS: milliseconds(time.Since(began))}
+	if err != nil {
+		step.Error, a.Refused, a.Error = err.Error(), name, err.Error()
+	}
+	a.Steps = append(a.Steps, step)
+	return err == nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func steps(taken []rules.Step) (list []RuleStep) {
+	for _, s := range taken {
+		step := RuleStep{Name: s.Name, Detail: s.Detail, MS: milliseconds(s.Took)}
+		if s.Err != nil {
+			step.Error = s.Err.Error()
+		}
+		list = append(list, step)
+	}
+	return list
+}
+
+// check is what a bundle must pass here; without a floor for one that is only to be tried.
+func (s *Shelf) check(interpreter *rules.Host) rules.Check {
+	var run func(context.Context, *rules.Rule, []byte) error
+	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
+		Floor: func(m *bundle.Manifest) (string, error) { return s.floor(m), nil },
+		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
+			if run == nil {
+				c, err := s.currentCatalogues(ctx)
+				if err != nil {
+					return err
+				}
+				run = Golden(c)
+			}
+			return run(ctx, r, golden)
+		}}
+}
+
+// currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
+func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
+	if b := s.book.Load(); b != nil {
+		return b.catalogues, nil
+	}
+	for _, i := range s.on() {
+		if i.Kind == "catalogue" {
+			r, err := s.rule(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			return s.parseCatalogues(r)
+		}
+	}
+	return nil, errors.New("no catalogue bundle among the rules")
+}
+
+// Activate takes a bundle through every step and makes it live, or coming when its first day is yet to come. The error
+// is the branch's own trouble; what is wrong with the bundle is in the Activation.
+func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	a := &Activation{}
+	if b, err := s.o.Keys.Read(data); err == nil {
+		a.Rule = RuleRef{b.Manifest.Name, b.Manifest.Version, b.Digest}
+		if s.already(a) {
+			return a, nil
+		}
+	}
+	r, err := s.admit(ctx, data, a, s.check(s.o.Interpreter))
+	if err != nil {
+		s.metrics.activations.WithLabelValues("refused").Inc()
+		s.o.Logger.Warn("rule bundle refused", "rule", a.Rule.Name, "version", a.Rule.Version, "step", a.Refused, "error", a.Error, "who", o.Who)
+		return a, nil
+	}
+	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
+	i.Way, i.Who, i.Reason = "pushed", o.Who, o.Reason
+	a.Rule, a.From = i.RuleRef, i.From
+	on := append(s.on(), i)
+	var book *Rulebook
+	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
+		a.step(stepLayout, func() (detail string, err error) {
+			book, detail, err = s.layout(ctx, r, i, on)
+			return detail, err
+		})
+	if !ok || o.Dry {
+		s.forget(i.Digest)
+		if !ok {
+			s.metrics.activations.WithLabelValues("refused").Inc()
+		}
+		return a, nil
+	}
+	i.Steps = a.Steps
+	ok = a.step(stepRecord, func() (string, error) { return "", s.keep(ctx, i.Admitted, r, data) })
+	if !ok {
+		s.forget(i.Digest)
+		return a, fmt.Errorf("recording the rule: %s", a.Error)
+	}
+	// If we crash before this line the next start takes the record up; no document names the bundle yet.
+	s.publish(book)
+	a.State = s.stateOf(i)
+	s.metrics.activations.WithLabelValues("activated").Inc()
+	s.o.Logger.Info("rule bundle activated", "rule", i.Name, "version", i.Version, "digest", i.Digest, "from", i.From, "state", a.State, "who", o.Who, "reason", o.Reason)
+	return a, nil
+}
+
+// already completes the answer to a bundle that is live or coming, so that a push can be repeated.
+func (s *Shelf) already(a *Activation) bool {
+	for _, i := range s.on() {
+		if state := s.stateOf(i); i.Digest == a.Rule.Digest && (state == ruleLive || state == ruleComing) {
+			a.State, a.From, a.Steps, a.Already = state, i.From, i.Steps, true
+			return true
+		}
+	}
+	return false
+}
+
+// admit takes a bundle through the steps of the host.
+func (s *Shelf) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
+	r, taken, err := s.o.Host.Admit(ctx, data, c)
+	a.Steps = steps(taken)
+	if err != nil {
+		last := taken[len(taken)-1]
+		a.Refused, a.Error = last.Name, last.Err.Error()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) {
+	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
+		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
+	}
+	if s.known(&r.Bundle.Manifest) {
+		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
+	}
+	best := inForce(on, i, max(i.From, s.today()))
+	if best != i {
+		return "", fmt.Errorf("validity.%s.from: it would never be in force: %s %s begins on %s", s.o.Ambiente, best.Name, best.Version, best.From)
+	}
+	if i.Until != "" && i.Until < s.today() {
+		return "", fmt.Errorf("validity.%s.until: it was over on %s", s.o.Ambiente, i.Until)
+	}
+	if i.From > s.today() {
+		return "takes over on " + i.From, nil
+	}
+	return "in force since " + i.From, nil
+}
+
+// layout compiles the book that is to be live.
+func (s *Shelf) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Rulebook, string, error) {
+	s.mu.Lock()
+	s.loaded[i.Digest] = r
+	s.mu.Unlock()
+	book, err := s.assemble(ctx, on)
+	if err == nil && s.o.Accept != nil {
+		err = s.o.Accept(book)
+	}
+	return book, fmt.Sprintf("%d bundles", len(s.wanted(on))), err
+}
+
+func (s *Shelf) forget(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.loaded, digest)
+}
+
+// admitted is the record of a rule.
+func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
+	m := &r.Bundle.Manifest
+	w := m.Validity[ambiente]
+	return Admitted{RuleRef: RuleRef{m.Name, m.Version, r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken)}
+}
+
+// keep records a bundle in one commit: its bytes, the decision, and by it the version floor.
+func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule, data []byte) error {
+	a.At = s.o.Now().UTC()
+	code, err := bundleCode(a.Digest)
+	if err != nil {
+		return err
+	}
+	if err := s.write(ctx, code, ruleAdmitted, a, a.At, []storage.Part{{Name: partBundle, Data: data}}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = append(s.items, &shelved{Admitted: a})
+	s.loaded[a.Digest] = r
+	return nil
+}
+
+func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) error {
+	b, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("encoding the record of a rule: %w", err)
+	}
+	_, err = s.o.Store.Append(ctx, storage.Keys{Series: s.series()}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: queueRules, At: at}}, nil
+	})
+	return err
+}
+
+// Target names a bundle that was live here.
+type Target struct {
+	Name    string `json:"name"`
+	Schema  int    `json:"schema"`
+	Version string `json:"version"`
+}
+
+// ErrNoSuchRule means that a step back leads nowhere.
+var ErrNoSuchRule = errors.New("there is nothing to go back to")
+
+// Rollback takes off what stands above a bundle that was live here, whatever its version: the floor stays where it is.
+// Errors: ErrNoSuchRule, or the store's.
+func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	to := s.find(func(i *shelved) bool { return i.Name == t.Name && i.Schema == t.Schema && i.Version == t.Version })
+	switch {
+	case to == nil:
+		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
+	case to.From > s.today():
+		return nil, fmt.Errorf("%w: %s %s begins on %s only", ErrNoSuchRule, t.Name, t.Version, to.From)
+	}
+	// Later versions of its generation go, and what is in force of others; generations that are to come stay.
+	var off []*shelved
+	for _, i := range s.on() {
+		if i.sameDocument(to) && i.rank(to) > 0 && (i.Schema == to.Schema || i.From <= s.today()) {
+			off = append(off, i)
+		}
+	}
+	if len(off) == 0 && to.off == nil {
+		return nil, fmt.Errorf("%w: %s %s is live", ErrNoSuchRule, to.Name, to.Version)
+	}
+	return s.stepBack(ctx, to, off, &StepBack{Way: wayRollback, Who: o.Who, Reason: o.Reason})
+}
+
+func (s *Shelf) find(is func(*shelved) bool) *shelved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range s.items {
+		if is(i) {
+			return i
+		}
+	}
+	return nil
+}
+
+// stepBack takes bundles off in favour of one, in one commit.
+func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
+	b.To, b.At = to.RuleRef, s.o.Now().UTC()
+	on := slices.DeleteFunc(s.on(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
+	for _, i := range off {
+		b.Off = append(b.Off, i.RuleRef)
+	}
+	book, err := s.assemble(ctx, append(on, to))
+	if err != nil {
+		return nil, fmt.Errorf("going back to %s %s: %w", to.Name, to.Version, err)
+	}
+	code, err := dte.NewCode(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(ctx, storage.Code(code), ruleStepBack, b, b.At, nil); err != nil {
+		return nil, fmt.Errorf("recording the step back: %w", err)
+	}
+	s.mu.Lock()
+	s.apply(b)
+	s.mu.Unlock()
+	s.publish(book)
+	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
+	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason)
+	return b, nil
+}
+
+// refresh makes the book anew for the day: what takes over at midnight is in it already, but catalogues fill all of it.
+func (s *Shelf) refresh(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	book, err := s.assemble(ctx, s.on())
+	if err != nil {
+		return err
+	}
+	s.publish(book)
+	return nil
+}

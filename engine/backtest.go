@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
+type DocumentPeriod struct{ From, To string }
+
+// Check tells what is wrong with a period.
+func (p DocumentPeriod) Check() error {
+	for name, day := range map[string]string{"from": p.From, "to": p.To} {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			return fmt.Errorf("%s: %q is not a day (yyyy-mm-dd)", name, day)
+		}
+	}
+	if p.To < p.From {
+		return fmt.Errorf("to: %s is before %s", p.To, p.From)
+	}
+	return nil
+}
+
+// BacktestTotals is what a candidate would have changed.
+type BacktestTotals struct {
+	Rule      RuleRef `json:"rule"`
+	Documents int     `json:"documents"`
+	// Results counts them: identical, amounts, layout, refused, failed.
+	Results map[string]int `json:"results"`
+	// Fields are the amounts that differ, by path without the line's number.
+	Fields  map[string]*FieldTotal `json:"fields"`
+	Seconds float64                `json:"seconds"`
+}
+
+// FieldTotal is an amount over all documents in which it differs.
+type FieldTotal struct {
+	Documents int    `json:"documents"` // or lines
+	Old       string `json:"old"`
+	New       string `json:"new"`
+
+	old, made dte.Amount
+}
+
+// BacktestReport is told of what a backtest finds. Progress comes every thousand documents, with the day that it is at.
+type BacktestReport struct {
+	Differs  func(*Comparison) error
+	Progress func(documents int, day string) error
+}
+
+var lineNumber = regexp.MustCompile(`\[\d+\]`)
+
+// Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
+// Activation, and the rule nil.
+func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error) {
+	c := s.check(s.o.Interpreter)
+	c.Floor = nil
+	a := &Activation{}
+	r, err := s.admit(ctx, data, a, c)
+	if err != nil {
+		return nil, a, nil
+	}
+	m := r.Bundle.Manifest
+	a.Rule = RuleRef{m.Name, m.Version, r.Bundle.Digest}
+	if m.Kind != "document" {
+		a.Refused, a.Error = stepLayout, "a bundle of kind "+m.Kind+" computes nothing"
+		return nil, a, nil
+	}
+	made, err := compile(r, s.book.Load().catalogues)
+	return made, a, err
+}
+
+// Backtest makes the stored documents of a period again with a candidate and reports what would differ. One goroutine
+// works, and lets every sale go first.
+func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
+	candidate, a, err := s.try(ctx, data)
+	if candidate == nil || err != nil {
+		return nil, a, err
+	}
+	began := time.Now()
+	t := &BacktestTotals{Rule: candidate.ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
+	document := candidate.document
+	var buffer []byte
+	err = s.each(ctx, p, func(h *head) bool { return h.Document == document }, func(d *stored) error {
+		var c *Comparison
+		var err error
+		if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
+			return err
+		}
+		t.Documents++
+		t.Results[c.Result]++
+		if t.Documents%1000 == 0 {
+			if err := report.Progress(t.Documents, c.Date); err != nil {
+				return err
+			}
+		}
+		if c.Result == madeSame {
+			return nil
+		}
+		t.add(c.Differences)
+		return report.Differs(c)
+	})
+	for _, f := range t.Fields {
+		f.Old, f.New = f.old.String(), f.made.String()
+	}
+	t.Seconds = time.Since(began).Seconds()
+	return t, a, err
+}
+
+func (t *BacktestTotals) add(list []Difference) {
+	for _, d := range list {
+		name := lineNumber.ReplaceAllString(d.Path, "")
+		f := t.Fields[name]
+		if f == nil {
+			f = &FieldTotal{}
+			t.Fields[name] = f
+		}
+		f.Documents++
+		was, _ := dte.ParseAmount(d.Old) // "" is nothing
+		now, _ := dte.ParseAmount(d.New)
+		f.old, f.made = f.old+was, f.made+now
+	}
+}
+
+// each reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
+func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) bool, fn func(*stored) error) error {
+	start, err := firstID(s.o.Store, p.From)
+	if err != nil {
+		return fmt.Errorf("finding the first document of %s: %w", p.From, err)
+	}
+	late := 0 // documents in a row that are behind the period
+	err = s.o.Store.Records(start, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !isDocument(entry.State) {
+			return nil
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return err
+		}
+		if h.Date > p.To {
+			if late++; late > idWindow {
+				return errEnough
+			}
+			return nil
+		}
+		late = 0
+		if h.Date < p.From || !wanted(h) {
+			return nil
+		}
+		d, err := s.stored(entry, h)
+		if err != nil {
+			return err
+		}
+		runtime.Gosched()
+		return fn(d)
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return err
+}

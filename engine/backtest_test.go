@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/ruletest"
+)
+
+// backtest gives what a backtest over the tests' month told.
+func backtest(t *testing.T, s *Shelf, data []byte) (*BacktestTotals, []*Comparison) {
+	t.Helper()
+	var list []*Comparison
+	totals, a, err := s.Backtest(t.Context(), data, DocumentPeriod{"2026-11-01", "2026-11-30"}, BacktestReport{
+		Differs:  func(c *Comparison) error { list = append(list, c); return nil },
+		Progress: func(int, string) error { return nil }})
+	if err != nil || totals == nil {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	return totals, list
+}
+
+func TestShelf_Backtest(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	for i := range 3 {
+		if _, err := w.engine.Issue(t.Context(), sale("", 1130*(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deferred := sale("", 1130)
+	deferred.TestContingency = true
+	if _, err := w.engine.Issue(t.Context(), deferred); err != nil {
+		t.Fatal(err)
+	}
+	totals, list := backtest(t, s, edition(t, "2.0.0"))
+	if totals.Documents != 4 || totals.Results[madeSame] != 4 || len(list) != 0 {
+		t.Errorf("with the rule itself: %+v %+v", totals, list)
+	}
+	// 15 % of VAT inside the price: 11.30 has 1.47 and not 1.30 of it.
+	totals, list = backtest(t, s, edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals))
+	want := []Difference{{"cuerpoDocumento[0].ivaItem", "1.3", "1.47391304"}, {"resumen.totalIva", "1.3", "1.47"}}
+	if totals.Results[madeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
+		t.Errorf("%+v %+v", totals, list)
+	}
+	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Old != "9.1" || f.New != "10.31" {
+		t.Errorf("totals of totalIva: %+v", f)
+	}
+	if totals, list = backtest(t, s, edition(t, "9.0.0", ruletest.Small(t, "dte01/v2", ruletest.Trap))); totals.Results[madeFailed] != 4 || list[0].Error == "" {
+		t.Errorf("with a rule that traps: %+v", totals)
+	}
+	if live := s.Book().Active("00", "2026-11-21")["01"].Version; live != "2.0.0" {
+		t.Errorf("%s is live after the backtests", live)
+	}
+	if _, a, err := s.Backtest(t.Context(), []byte("PK"), DocumentPeriod{}, BacktestReport{}); err != nil || a.Refused != "signature" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	// Whoever asked has gone away.
+	gone := errors.New("gone")
+	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals), DocumentPeriod{"2026-11-01", "2026-11-30"},
+		BacktestReport{Differs: func(*Comparison) error { return gone }})
+	if !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A document that was issued online, deferred, and is stored in both forms is what its bundle makes of its facts.
+func TestShelf_Replay(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	online, err := w.engine.Issue(t.Context(), sale("", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wire.sever()
+	both, err := w.engine.Issue(t.Context(), sale("", 2260))
+	if err != nil || both.Estado != EstadoContingency {
+		t.Fatalf("%+v, %v", both, err)
+	}
+	during, err := w.engine.Issue(t.Context(), sale("", 3390))
+	if err != nil || during.Estado != EstadoContingency {
+		t.Fatalf("%+v, %v", during, err)
+	}
+	push(t, s, edition(t, "2.0.1"))
+	for name, r := range map[string]*Record{"online": online, "deferred": both, "in contingency": during} {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule.Version != "2.0.0" {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+	n := 0
+	err = s.ReplayPeriod(t.Context(), DocumentPeriod{"2026-11-21", "2026-11-21"}, func(c *Comparison) error { n++; return nil })
+	if err != nil || n != 3 {
+		t.Errorf("%d documents, %v", n, err)
+	}
+	if _, err := s.Replay(t.Context(), dte.Code{1}); err == nil {
+		t.Error("replayed nothing")
+	}
+}
+
+func TestShelf_Shadow(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals), 2, time.Hour); err != nil || a.Refused != "" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Run(ctx) }()
+	for i := range 3 {
+		if r, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil || r.Rule.Version != "2.0.0" {
+			t.Fatalf("sale %d: %+v, %v", i, r, err)
+		}
+		for i < 2 && s.Shadowed().Count <= i {
+			<-time.After(time.Millisecond)
+		}
+	}
+	stop()
+	<-done
+	got := s.Shadowed()
+	if got.Running || got.Count != 2 || got.Results[madeOther] != 2 || len(got.Differing) != 2 || got.Differing[0].Differences[1].New != "1.47" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// BenchmarkBacktest tells how many documents of ten lines one core makes again in a second.
+func BenchmarkBacktest(b *testing.B) {
+	w := newWorld(b)
+	s := w.shelf(shipped(b))
+	w.wire.sever()
+	lines := make([]dte.Value, 10)
+	for i := range lines {
+		lines[i] = item(int64(i+1), fmt.Sprint(i+1), "6.95")
+	}
+	n := 2000
+	if os.Getenv("DTE_SOAK") != "" {
+		n = 20_000
+	}
+	for range n {
+		if _, err := w.engine.Issue(b.Context(), invoice("", lines...)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	candidate := edition(b, "9.0.0")
+	documents, took := 0, 0.0
+	for b.Loop() {
+		t, _, err := s.Backtest(b.Context(), candidate, DocumentPeriod{"2026-11-01", "2026-11-30"}, BacktestReport{
+			Differs: func(c *Comparison) error { return errors.New(c.Result) }, Progress: func(int, string) error { return nil }})
+		if err != nil {
+			b.Fatal(err)
+		}
+		documents, took = documents+t.Documents, took+t.Seconds
+	}
+	b.ReportMetric(float64(documents)/took, "documents/s")
+}

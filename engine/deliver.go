@@ -1,0 +1,383 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/engine/mail"
+	"dtegate/engine/pdf"
+	"dtegate/storage"
+)
+
+// Delivery is how documents reach their receivers and the archive. Every member may be missing.
+type Delivery struct {
+	Printer *pdf.Printer     // nil: nothing is printed, mailed or archived
+	Mail    *mail.Sender     // nil: nothing is mailed
+	Archive *archive.Archive // nil: nothing is archived
+	// Domain is the right side of Message-IDs: the sender's own.
+	Domain string
+	// Contingency mails a document issued in contingency at once, without its seal. It is mailed again when it has it.
+	Contingency bool
+	// GiveUpAfter is how long the receiver's server may put a message off, default 5 days (RFC 5321 §4.5.4.1).
+	GiveUpAfter time.Duration
+}
+
+// Queues of what is to be delivered.
+const (
+	// QueueDeliver holds accepted documents that are to be mailed or archived, and letters.
+	QueueDeliver = "deliver"
+	// queueUndelivered holds those that were given up, until a resend succeeds.
+	queueUndelivered = "undelivered"
+)
+
+// deliveries is the process's side of delivering; a restart may forget it.
+type deliveries struct {
+	Delivery
+	mail, archive breaker
+	bell          chan struct{}
+	printing      chan struct{} // 2,000 lines take 64 MiB to lay out
+
+	mu      sync.Mutex
+	waiting map[storage.Code]chan bool // resends whose till waits, by their letter
+}
+
+func (d *deliveries) init(o Delivery) {
+	if o.GiveUpAfter == 0 {
+		o.GiveUpAfter = 5 * 24 * time.Hour
+	}
+	if o.Printer == nil {
+		o.Mail, o.Archive = nil, nil
+	}
+	d.Delivery = o
+	d.bell = make(chan struct{}, 1)
+	d.printing = make(chan struct{}, runtime.NumCPU())
+	d.waiting = make(map[storage.Code]chan bool)
+	// What waited for a server before the restart is tried at once.
+	d.mail.resume()
+	d.archive.resume()
+}
+
+func (d *deliveries) ring() {
+	select {
+	case d.bell <- struct{}{}:
+	default:
+	}
+}
+
+// delivered is how far a document got on its way to its receiver and into the archive; a step that is nil is not wanted.
+type delivered struct {
+	Mail    *step `json:"mail,omitempty"`
+	Archive *step `json:"archive,omitempty"`
+}
+
+// step is one thing to deliver.
+type step struct {
+	Result string    `json:"result,omitempty"` // "" while it is tried
+	Since  time.Time `json:"since"`
+	Next   time.Time `json:"next,omitzero"`
+	// Away: the server did not take this box. It is tried again as soon as it does.
+	Away  bool   `json:"away,omitempty"`
+	Error string `json:"error,omitempty"` // of the last attempt
+}
+
+// Results of a step.
+const (
+	stepDone   = "done"
+	stepFailed = "failed"
+)
+
+func (s *step) pending() bool { return s != nil && s.Result == "" }
+func (s *step) failed() bool  { return s != nil && s.Result == stepFailed }
+
+// put records an attempt that may be repeated: after a minute, and then whenever the time since the beginning has doubled,
+// at most six hours apart.
+func (s *step) put(now time.Time, why error, away bool) {
+	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
+	s.Error, s.Away = why.Error(), away
+}
+
+func (s *step) end(result string, why error) {
+	s.Result, s.Next, s.Away, s.Error = result, time.Time{}, false, ""
+	if why != nil {
+		s.Error = why.Error()
+	}
+}
+
+// due is when something is to be done for a document, nil when nothing is.
+func (d *delivered) due() *storage.Due {
+	if d == nil {
+		return nil
+	}
+	var at time.Time
+	var failed *step
+	for _, s := range []*step{d.Mail, d.Archive} {
+		switch {
+		case s.pending():
+			earliest(&at, s.Next)
+		case s.failed():
+			failed = s
+		}
+	}
+	switch {
+	case !at.IsZero():
+		return &storage.Due{Queue: QueueDeliver, At: at}
+	case failed != nil:
+		return &storage.Due{Queue: queueUndelivered, At: failed.Since}
+	}
+	return nil
+}
+
+// owe says what is to be delivered of a document that MH has just accepted, and when. An invalidation borrows the
+// document's place in the queue: afterwards it stands there again.
+func (e *Engine) owe(entry storage.Entry, h *head, change *storage.Change) {
+	if change.Due != nil || change.To != Accepted && change.To != Invalidated {
+		return
+	}
+	if h.Delivery == nil && entry.State != Accepted && entry.State != Invalidated {
+		now := e.now().UTC().Truncate(time.Millisecond)
+		var d delivered
+		if e.delivery.Mail != nil && h.Mail != "" {
+			d.Mail = &step{Since: now, Next: now}
+		}
+		if e.delivery.Archive != nil {
+			d.Archive = &step{Since: now, Next: now}
+		}
+		if d != (delivered{}) {
+			h.Delivery = &d
+		}
+	}
+	change.Due = h.Delivery.due()
+}
+
+// deliver mails and archives what is due until ctx ends.
+func (e *Engine) deliver(ctx context.Context) {
+	if e.delivery.Printer == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		next, err := e.deliverDue(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.Error("delivering", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.delivery.bell:
+		case <-time.After(next):
+		}
+	}
+}
+
+const (
+	deliverBatch  = 16   // small: a till that waits for a resend comes after it
+	deliverMany   = 5000 // most records that are looked through for those that wait for a server
+	deliverAtOnce = 4
+)
+
+// deliverDue does what is due and returns when there may be more.
+func (e *Engine) deliverDue(ctx context.Context) (next time.Duration, err error) {
+	next = time.Minute
+	for ctx.Err() == nil {
+		if err := e.retryAway(ctx); err != nil {
+			return next, err
+		}
+		now := e.now()
+		due, err := e.store.Due(QueueDeliver, now, deliverBatch)
+		if err != nil {
+			return next, fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+		}
+		if len(due) == 0 {
+			break
+		}
+		if err := e.deliverEach(ctx, due, false); err != nil {
+			return next, err
+		}
+	}
+	now := e.now()
+	first, err := e.store.Due(QueueDeliver, now.Add(next), 1)
+	if err != nil {
+		return next, fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+	}
+	if len(first) > 0 {
+		next = max(0, first[0].Due.At.Sub(now))
+	}
+	for _, b := range []*breaker{&e.delivery.mail, &e.delivery.archive} {
+		if until := b.again(); !until.IsZero() {
+			next = max(0, min(next, until.Sub(now)))
+		}
+	}
+	return next, nil
+}
+
+// retryAway tries, where a server's pause is over, one record that waits for it, and all of them when that one gets
+// through. It is another one each time: one that a server chokes on must not hold up the others.
+func (e *Engine) retryAway(ctx context.Context) error {
+	for _, b := range []*breaker{&e.delivery.mail, &e.delivery.archive} {
+		if !b.ripe(e.now()) {
+			continue
+		}
+		all, err := e.store.Due(QueueDeliver, e.now().Add(distant), deliverMany)
+		if err != nil {
+			return fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+		}
+		var waiting []storage.Entry
+		for _, entry := range all {
+			s, err := e.stepsOf(entry)
+			if err != nil {
+				return err
+			}
+			if one := map[*breaker]*step{&e.delivery.mail: s.Mail, &e.delivery.archive: s.Archive}[b]; one.pending() && one.Away {
+				waiting = append(waiting, entry)
+			}
+		}
+		if len(waiting) == 0 {
+			b.reset()
+			continue
+		}
+		i := b.turn(len(waiting))
+		if err := e.deliverEach(ctx, waiting[i:i+1], true); err != nil {
+			return err
+		}
+		if b.again().IsZero() {
+			if err := e.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
+				return err
+			}
+			if len(all) == deliverMany && b.again().IsZero() {
+				b.resume() // there are more
+			}
+		}
+	}
+	return nil
+}
+
+// stepsOf are the steps of a record in the queue, a document's or a letter's.
+func (e *Engine) stepsOf(entry storage.Entry) (delivered, error) {
+	if !isDocument(entry.State) {
+		l, err := decodeLetter(entry)
+		if err != nil {
+			return delivered{}, err
+		}
+		return delivered{Mail: &l.Step}, nil
+	}
+	h, err := decodeHead(entry)
+	if err != nil || h.Delivery == nil {
+		return delivered{}, err
+	}
+	return *h.Delivery, nil
+}
+
+// deliverEach delivers several records at once. away: they are not due, their server may be back.
+func (e *Engine) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
+	work := make(chan storage.Entry)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for range min(deliverAtOnce, len(entries)) {
+		wg.Go(func() {
+			for entry := range work {
+				if err := e.deliverOne(ctx, entry, away); err != nil {
+					mu.Lock()
+					first = errorsFirst(first, fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, entry := range entries {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- entry
+	}
+	close(work)
+	wg.Wait()
+	return first
+}
+
+func errorsFirst(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// wanted tells whether a step is to be tried now.
+func (s *step) wanted(now time.Time, away bool, b *breaker) bool {
+	if away {
+		open, _ := b.open(now)
+		return s.pending() && s.Away && !open
+	}
+	return s.pending() && !s.Next.After(now)
+}
+
+// deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document as
+// it stands then.
+func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
+	if !isDocument(entry.State) {
+		return e.deliverLetter(ctx, entry, away)
+	}
+	h, err := decodeHead(entry)
+	if err != nil || h.Delivery == nil {
+		return err
+	}
+	var mailed, archived *step
+	if s := h.Delivery.Mail; s.wanted(e.now(), away, &e.delivery.mail) {
+		next := *s
+		e.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
+		mailed = &next
+	}
+	if s := h.Delivery.Archive; s.wanted(e.now(), away, &e.delivery.archive) {
+		next := *s
+		e.archiveOne(ctx, &next, entry, h)
+		archived = &next
+	}
+	if mailed == nil && archived == nil {
+		return nil
+	}
+	return e.alter(ctx, entry.Code, func(d *delivered) {
+		if mailed != nil && (ctx.Err() == nil || mailed.Result != "") {
+			d.Mail = mailed
+		}
+		if archived != nil && (ctx.Err() == nil || archived.Result != "") {
+			d.Archive = archived
+		}
+	})
+}
+
+// alter changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
+func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*delivered)) error {
+	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
+	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	entry, err := e.store.Get(code)
+	if err != nil {
+		return err
+	}
+	h, err := decodeHead(entry)
+	if err != nil || entry.State != Accepted && entry.State != Invalidated {
+		return err
+	}
+	var d delivered
+	if h.Delivery != nil {
+		d = *h.Delivery
+	}
+	before := d
+	change(&d)
+	if d == before {
+		return nil
+	}
+	h.Delivery = &d
+	c := storage.Change{To: entry.State}
+	if h.Invalidation.pending() {
+		c.Due = entry.Due
+	}
+	_, err = e.move(ctx, entry, c, h)
+	return err
+}

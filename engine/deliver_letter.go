@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	netmail "net/mail"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// States of a letter's record: a message that somebody asked for, or that goes out before the seal.
+const (
+	letterOpen   storage.State = 64
+	letterSent   storage.State = 65
+	letterFailed storage.State = 66
+)
+
+// letter is a message about a document that is not the document's own.
+type letter struct {
+	Document string `json:"document"` // codigoGeneracion
+	To       string `json:"to"`
+	Step     step   `json:"step"`
+}
+
+func decodeLetter(entry storage.Entry) (*letter, error) {
+	l := new(letter)
+	if err := json.Unmarshal(entry.Head, l); err != nil {
+		return nil, fmt.Errorf("decoding letter %s: %w", dte.Code(entry.Code), err)
+	}
+	return l, nil
+}
+
+// Resent is what came of a resend (SPEC 4.8).
+type Resent struct {
+	Code, To, Tipo, Estado string
+	Sent                   bool // the mail server took it; else it is in the outbox
+}
+
+// resendWait is how long a resend waits for the mail server.
+const resendWait = 5 * time.Second
+
+// Resend mails a document to an address, or to its receiver when that is empty. The letter is in the outbox before
+// anything is sent: what the server does not take within five seconds is sent later.
+func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
+	r, err := e.legal(ctx, code, c)
+	if err != nil {
+		return nil, err
+	}
+	if to == "" {
+		entry, err := e.store.Get(storage.Code(code))
+		if err != nil {
+			return nil, internal(err)
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, internal(err)
+		}
+		if to = h.Mail; to == "" {
+			return nil, &Error{Code: CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
+		}
+	} else if !isAddress(to) {
+		return nil, refuse([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
+	}
+	if e.delivery.Mail == nil {
+		return nil, unavailable(errNoMail, "El envío de correo no está configurado")
+	}
+	done := make(chan bool, 1)
+	if err := e.post(ctx, r.Code, to, done); err != nil {
+		return nil, unavailable(err, "El correo no pudo guardarse para su envío")
+	}
+	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
+	select {
+	case out.Sent = <-done:
+	case <-ctx.Done():
+	case <-time.After(resendWait):
+	}
+	return out, nil
+}
+
+// isAddress takes a bare address in ASCII, as the mail package does.
+func isAddress(s string) bool {
+	a, err := netmail.ParseAddress(s)
+	return err == nil && a.Address == s && len(s) <= 254 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
+// attempt.
+func (e *Engine) post(ctx context.Context, document, to string, done chan bool) error {
+	code, err := dte.NewCode(e.rand)
+	if err != nil {
+		return err
+	}
+	now := e.now().UTC().Truncate(time.Millisecond)
+	head, err := json.Marshal(letter{Document: document, To: to, Step: step{Since: now, Next: now}})
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		e.delivery.mu.Lock()
+		e.delivery.waiting[storage.Code(code)] = done
+		e.delivery.mu.Unlock()
+	}
+	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("correo")}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: storage.Code(code), State: letterOpen, Head: head, Due: &storage.Due{Queue: QueueDeliver, At: time.Unix(0, 0)}}, nil
+	})
+	if err != nil {
+		e.told(storage.Code(code), false)
+		return err
+	}
+	e.delivery.ring()
+	return nil
+}
+
+// told tells who waits for a letter what came of it.
+func (e *Engine) told(code storage.Code, sent bool) {
+	e.delivery.mu.Lock()
+	defer e.delivery.mu.Unlock()
+	if done := e.delivery.waiting[code]; done != nil {
+		done <- sent
+		delete(e.delivery.waiting, code)
+	}
+}
+
+// deliverLetter makes one attempt at a letter.
+func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
+	l, err := decodeLetter(entry)
+	if err != nil {
+		return err
+	}
+	if away && !l.Step.wanted(e.now(), away, &e.delivery.mail) {
+		return nil
+	}
+	code, err := dte.ParseCode(l.Document)
+	if err != nil {
+		return err
+	}
+	document, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return err
+	}
+	before := l.Step
+	if document.State == Rejected {
+		l.Step.end(stepFailed, errors.New("MH refused the document"))
+	} else {
+		h, err := decodeHead(document)
+		if err != nil {
+			return err
+		}
+		e.mailTo(ctx, &l.Step, document, h, l.To, messageID(entry.Code))
+	}
+	if l.Step == before {
+		return nil // stopping
+	}
+	head, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	change := storage.Change{To: letterOpen, Head: head, Due: &storage.Due{Queue: QueueDeliver, At: l.Step.Next}}
+	switch l.Step.Result {
+	case stepDone:
+		change.To, change.Due = letterSent, nil
+	case stepFailed:
+		change.To, change.Due = letterFailed, &storage.Due{Queue: queueUndelivered, At: l.Step.Since}
+	}
+	if _, err := e.store.Advance(context.WithoutCancel(ctx), entry.Code, letterOpen, change); err != nil {
+		return err
+	}
+	e.told(entry.Code, l.Step.Result == stepDone)
+	if l.Step.Result == stepDone {
+		return e.forgive(ctx, code)
+	}
+	return nil
+}
+
+// forgive takes a document that has been mailed after all out of the list of those that were given up.
+func (e *Engine) forgive(ctx context.Context, code dte.Code) error {
+	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), deliverMany)
+	if err != nil {
+		return fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
+	}
+	for _, entry := range failed {
+		if isDocument(entry.State) {
+			if entry.Code != storage.Code(code) {
+				continue
+			}
+			err = e.alter(ctx, entry.Code, func(d *delivered) {
+				if d.Mail.failed() {
+					d.Mail = &step{Result: stepDone, Since: d.Mail.Since}
+				}
+			})
+		} else if l, bad := decodeLetter(entry); bad == nil && l.Document == code.String() {
+			_, err = e.store.Advance(ctx, entry.Code, letterFailed, storage.Change{To: letterFailed})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// early mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
+// one with the seal is the one that counts.
+func (e *Engine) early(ctx context.Context, r *Record) {
+	if !e.delivery.Contingency || e.delivery.Mail == nil {
+		return
+	}
+	document, err := dte.Parse(r.JSON)
+	if err != nil {
+		return
+	}
+	to := recipient(document)
+	if to == "" {
+		return
+	}
+	if err := e.post(ctx, r.Code, to, nil); err != nil {
+		e.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
+	}
+}

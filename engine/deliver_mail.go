@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/mail"
+	"dtegate/engine/pdf"
+	"dtegate/storage"
+)
+
+// receiver is whom a document is made out to, in its facts or in itself: a return names it documento.
+func receiver(document dte.Value) dte.Value {
+	for _, name := range []string{"receptor", "sujetoExcluido", "documento"} {
+		if v := document.Get(name); v.Kind() == dte.KindObject {
+			return v
+		}
+	}
+	return dte.Null()
+}
+
+// recipient is the receiver's address, "" when there is none.
+func recipient(document dte.Value) string {
+	return strings.TrimSpace(receiver(document).Get("correo").Text())
+}
+
+// messageID is the left side of a message's ID: a document's own message and each resend have one for ever, so that a
+// server can drop what it was given twice.
+func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code).String()) }
+
+var (
+	errNoMail = errors.New("no mail server is configured")
+	// errSetup marks what stays so until somebody sets the mail right.
+	errSetup = errors.New("the mail server does not take this box")
+)
+
+// mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
+// stays as it is.
+func (e *Engine) mailTo(ctx context.Context, s *step, entry storage.Entry, h *head, to, id string) {
+	now := e.now()
+	if e.delivery.Mail == nil {
+		e.mailLater(s, now, errNoMail, false, false)
+		return
+	}
+	if open, why := e.delivery.mail.open(now); open {
+		e.mailLater(s, now, why, true, errors.Is(why, errSetup))
+		return
+	}
+	m, err := e.message(ctx, entry, to, id, s.Since)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.log.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
+			e.mailLater(s, now, err, false, false)
+		}
+		return
+	}
+	o := e.delivery.Mail.Send(ctx, m)
+	now = e.now()
+	switch {
+	case o.Kind == mail.Sent:
+		s.end(stepDone, nil)
+		e.delivery.mail.reset()
+		e.metrics.mailed.WithLabelValues("sent").Inc()
+	case o.Kind == mail.Refused:
+		s.end(stepFailed, o.Err)
+		e.metrics.mailed.WithLabelValues("refused").Inc()
+		if o.Code > 0 {
+			e.delivery.mail.reset()
+		}
+		e.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, "error", o.Err)
+	case ctx.Err() != nil:
+	default:
+		away := o.Setup || o.Code == 0 && !o.Doubtful
+		if o.Setup {
+			o.Err = fmt.Errorf("%w: %w", errSetup, o.Err)
+		}
+		if away {
+			e.delivery.mail.fail(now, o.Err)
+		} else if o.Code > 0 {
+			e.delivery.mail.reset()
+		}
+		result := "later"
+		if o.Setup {
+			result = "setup"
+		}
+		e.metrics.mailed.WithLabelValues(result).Inc()
+		e.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, "error", o.Err)
+		e.mailLater(s, now, o.Err, away, o.Setup)
+	}
+}
+
+// mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
+// never given up.
+func (e *Engine) mailLater(s *step, now time.Time, why error, away, setup bool) {
+	if now.Sub(s.Since) < e.delivery.GiveUpAfter || setup {
+		s.put(now, why, away)
+		return
+	}
+	s.end(stepFailed, fmt.Errorf("given up: %w", why))
+	e.metrics.mailed.WithLabelValues("given_up").Inc()
+}
+
+// message is a document as it is mailed now: the words, the readable version and the legal file.
+func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
+	r, err := e.record(entry)
+	if err != nil {
+		return mail.Message{}, err
+	}
+	document, err := dte.Parse(r.JSON)
+	if err != nil {
+		return mail.Message{}, fmt.Errorf("reading document: %w", err)
+	}
+	printed, err := e.print(ctx, printable(r), pdf.Letter, false)
+	if err != nil {
+		return mail.Message{}, fmt.Errorf("printing: %w", err)
+	}
+	m := mail.Message{ID: id + "@" + e.delivery.Domain, To: []string{to}, Date: written.In(dte.Zone), Attachments: []mail.Attachment{
+		{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
+		{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
+	}}
+	m.Subject, m.Text, m.HTML = mail.Compose(e.facts(r, document))
+	return m, nil
+}
+
+func (e *Engine) facts(r *Record, document dte.Value) mail.Facts {
+	id := document.Get("identificacion")
+	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
+		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),
+		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
+	if word, ok := e.Catalogue("CAT-002", f.Document); ok {
+		f.Document = word
+	}
+	day := id.Get("fecEmi").Text()
+	f.Consult = strings.NewReplacer("{ambiente}", id.Get("ambiente").Text(), "{codigoGeneracion}", r.Code, "{fecEmi}", day).Replace(pdf.ConsultURL)
+	f.Date = day
+	if t, err := time.Parse(time.DateOnly, day); err == nil {
+		f.Date = t.Format("02/01/2006")
+	}
+	switch r.Estado {
+	case EstadoContingency:
+		f.State, f.Seal = mail.Contingency, ""
+	case EstadoInvalidated:
+		f.State = mail.Invalidated
+	}
+	return f
+}
+
+// thousands writes 1234.50 as 1,234.50.
+func thousands(amount string) string {
+	whole, cents, _ := strings.Cut(amount, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if cents != "" {
+		whole += "." + cents
+	}
+	return sign + whole
+}

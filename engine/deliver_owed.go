@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+)
+
+// Undelivered is what the receivers and the archive are owed. Of each kind at most maxOwed are counted.
+type Undelivered struct {
+	Mail    int `json:"mail"`    // messages that wait
+	Archive int `json:"archive"` // documents that wait
+	// MailOldest and ArchiveOldest are since when the oldest waits.
+	MailOldest    time.Time `json:"mail_oldest,omitzero"`
+	ArchiveOldest time.Time `json:"archive_oldest,omitzero"`
+	// MailTrouble and ArchiveTrouble are why a server is left alone now.
+	MailTrouble    string `json:"mail_trouble,omitempty"`
+	ArchiveTrouble string `json:"archive_trouble,omitempty"`
+	// GivenUp counts what was refused for good or given up; Failures are the first hundred.
+	GivenUp  int       `json:"given_up"`
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Failure is a message or a document that nobody sends any more.
+type Failure struct {
+	Code  string    `json:"codigoGeneracion"`
+	Step  string    `json:"step"` // mail or archive
+	To    string    `json:"to,omitempty"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+const maxFailures = 100
+
+func (e *Engine) undelivered(u *Undelivered) error {
+	due, err := e.store.Due(QueueDeliver, e.now().Add(distant), maxOwed)
+	if err != nil {
+		return fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+	}
+	for _, entry := range due {
+		s, err := e.stepsOf(entry)
+		if err != nil {
+			return err
+		}
+		if s.Mail.pending() {
+			u.Mail++
+			earliest(&u.MailOldest, s.Mail.Since)
+		}
+		if s.Archive.pending() {
+			u.Archive++
+			earliest(&u.ArchiveOldest, s.Archive.Since)
+		}
+	}
+	if why := e.delivery.mail.reason(); why != nil {
+		u.MailTrouble = why.Error()
+	}
+	if why := e.delivery.archive.reason(); why != nil {
+		u.ArchiveTrouble = why.Error()
+	}
+	return e.failures(u)
+}
+
+func (e *Engine) failures(u *Undelivered) error {
+	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), maxOwed)
+	if err != nil {
+		return fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
+	}
+	u.GivenUp = len(failed)
+	for _, entry := range failed[:min(len(failed), maxFailures)] {
+		code, to := dte.Code(entry.Code).String(), ""
+		if isDocument(entry.State) {
+			h, err := decodeHead(entry)
+			if err != nil {
+				return err
+			}
+			to = h.Mail
+		} else {
+			l, err := decodeLetter(entry)
+			if err != nil {
+				return err
+			}
+			code, to = l.Document, l.To
+		}
+		s, err := e.stepsOf(entry)
+		if err != nil {
+			return err
+		}
+		if s.Mail.failed() {
+			u.Failures = append(u.Failures, Failure{Code: code, Step: "mail", To: to, Since: s.Mail.Since, Error: s.Mail.Error})
+		}
+		if s.Archive.failed() {
+			u.Failures = append(u.Failures, Failure{Code: code, Step: "archive", Since: s.Archive.Since, Error: s.Archive.Error})
+		}
+	}
+	return nil
+}
+
+// deliveryGauges are read off what is owed, by step: mail, archive.
+func deliveryGauges() []gauge {
+	var gauges []gauge
+	add := func(name, help string, value func(*Undelivered) (mail, archive float64)) {
+		d := prometheus.NewDesc(name, help, []string{"step"}, nil)
+		gauges = append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+			mail, archive := value(&o.Delivery)
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, mail, "mail")
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, archive, "archive")
+		}})
+	}
+	unix := func(t time.Time) float64 {
+		if t.IsZero() {
+			return 0
+		}
+		return float64(t.Unix())
+	}
+	set := func(s string) float64 {
+		if s == "" {
+			return 0
+		}
+		return 1
+	}
+	add("dte_delivery_backlog", "What waits to be mailed and to be archived.",
+		func(u *Undelivered) (float64, float64) { return float64(u.Mail), float64(u.Archive) })
+	add("dte_delivery_oldest_timestamp_seconds", "Since when the oldest of it waits. As Unix time; 0 when there is none.",
+		func(u *Undelivered) (float64, float64) { return unix(u.MailOldest), unix(u.ArchiveOldest) })
+	add("dte_delivery_blocked", "1 while the server does not take this box and is left alone: see /status for the reason.",
+		func(u *Undelivered) (float64, float64) { return set(u.MailTrouble), set(u.ArchiveTrouble) })
+	d := prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; a resend that succeeds clears them.", nil, nil)
+	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Delivery.GivenUp))
+	}})
+}

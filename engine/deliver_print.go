@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/pdf"
+	"dtegate/storage"
+)
+
+// CodeNoRecipient is the code of a resend without any address.
+const CodeNoRecipient = "NO_RECIPIENT"
+
+// legal returns a stored document that is legally there: one that MH refused is not.
+func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
+	r, err := e.Document(ctx, code, c)
+	if err != nil {
+		return nil, err
+	}
+	if r.Estado == EstadoRejected {
+		return nil, &Error{Code: CodeNotProcessed, Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
+	}
+	return r, nil
+}
+
+// Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
+// thermal printer's commands instead of a PDF.
+func (e *Engine) Printed(ctx context.Context, code dte.Code, c Caller, layout string, escpos bool) ([]byte, error) {
+	l, ok := pdf.ParseLayout(layout)
+	if !ok || escpos && l == pdf.Letter {
+		return nil, refuse([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
+	}
+	r, err := e.legal(ctx, code, c)
+	if err != nil {
+		return nil, err
+	}
+	b, err := e.print(ctx, printable(r), l, escpos)
+	if err != nil {
+		return nil, unavailable(err, "La versión legible no pudo generarse")
+	}
+	return b, nil
+}
+
+var errNoPrinter = errors.New("this branch prints nothing")
+
+func (e *Engine) print(ctx context.Context, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+	if e.delivery.Printer == nil {
+		return nil, errNoPrinter
+	}
+	select {
+	case e.delivery.printing <- struct{}{}:
+		defer func() { <-e.delivery.printing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var b bytes.Buffer
+	var err error
+	if escpos {
+		err = e.delivery.Printer.ESCPOS(&b, d, l)
+	} else {
+		err = e.delivery.Printer.Render(&b, d, l)
+	}
+	return b.Bytes(), err
+}
+
+// printable is a record as the printer takes it.
+func printable(r *Record) pdf.Document {
+	d := pdf.Document{JSON: r.JSON, Seal: r.Sello}
+	if r.Response != nil {
+		d.Received = r.Response.FhProcesamiento
+	}
+	switch r.Estado {
+	case EstadoContingency:
+		d.State, d.Seal, d.Received = pdf.Contingency, "", ""
+	case EstadoInvalidated:
+		d.State = pdf.Invalidated
+		if i := r.Invalidation; i != nil {
+			at := i.At.In(dte.Zone).Format("02/01/2006 15:04:05")
+			if i.Response != nil && i.Response.FhProcesamiento != "" {
+				at = i.Response.FhProcesamiento
+			}
+			d.Note = "Invalidado el " + at + "\nEvento " + i.Code
+			if i.Reason != "" {
+				d.Note += "\nMotivo: " + i.Reason
+			}
+		}
+	}
+	return d
+}
+
+// Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
+// seal, null in contingency.
+func (e *Engine) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte, error) {
+	r, err := e.legal(ctx, code, c)
+	if err != nil {
+		return nil, err
+	}
+	return archivo(r), nil
+}
+
+// archivo adds two members to the signed bytes, which stay as they are.
+func archivo(r *Record) []byte {
+	b := make([]byte, 0, len(r.JSON)+len(r.JWS)+100)
+	b = append(b, bytes.TrimSuffix(bytes.TrimSpace(r.JSON), []byte("}"))...)
+	b = append(dte.Str(r.JWS).Append(append(b, `,"firmaElectronica":`...)), `,"selloRecibido":`...)
+	if r.Sello == "" {
+		return append(b, `null}`...)
+	}
+	return append(dte.Str(r.Sello).Append(b), '}')
+}
+
+// Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
+// than is asked for: what rests there is the letter-size version as MH sealed it.
+func (e *Engine) Link(ctx context.Context, code dte.Code, c Caller, layout string, life time.Duration) (string, error) {
+	if e.delivery.Archive == nil || layout != pdf.Letter.String() {
+		return "", nil
+	}
+	r, err := e.legal(ctx, code, c)
+	if err != nil || r.Estado != EstadoProcessed {
+		return "", err
+	}
+	entry, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return "", internal(err)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return "", internal(err)
+	}
+	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != stepDone {
+		return "", nil
+	}
+	link, err := e.delivery.Archive.Presign(ctx, e.path(h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
+	if err != nil {
+		return "", internal(err)
+	}
+	return link, nil
+}
+
+// Catalogue is the text of a code of MH's catalogues, ("CAT-017", "01"), as the rules in force have it.
+func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
+	return e.rules.Load().catalogues.Lookup(catalogue, code)
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"strconv"
+
+	"dtegate/engine/dte"
+)
+
+// Difference is an amount that two documents do not share. Old and New are as they stand in the documents, "" where
+// the place has none.
+type Difference struct {
+	Path string `json:"path"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
+
+// differences lists the numbers that differ, identificacion apart: its numbers are no amounts. What stands only in one of the two
+// layouts is left out when the other has not even the place.
+func differences(old, made dte.Value) (list []Difference) {
+	for _, m := range old.Members() {
+		if m.Name != "identificacion" {
+			list = compareAmounts(list, m.Name, m.Value, made.Get(m.Name))
+		}
+	}
+	return list
+}
+
+func compareAmounts(list []Difference, path string, old, made dte.Value) []Difference {
+	if !old.Exists() || !made.Exists() {
+		return list
+	}
+	switch {
+	case old.Kind() == dte.KindNumber || made.Kind() == dte.KindNumber:
+		a, b := shown(old), shown(made)
+		if a != b {
+			list = append(list, Difference{path, a, b})
+		}
+	case old.Kind() == dte.KindArray || made.Kind() == dte.KindArray:
+		for i := range max(old.Len(), made.Len()) {
+			at := path + "[" + strconv.Itoa(i) + "]"
+			switch {
+			case i >= old.Len():
+				list = appear(list, at, made.Index(i), false)
+			case i >= made.Len():
+				list = appear(list, at, old.Index(i), true)
+			default:
+				list = compareAmounts(list, at, old.Index(i), made.Index(i))
+			}
+		}
+	case old.Kind() == dte.KindObject:
+		for _, m := range old.Members() {
+			list = compareAmounts(list, path+"."+m.Name, m.Value, made.Get(m.Name))
+		}
+	}
+	return list
+}
+
+// appear lists the numbers of a value that the other document has nothing for: one more tax, one line fewer.
+func appear(list []Difference, path string, v dte.Value, gone bool) []Difference {
+	switch v.Kind() {
+	case dte.KindNumber:
+		d := Difference{Path: path, New: v.Text()}
+		if gone {
+			d.Old, d.New = d.New, ""
+		}
+		list = append(list, d)
+	case dte.KindObject:
+		for _, m := range v.Members() {
+			list = appear(list, path+"."+m.Name, m.Value, gone)
+		}
+	}
+	return list
+}
+
+func shown(v dte.Value) string {
+	if v.Kind() != dte.KindNumber {
+		return ""
+	}
+	if a, err := v.Amount(); err == nil {
+		return a.String()
+	}
+	return v.Text()
+}

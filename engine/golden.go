@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+)
+
+// golden is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
+// refuses them.
+type golden struct {
+	Facts    json.RawMessage `json:"facts"`
+	Document json.RawMessage `json:"document"`
+	Faults   []refusal       `json:"faults"`
+}
+
+type refusal struct {
+	Path string `json:"path"`
+	Code string `json:"code"`
+}
+
+// Golden returns what runs a golden case of a bundle, for rules.Check. It must not be called by several at once.
+func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
+	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
+	return func(ctx context.Context, r *rules.Rule, data []byte) error {
+		fill := fillers[r]
+		if fill == nil {
+			var err error
+			if fill, err = filling(r, catalogues); err != nil {
+				return err
+			}
+			fillers[r] = fill
+		}
+		var g golden
+		if err := json.Unmarshal(data, &g); err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		facts, err := dte.Parse(g.Facts)
+		if err != nil {
+			return fmt.Errorf("reading its facts: %w", err)
+		}
+		document, faults, err := fill(ctx, facts)
+		if err != nil {
+			return err
+		}
+		return g.compare(document, faults)
+	}
+}
+
+func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error), error) {
+	options := dte.FillOptions{Catalogues: true}
+	if r.Bundle.Manifest.Kind == "event" {
+		e, err := compileEvent(r, catalogues)
+		if err != nil {
+			return nil, err
+		}
+		return func(_ context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
+			document, faults := e.filler.Fill(nil, facts, nil, options)
+			return document, faults, nil
+		}, nil
+	}
+	c, err := compile(r, catalogues)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
+		return c.remake(ctx, nil, facts, options)
+	}, nil
+}
+
+// remake computes and fills a document of facts that are complete.
+func (r *rule) remake(ctx context.Context, dst []byte, facts dte.Value, o dte.FillOptions) ([]byte, []dte.Fault, error) {
+	ev, faults, err := r.evaluate(ctx, facts)
+	if err != nil || len(faults) > 0 {
+		return nil, faults, err
+	}
+	defer evaluations.Put(ev)
+	document, faults := r.filler.Fill(dst, facts, &ev.computed, o)
+	return document, faults, nil
+}
+
+// compare says what is not as the case wants it.
+func (g *golden) compare(document []byte, faults []dte.Fault) error {
+	if g.Document == nil {
+		want, got := fmt.Sprint(g.Faults), fmt.Sprint(refusals(faults))
+		if want != got || len(faults) == 0 {
+			return fmt.Errorf("it is to be refused with %s, and with %s it was", want, got)
+		}
+		return nil
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("it is refused: %w", faults[0])
+	}
+	var want bytes.Buffer
+	if err := json.Compact(&want, g.Document); err != nil {
+		return fmt.Errorf("reading its document: %w", err)
+	}
+	if bytes.Equal(want.Bytes(), document) {
+		return nil
+	}
+	old, err := dte.Parse(want.Bytes())
+	if err != nil {
+		return fmt.Errorf("reading its document: %w", err)
+	}
+	made, err := dte.Parse(document)
+	if err != nil {
+		return fmt.Errorf("reading what was made: %w", err)
+	}
+	if list := differences(old, made); len(list) > 0 {
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, list[0].New, list[0].Old, len(list))
+	}
+	at := 0
+	for at < len(document) && at < want.Len() && document[at] == want.Bytes()[at] {
+		at++
+	}
+	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:])
+}
+
+func refusals(faults []dte.Fault) []refusal {
+	list := make([]refusal, 0, len(faults))
+	for _, f := range faults {
+		list = append(list, refusal{f.Path, f.Code})
+	}
+	return list
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// What makes the branch return to the last good bundle by itself.
+const (
+	failuresOf    = time.Minute
+	mostFailures  = 3   // evaluations that failed within failuresOf
+	firstOf       = 200 // documents of a new bundle that are watched
+	mostRejected  = 5   // rejections by MH among them, and
+	timesRejected = 3   // more than so many times the ratio of the bundle before
+)
+
+// guard counts, since the start, what each bundle does wrong.
+type guard struct {
+	mu       sync.Mutex
+	failures map[string][]time.Time // by digest, of the last minute
+	tallies  map[string]*tally
+	ordered  map[string]bool
+	returns  chan order
+}
+
+type tally struct{ documents, rejected int }
+
+// order is a return that Run is to make.
+type order struct{ digest, reason string }
+
+func newGuard() guard {
+	return guard{failures: make(map[string][]time.Time), tallies: make(map[string]*tally), ordered: make(map[string]bool), returns: make(chan order, 64)}
+}
+
+// want asks for a return, once.
+func (g *guard) want(digest, reason string) {
+	if g.ordered[digest] {
+		return
+	}
+	select {
+	case g.returns <- order{digest, reason}:
+		g.ordered[digest] = true
+	default: // the next failure asks again
+	}
+}
+
+// again computes a sale whose rule failed with the last good one: no request is dropped for a bad bundle.
+func (e *Engine) again(ctx context.Context, failed *rule, d *draft, cause error) (*rule, *evaluation, []dte.Fault, error) {
+	if e.shelf == nil || ctx.Err() != nil {
+		return failed, nil, nil, cause
+	}
+	e.shelf.failed(failed, cause)
+	book := e.rules.Load()
+	next, err := book.pick(d.request.Document, e.issuer.Ambiente, dte.Date(d.now))
+	if err != nil || next.ref.Digest == failed.ref.Digest || next.filler.Version() != failed.filler.Version() {
+		next = book.previous[failed.ref.Digest]
+	}
+	for ; next != nil; next = book.previous[next.ref.Digest] {
+		ev, faults, err := next.evaluate(ctx, d.facts)
+		if err == nil {
+			e.shelf.metrics.retried.Inc()
+			return next, ev, faults, nil
+		}
+		cause = errors.Join(cause, err)
+	}
+	return failed, nil, nil, cause
+}
+
+// failed counts an evaluation that failed.
+func (s *Shelf) failed(r *rule, cause error) {
+	now := s.o.Now()
+	s.o.Logger.Error("a rule failed", "rule", r.ref.Name, "version", r.ref.Version, "error", cause)
+	g := &s.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	recent := g.failures[r.ref.Digest]
+	for len(recent) > 0 && now.Sub(recent[0]) >= failuresOf {
+		recent = recent[1:]
+	}
+	recent = append(recent, now)
+	g.failures[r.ref.Digest] = recent[max(0, len(recent)-mostFailures):]
+	if len(recent) >= mostFailures {
+		g.want(r.ref.Digest, fmt.Sprintf("%d evaluations failed within %v, the last: %v", mostFailures, failuresOf, cause))
+	}
+}
+
+// decided counts what MH said of a document.
+func (s *Shelf) decided(ref RuleRef, to storage.State) {
+	if s == nil || to != Accepted && to != Rejected {
+		return
+	}
+	book := s.book.Load()
+	g := &s.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tallies[ref.Digest]
+	if t == nil {
+		t = &tally{}
+		g.tallies[ref.Digest] = t
+	}
+	t.documents++
+	if to == Accepted {
+		return
+	}
+	t.rejected++
+	previous := book.previous[ref.Digest]
+	if previous == nil || t.documents > firstOf || t.rejected < mostRejected {
+		return
+	}
+	was := g.tallies[previous.ref.Digest]
+	if was != nil && t.rejected*was.documents > timesRejected*was.rejected*t.documents {
+		g.want(ref.Digest, fmt.Sprintf("MH rejected %d of its first %d documents, and %d of %d before it", t.rejected, t.documents, was.rejected, was.documents))
+	}
+}
+
+// Run makes the returns that the guard asks for, evaluates the shadow's sales, and turns to the next day. It returns
+// when ctx ends, with nil.
+func (s *Shelf) Run(ctx context.Context) error {
+	day := s.today()
+	for {
+		next := time.Minute
+		var offered <-chan storage.Code
+		shadow := s.shadow.Load()
+		if shadow != nil {
+			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case o := <-s.guard.returns:
+			s.giveUp(ctx, o)
+		case code := <-offered:
+			s.look(ctx, shadow, code)
+		case <-s.shadowed: // another shadow
+		case <-timer.C:
+			if shadow != nil && !s.o.Now().Before(shadow.until) {
+				s.shadow.CompareAndSwap(shadow, nil)
+			}
+		}
+		timer.Stop()
+		if today := s.today(); today != day {
+			if err := s.refresh(ctx); err != nil {
+				s.o.Logger.Error("turning to the day's rules", "error", err)
+				continue
+			}
+			day = today
+		}
+	}
+}
+
+// giveUp returns to the last good bundle.
+func (s *Shelf) giveUp(ctx context.Context, o order) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	on := s.on()
+	at := slices.IndexFunc(on, func(i *shelved) bool { return i.Digest == o.digest })
+	if at < 0 || inForce(on, on[at], s.today()) != on[at] {
+		return // it is off already, or no longer in force
+	}
+	bad := on[at]
+	to := before(on, bad)
+	if to == nil {
+		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", o.reason)
+		return
+	}
+	if _, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, o.reason)}); err != nil {
+		s.o.Logger.Error("returning to the last good rule", "error", err)
+		s.guard.mu.Lock()
+		delete(s.guard.ordered, o.digest)
+		s.guard.mu.Unlock()
+	}
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// replayer makes stored documents again, each with the bundle that it names.
+type replayer struct {
+	s     *Shelf
+	rules map[string]*rules.Rule
+	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not name them.
+	compiled   map[[2]string]*rule
+	catalogues []*rules.Rule // the ones in force first, then from the latest on
+}
+
+// Replay makes one stored document again. ErrNotFound of the store.
+func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
+	entry, err := s.o.Store.Get(storage.Code(code))
+	if err == nil && !isDocument(entry.State) {
+		err = storage.ErrNotFound
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, notFound(code)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", code, err)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.stored(entry, h)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.replayer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.replay(ctx, d)
+}
+
+// ReplayPeriod makes the documents of a period again and calls fn with each.
+func (s *Shelf) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
+	r, err := s.replayer(ctx)
+	if err != nil {
+		return err
+	}
+	return s.each(ctx, p, func(*head) bool { return true }, func(d *stored) error {
+		c, err := r.replay(ctx, d)
+		if err != nil {
+			return err
+		}
+		return fn(c)
+	})
+}
+
+func (s *Shelf) replayer(ctx context.Context) (*replayer, error) {
+	r := &replayer{s: s, rules: make(map[string]*rules.Rule), compiled: make(map[[2]string]*rule)}
+	s.mu.RLock()
+	items := s.items
+	s.mu.RUnlock()
+	for n := len(items) - 1; n >= 0; n-- {
+		if items[n].Kind != "catalogue" {
+			continue
+		}
+		c, err := r.rule(ctx, items[n].RuleRef)
+		if err != nil {
+			return nil, err
+		}
+		r.catalogues = append(r.catalogues, c)
+	}
+	return r, nil
+}
+
+// rule is a stored bundle, ready to run.
+func (r *replayer) rule(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
+	if r.rules[ref.Digest] == nil {
+		r.s.mu.RLock()
+		live := r.s.loaded[ref.Digest]
+		r.s.mu.RUnlock()
+		if live == nil {
+			var err error
+			if live, err = r.s.reopen(ctx, ref); err != nil {
+				return nil, err
+			}
+		}
+		r.rules[ref.Digest] = live
+	}
+	return r.rules[ref.Digest], nil
+}
+
+// replay tries the catalogues from the latest on until one gives the same bytes.
+func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
+	var first *Comparison
+	for _, catalogue := range r.catalogues {
+		computed, err := r.compile(ctx, d.head.Rule, catalogue)
+		if errors.Is(err, storage.ErrNotFound) {
+			return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+				Rule: d.head.Rule, Result: madeNothing, Error: err.Error()}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, _, err := d.compare(ctx, computed, nil)
+		if err != nil {
+			return nil, err
+		}
+		if c.Result == madeSame {
+			return c, d.marks(c)
+		}
+		if first == nil {
+			first = c
+		}
+	}
+	return first, nil
+}
+
+func (r *replayer) compile(ctx context.Context, ref RuleRef, catalogue *rules.Rule) (*rule, error) {
+	key := [2]string{ref.Digest, catalogue.Bundle.Digest}
+	if c := r.compiled[key]; c != nil {
+		return c, nil
+	}
+	bundle, err := r.rule(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	catalogues, err := r.s.parseCatalogues(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	r.compiled[key], err = compile(bundle, catalogues)
+	return r.compiled[key], err
+}
+
+// marks holds the contingency form of a document that has both against the normal one: other marks, the same bytes.
+func (d *stored) marks(c *Comparison) error {
+	if d.deferred == nil {
+		return nil
+	}
+	v, err := dte.Parse(d.deferred)
+	if err != nil {
+		return fmt.Errorf("reading document %s: %w", c.Code, err)
+	}
+	var marks []dte.Member
+	for _, m := range normalMarks {
+		marks = append(marks, dte.Member{Name: m.Name, Value: v.Get("identificacion").Get(m.Name)})
+	}
+	again, err := remark(d.document, marks)
+	if err == nil && !bytes.Equal(again, d.deferred) {
+		c.Result, c.Error = madeLayout, "the contingency form differs from the normal one in more than its marks"
+	}
+	return err
+}

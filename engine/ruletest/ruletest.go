@@ -1,0 +1,106 @@
+// Package ruletest makes rule bundles for tests: good ones under another version, and every kind of bad one.
+package ruletest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+	w "dtegate/rules/wasmtest"
+)
+
+// Change alters a bundle before it is signed.
+type Change func(parts map[string][]byte, m *bundle.Manifest)
+
+// Edition is a plugin's bundle under another version, changed and signed anew.
+func Edition(t testing.TB, name, version string, changes ...Change) []byte {
+	t.Helper()
+	return EditionSigned(t, name, version, plugintest.Signer(), changes...)
+}
+
+// EditionSigned is Edition with another signer.
+func EditionSigned(t testing.TB, name, version string, signer bundle.Signer, changes ...Change) []byte {
+	t.Helper()
+	parts, m := plugintest.Parts(t, name)
+	parts, m.Params, m.Validity, m.Version = maps.Clone(parts), append([]bundle.Param{}, m.Params...), maps.Clone(m.Validity), version
+	for _, change := range changes {
+		change(parts, &m)
+	}
+	data, err := bundle.Write(parts, m, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// In sets the days of both ambientes.
+func In(from, until string) Change {
+	return func(_ map[string][]byte, m *bundle.Manifest) {
+		for ambiente := range m.Validity {
+			m.Validity[ambiente] = bundle.Window{From: from, Until: until}
+		}
+	}
+}
+
+// Param gives a parameter another value.
+func Param(name, value string) Change {
+	return func(_ map[string][]byte, m *bundle.Manifest) {
+		for i := range m.Params {
+			if m.Params[i].Name == name {
+				m.Params[i].Value = value
+			}
+		}
+	}
+}
+
+// Refusals leaves only the golden cases that make no document.
+func Refusals(parts map[string][]byte, _ *bundle.Manifest) {
+	maps.DeleteFunc(parts, func(name string, data []byte) bool {
+		return strings.HasPrefix(name, "cases/") && !strings.HasPrefix(name, "cases/refused")
+	})
+}
+
+// Caseless has no golden case.
+func Caseless(parts map[string][]byte, _ *bundle.Manifest) {
+	maps.DeleteFunc(parts, func(name string, _ []byte) bool { return strings.HasPrefix(name, "cases/") })
+}
+
+// Pieces of code that never end well.
+var (
+	Trap = []byte{w.Unreachable}
+	Loop = []byte{w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable}
+)
+
+// lines of the golden case of Small.
+const lines = 7
+
+// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a sale of seven lines: its
+// one golden case. With another number of lines it runs the code. So it passes every step of an activation.
+func Small(t testing.TB, name string, code []byte) Change {
+	t.Helper()
+	r, _ := plugintest.Load(t, name, "compiler")
+	d := r.Module.Description()
+	description, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64, len(d.Scalars)), Lines: make([]int64, lines*len(d.Columns)), N: lines})
+	answer := string(abi.AppendOutput(nil, &abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}}, len(d.LineOutputs)))
+	at := 1024 + (len(description)+8)&^7
+	g := w.Guest(string(description), nil, w.Join(
+		w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47, w.If, w.Empty}, code, []byte{w.End},
+		w.I32Const(w.BufferAt), w.I32Const(at), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(answer))), nil)
+	g.Data[at] = answer
+	line := `{"cantidad":1,"precioUni":1,"tipoItem":1,"uniMedida":59}`
+	golden := fmt.Sprintf(`{"why":"seven lines","facts":{"cuerpoDocumento":[%s]},"faults":[{"path":"","code":%q}]}`,
+		strings.TrimSuffix(strings.Repeat(line+",", lines), ","), d.Faults[0].Code)
+	return func(parts map[string][]byte, m *bundle.Manifest) {
+		Caseless(parts, m)
+		parts["module.wasm"], parts["cases/seven.json"] = g.Bytes(), []byte(golden)
+	}
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"dtegate/storage"
+)
+
+// Limits of a shadow: how much of it is kept, and how many sales may wait for it.
+const (
+	shadowKept    = 100
+	shadowWaiting = 256
+	shadowLongest = 31 * 24 * time.Hour
+)
+
+// shadow is a candidate that computes live sales beside the active rule, whose answer is the one that counts.
+type shadow struct {
+	candidate *rule
+	offered   chan storage.Code
+	until     time.Time
+	most      int
+
+	mu   sync.Mutex
+	seen ShadowResult
+}
+
+// ShadowResult is what a shadow has seen.
+type ShadowResult struct {
+	Rule    RuleRef        `json:"rule"`
+	Began   time.Time      `json:"began"`
+	Until   time.Time      `json:"until"`
+	Most    int            `json:"most"` // documents
+	Running bool           `json:"running"`
+	Count   int            `json:"documents"`
+	Results map[string]int `json:"results"` // as of a backtest
+	// Dropped sales came faster than they could be looked at.
+	Dropped int `json:"dropped"`
+	// Differing are the first hundred.
+	Differing []*Comparison `json:"differing"`
+}
+
+// offer gives a stored sale to the shadow, if one runs. It never waits.
+func (s *Shelf) offer(document string, code storage.Code) {
+	if s == nil {
+		return
+	}
+	sh := s.shadow.Load()
+	if sh == nil || sh.candidate.document != document {
+		return
+	}
+	select {
+	case sh.offered <- code:
+	default:
+		sh.mu.Lock()
+		sh.seen.Dropped++
+		sh.mu.Unlock()
+	}
+}
+
+// Shadow lets a candidate compute live sales, so many or so long, instead of any other shadow. What is wrong with it
+// is in the Activation.
+func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
+	if most <= 0 || long <= 0 || long > shadowLongest {
+		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
+	}
+	candidate, a, err := s.try(ctx, data)
+	if candidate == nil || err != nil {
+		return a, err
+	}
+	now := s.o.Now()
+	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long), most: most,
+		seen: ShadowResult{Rule: candidate.ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
+	s.mu.Lock()
+	s.seen = sh
+	s.mu.Unlock()
+	s.shadow.Store(sh)
+	s.ring()
+	return a, nil
+}
+
+// StopShadow ends the shadow; what it has seen can still be read.
+func (s *Shelf) StopShadow() {
+	s.shadow.Store(nil)
+	s.ring()
+}
+
+func (s *Shelf) ring() {
+	select {
+	case s.shadowed <- struct{}{}:
+	default:
+	}
+}
+
+// Shadowed is what the latest shadow has seen, nil when there was none.
+func (s *Shelf) Shadowed() *ShadowResult {
+	s.mu.RLock()
+	sh := s.seen
+	s.mu.RUnlock()
+	if sh == nil {
+		return nil
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.seen
+	r.Running = s.shadow.Load() == sh
+	r.Results = make(map[string]int, len(sh.seen.Results))
+	for k, n := range sh.seen.Results {
+		r.Results[k] = n
+	}
+	r.Differing = append([]*Comparison{}, sh.seen.Differing...)
+	return &r
+}
+
+// look computes one sale with the shadow.
+func (s *Shelf) look(ctx context.Context, sh *shadow, code storage.Code) {
+	c, err := s.shade(ctx, sh, code)
+	if err != nil {
+		s.o.Logger.Error("comparing a sale with the shadow", "error", err)
+		return
+	}
+	s.metrics.shadowed.WithLabelValues(c.Result).Inc()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.seen.Count++
+	sh.seen.Results[c.Result]++
+	if c.Result != madeSame && len(sh.seen.Differing) < shadowKept {
+		sh.seen.Differing = append(sh.seen.Differing, c)
+	}
+	if sh.seen.Count >= sh.most {
+		s.shadow.CompareAndSwap(sh, nil)
+	}
+}
+
+func (s *Shelf) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comparison, error) {
+	entry, err := s.o.Store.Get(code)
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.stored(entry, h)
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := d.compare(ctx, sh.candidate, nil)
+	return c, err
+}

@@ -1,0 +1,430 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// States of the records of rules. They share storage's space with those of documents. What is live follows from the
+// records, in their order, and from the day: a bundle that was put on the shelf and not taken off is in force from its
+// own date on. So each change is one record, and one commit.
+const (
+	// ruleAdmitted is a bundle that passed every step. Its bytes are kept for ever: documents name it.
+	ruleAdmitted storage.State = 64
+	// ruleStepBack takes bundles off, and puts the one that is to go on back.
+	ruleStepBack storage.State = 65
+)
+
+// queueRules indexes the records of rules; nothing takes them out.
+const queueRules = "rules"
+
+// partBundle is the signed bundle, as it came.
+const partBundle = "bundle"
+
+// ShelfOptions are what a shelf works with. Every field without a default is required.
+type ShelfOptions struct {
+	Store *storage.Store
+	Host  *rules.Host
+	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
+	Interpreter *rules.Host
+	Keys        bundle.Keys
+	Ambiente    string // CAT-001
+	// Accept has the last word on what would be live; nil takes everything.
+	Accept func(*Rulebook) error
+	Logger *slog.Logger // default slog.Default
+	Now    func() time.Time
+}
+
+// Shelf holds the rule bundles of a branch: it lets new ones in, gives the engine those in force, and steps back.
+// Load comes first, then Run; it is safe for concurrent use.
+type Shelf struct {
+	o        ShelfOptions
+	book     atomic.Pointer[Rulebook]
+	shadow   atomic.Pointer[shadow] // the one that runs
+	shadowed chan struct{}          // rings when it is another
+	guard    guard
+	metrics  *shelfMetrics
+
+	changing sync.Mutex // one change at a time; it may take seconds
+
+	mu         sync.RWMutex // of what follows
+	items      []*shelved   // in the order in which they came
+	loaded     map[string]*rules.Rule
+	catalogues map[string]*dte.Catalogues
+	last       *StepBack // the latest automatic return
+	seen       *shadow   // the latest shadow, over or not
+}
+
+// Admitted is the record of a bundle that passed every step.
+type Admitted struct {
+	RuleRef
+	Kind     string     `json:"kind"`
+	Document string     `json:"document"`
+	Schema   int        `json:"schema,omitempty"`
+	From     string     `json:"from"` // first and last day in this ambiente
+	Until    string     `json:"until,omitempty"`
+	Signers  []string   `json:"signers"`
+	Steps    []RuleStep `json:"steps"`
+	Way      string     `json:"way"` // shipped or pushed
+	Who      string     `json:"who"`
+	Reason   string     `json:"reason,omitempty"`
+	At       time.Time  `json:"at"`
+}
+
+// StepBack is the record of a step back: by an operator, or by the branch itself.
+type StepBack struct {
+	Way    string    `json:"way"` // rollback or return
+	To     RuleRef   `json:"to"`
+	Off    []RuleRef `json:"off"`
+	Who    string    `json:"who"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// shelved is a bundle on the shelf, or one that was taken off it.
+type shelved struct {
+	Admitted
+	off *StepBack // nil: on the shelf
+}
+
+// rank orders bundles as rules.Generation does: what begins later wins, then the later version.
+func (i *shelved) rank(o *shelved) int {
+	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
+}
+
+func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
+
+// is tells that a manifest is of the same generation.
+func (i *shelved) is(m *bundle.Manifest) bool {
+	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
+}
+
+func (i *shelved) sameGeneration(o *shelved) bool { return i.sameDocument(o) && i.Schema == o.Schema }
+
+// NewShelf returns an empty shelf.
+func NewShelf(o ShelfOptions) *Shelf {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Shelf{o: o, metrics: newShelfMetrics(), loaded: make(map[string]*rules.Rule), catalogues: make(map[string]*dte.Catalogues),
+		guard: newGuard(), shadowed: make(chan struct{}, 1)}
+}
+
+// Book is what is in force.
+func (s *Shelf) Book() *Rulebook { return s.book.Load() }
+
+func (s *Shelf) series() string { return s.o.Ambiente + "/reglas" }
+
+func (s *Shelf) today() string { return dte.Date(s.o.Now()) }
+
+// Load puts up what was live when the store was last closed, and of the shipped bundles (by file name) those that are
+// new here: of a generation that the store has none of, or a higher version than it ever had. A stored bundle is known
+// by its digest in the record, whoever is trusted now; a shipped one needs the pinned keys. What is wrong with a
+// shipped bundle ends a first start; later it is only told, and the branch goes on with what it has.
+func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.restore(); err != nil {
+		return err
+	}
+	first := len(s.items) == 0
+	// The catalogues come first: the golden cases of the others need them.
+	candidates, faults := s.candidates(shipped)
+	for _, c := range candidates {
+		if err := s.ship(ctx, c.data); err != nil {
+			faults = append(faults, fmt.Errorf("rule bundle %s: %w", c.file, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		if first {
+			return err
+		}
+		s.o.Logger.Error("shipped rule bundles are left out", "error", err)
+	}
+	book, err := s.assemble(ctx, s.on())
+	if err != nil {
+		return fmt.Errorf("loading the live rules: %w", err)
+	}
+	s.publish(book)
+	return nil
+}
+
+// restore reads the records.
+func (s *Shelf) restore() error {
+	entries, err := s.o.Store.Due(queueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
+	if err != nil {
+		return fmt.Errorf("reading the records of rules: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.Number, b.Number) })
+	for _, entry := range entries {
+		switch entry.State {
+		case ruleAdmitted:
+			i := new(shelved)
+			if err := json.Unmarshal(entry.Head, &i.Admitted); err != nil {
+				return fmt.Errorf("decoding the record of a rule: %w", err)
+			}
+			s.items = append(s.items, i)
+		case ruleStepBack:
+			b := new(StepBack)
+			if err := json.Unmarshal(entry.Head, b); err != nil {
+				return fmt.Errorf("decoding a step back: %w", err)
+			}
+			s.apply(b)
+		}
+	}
+	return nil
+}
+
+// apply takes off and puts back what a step back says.
+func (s *Shelf) apply(b *StepBack) {
+	for _, i := range s.items {
+		if slices.ContainsFunc(b.Off, func(r RuleRef) bool { return r.Digest == i.Digest }) {
+			i.off = b
+		}
+		if i.Digest == b.To.Digest {
+			i.off = nil
+		}
+	}
+	if b.Way == wayReturn {
+		s.last = b
+	}
+}
+
+// candidate is a shipped file.
+type candidate struct {
+	file string
+	data []byte
+	kind string
+}
+
+// candidates are the shipped files that are new here, catalogues first.
+func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
+	for _, file := range slices.Sorted(maps.Keys(shipped)) {
+		b, err := s.o.Keys.Read(shipped[file])
+		if err != nil {
+			faults = append(faults, fmt.Errorf("rule bundle %s: %w", file, err))
+			continue
+		}
+		if _, there := b.Manifest.Validity[s.o.Ambiente]; !there {
+			continue
+		}
+		if floor := s.floor(&b.Manifest); !s.known(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
+			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.kind, b.kind) }) // "catalogue" is the first
+	return list, faults
+}
+
+func (s *Shelf) ship(ctx context.Context, data []byte) error {
+	r, steps, err := s.o.Host.Admit(ctx, data, s.check(nil))
+	if err != nil {
+		return err
+	}
+	a := admitted(r, s.o.Ambiente, steps)
+	a.Way, a.Who = "shipped", "the installation"
+	return s.keep(ctx, a, r, data)
+}
+
+// floor is the highest version of a bundle's generation that was ever in force here, "" for none. One that is to come
+// does not keep a correction out that is for today.
+func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range s.items {
+		last := s.today()
+		if i.off != nil {
+			last = dte.Date(i.off.At)
+		}
+		if i.is(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+			floor = i.Version
+		}
+	}
+	return floor
+}
+
+// known tells that a bundle's version was let in before, by these bytes or others.
+func (s *Shelf) known(m *bundle.Manifest) bool {
+	return s.find(func(i *shelved) bool { return i.is(m) && i.Version == m.Version }) != nil
+}
+
+// on lists what is on the shelf, in order.
+func (s *Shelf) on() []*shelved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil })
+}
+
+// inForce is what a day picks of a document's bundles, nil when none has begun.
+func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
+	for _, i := range list {
+		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
+			best = i
+		}
+	}
+	return best
+}
+
+// wanted are the bundles that this day, the one before it or a later one picks. Yesterday's: a sale may have read the
+// clock just before midnight.
+func (s *Shelf) wanted(list []*shelved) (wanted []*shelved) {
+	day := s.o.Now()
+	for _, i := range list {
+		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i {
+			wanted = append(wanted, i)
+		}
+	}
+	return wanted
+}
+
+// before is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
+func before(list []*shelved, i *shelved) (best *shelved) {
+	for _, o := range list {
+		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && (best == nil || o.rank(best) > 0) {
+			best = o
+		}
+	}
+	return best
+}
+
+// assemble makes the book of what is on the shelf.
+func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*Rulebook, error) {
+	var catalogue *rules.Rule
+	var live, others []*rules.Rule
+	previous := make(map[string]*rules.Rule)
+	needed := make(map[string]bool)
+	for _, i := range s.wanted(on) {
+		r, err := s.rule(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		needed[i.Digest] = true
+		live = append(live, r)
+		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, s.today()) == i) {
+			catalogue = r
+		}
+		if p := before(on, i); p != nil && i.Kind == "document" {
+			if previous[i.Digest], err = s.rule(ctx, p); err != nil {
+				return nil, err
+			}
+			needed[p.Digest] = true
+			others = append(others, previous[i.Digest])
+		}
+	}
+	if catalogue == nil {
+		return nil, errors.New("no catalogue bundle among the rules")
+	}
+	c, err := s.parseCatalogues(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	g, err := rules.NewGeneration(live...)
+	if err != nil {
+		return nil, err
+	}
+	book, err := newRulebook(g, others, c, s.book.Load())
+	if err != nil {
+		return nil, err
+	}
+	for digest, r := range previous {
+		book.previous[digest] = book.compiled[r]
+	}
+	return book, nil
+}
+
+// publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.
+func (s *Shelf) publish(b *Rulebook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.book.Store(b)
+	held := make(map[string]bool)
+	for r := range b.compiled {
+		held[r.Bundle.Digest] = true
+	}
+	for _, r := range b.generation.Rules() {
+		held[r.Bundle.Digest] = true
+	}
+	maps.DeleteFunc(s.loaded, func(digest string, _ *rules.Rule) bool { return !held[digest] })
+	maps.DeleteFunc(s.catalogues, func(digest string, _ *dte.Catalogues) bool { return !held[digest] })
+}
+
+// rule is a bundle of the shelf, ready to run.
+func (s *Shelf) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
+	s.mu.RLock()
+	r := s.loaded[i.Digest]
+	s.mu.RUnlock()
+	if r != nil {
+		return r, nil
+	}
+	r, err := s.reopen(ctx, i.RuleRef)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded[i.Digest] = r
+	return r, nil
+}
+
+// reopen loads a stored bundle, which its digest vouches for.
+func (s *Shelf) reopen(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
+	code, err := bundleCode(ref.Digest)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.o.Store.Part(code, partBundle)
+	if err != nil {
+		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, err)
+	}
+	b, err := bundle.Reopen(data, ref.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("opening the stored bundle %s %s: %w", ref.Name, ref.Version, err)
+	}
+	r, err := s.o.Host.LoadBundle(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("loading the stored bundle %s %s: %w", ref.Name, ref.Version, err)
+	}
+	return r, nil
+}
+
+// bundleCode names a bundle's record: the first half of its digest.
+func bundleCode(digest string) (code storage.Code, err error) {
+	b, err := hex.DecodeString(digest)
+	if err != nil || len(b) != 32 {
+		return code, fmt.Errorf("%q is no digest of a bundle", digest)
+	}
+	return storage.Code(b[:16]), nil
+}
+
+func (s *Shelf) parseCatalogues(r *rules.Rule) (*dte.Catalogues, error) {
+	s.mu.RLock()
+	c := s.catalogues[r.Bundle.Digest]
+	s.mu.RUnlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
+	if err != nil {
+		return nil, fmt.Errorf("reading catalogues %s: %w", r.Bundle.Manifest.Version, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogues[r.Bundle.Digest] = c
+	return c, nil
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/engine/ruletest"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+)
+
+// TestShelf_CrashEverywhere crashes at every write of a first start, two activations and a rollback between them. The
+// branch restarts with what was answered or with what was under way, whole, and never below the floor.
+func TestShelf_CrashEverywhere(t *testing.T) {
+	small := ruletest.Small(t, "dte01/v2", ruletest.Trap)
+	first := map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.0.0", small)}
+	second, third := edition(t, "2.0.1", small), edition(t, "2.0.2", small)
+	// What is live and what the floor is after each step; the last of those that were answered, or the one after it.
+	after := []struct{ live, floor string }{{"2.0.0", "2.0.0"}, {"2.0.1", "2.0.1"}, {"2.0.0", "2.0.1"}, {"2.0.2", "2.0.2"}}
+
+	run := func(point, unsynced int) (points int) {
+		w := newSim(t)
+		defer w.server.Close()
+		w.fs = base().CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+		disk := w.fs
+		var count atomic.Int64
+		var crash sync.Once
+		var armed, crashed atomic.Bool
+		var left *vfs.MemFS
+		w.open(disk, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && int(count.Add(1)) == point {
+				crash.Do(func() {
+					left = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(uint64(point), 1))})
+					crashed.Store(true)
+				})
+			}
+			return nil
+		})))
+		armed.Store(true)
+		answered := -1
+		s, err := w.openShelf(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step, do := range []func() error{
+			func() error { return nil },
+			func() error { return activated(s, second) },
+			func() error {
+				_, err := s.Rollback(context.Background(), Target{"dte01", 2, "2.0.0"}, Order{Who: "test"})
+				return err
+			},
+			func() error { return activated(s, third) },
+		} {
+			if err := do(); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			if crashed.Load() {
+				break
+			}
+			answered = step
+		}
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+		if left == nil {
+			return int(count.Load())
+		}
+		if err := w.reopen(left); err != nil {
+			t.Fatalf("point %d: %v", point, err)
+		}
+		defer func() {
+			w.fsck()
+			if err := w.store.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		again := w.shelf(first)
+		live := again.Book().Active("00", "2026-11-21")["01"].Version
+		floor := again.floor(&bundle.Manifest{Kind: "document", Document: "01", Schema: 2})
+		good := false
+		for _, state := range after[max(answered, 0):min(answered+2, len(after))] {
+			good = good || state.live == live && state.floor == floor
+		}
+		if !good {
+			t.Errorf("crash at %d, %d %% of unsynced data survives: %d steps were answered, and %s is live above the floor %s", point, unsynced, answered+1, live, floor)
+		}
+		if err := activated(again, first["dte01"]); err == nil && live != "2.0.0" {
+			t.Errorf("crash at %d: 2.0.0 was pushed below the floor %s", point, floor)
+		}
+		return 0
+	}
+
+	points := run(-1, 0)
+	if points < 10 {
+		t.Fatalf("only %d writes", points)
+	}
+	for _, unsynced := range []int{0, 50, 100} {
+		for point := 1; point <= points; point++ {
+			if testing.Short() && point%4 != unsynced%3 {
+				continue
+			}
+			run(point, unsynced)
+		}
+	}
+	t.Logf("%d writes, each crashed at three times", points)
+}
+
+func activated(s *Shelf, data []byte) error {
+	a, err := s.Activate(context.Background(), data, Order{Who: "test"})
+	if err == nil && a.Refused != "" {
+		err = fmt.Errorf("%s: %s", a.Refused, a.Error)
+	}
+	return err
+}

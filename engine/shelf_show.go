@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+)
+
+// ShelfList is what is on the shelf, and what was.
+type ShelfList struct {
+	Day    string        `json:"day"`
+	Engine string        `json:"engine"` // compiler or interpreter
+	Rules  []ShownBundle `json:"rules"`
+	// Return is the latest automatic step back, null when there was none.
+	Return *StepBack `json:"return"`
+}
+
+// ShownBundle is a bundle with where it is.
+type ShownBundle struct {
+	Admitted
+	State string `json:"state"` // live, coming, spare or retired
+	// Floor is the highest version of its generation that was ever let in: what is pushed must be above it.
+	Floor string `json:"floor"`
+	// Expires is the last day of one in force that has no successor yet; Expired tells that it is past, and goes on.
+	Expires string    `json:"expires,omitempty"`
+	Expired bool      `json:"expired,omitempty"`
+	Off     *StepBack `json:"off,omitempty"` // why it is retired
+}
+
+// List shows every bundle, by kind, document, generation and version.
+func (s *Shelf) List() *ShelfList {
+	on := s.on()
+	l := &ShelfList{Day: s.today(), Engine: s.o.Host.Engine()}
+	s.mu.RLock()
+	l.Return = s.last
+	for _, i := range s.items {
+		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off}
+		shown.Steps = nil
+		if shown.State == ruleLive {
+			if until := expiry(on, i); until != "" {
+				shown.Expires, shown.Expired = until, until < l.Day
+			}
+		}
+		l.Rules = append(l.Rules, shown)
+	}
+	s.mu.RUnlock()
+	for n := range l.Rules {
+		r := &l.Rules[n]
+		r.Floor = s.floor(&bundle.Manifest{Kind: r.Kind, Document: r.Document, Schema: r.Schema})
+	}
+	slices.SortStableFunc(l.Rules, func(a, b ShownBundle) int {
+		switch {
+		case a.Kind+a.Document != b.Kind+b.Document:
+			if a.Kind+a.Document < b.Kind+b.Document {
+				return -1
+			}
+			return 1
+		case a.Schema != b.Schema:
+			return a.Schema - b.Schema
+		}
+		return bundle.Compare(a.Version, b.Version)
+	})
+	return l
+}
+
+// place tells where a bundle is on a day.
+func place(on []*shelved, i *shelved, day string) string {
+	at := slices.IndexFunc(on, func(o *shelved) bool { return o.Digest == i.Digest })
+	switch {
+	case at < 0:
+		return ruleRetired
+	case inForce(on, on[at], day) == on[at]:
+		return ruleLive
+	case on[at].From > day && inForce(on, on[at], on[at].From) == on[at]:
+		return ruleComing
+	}
+	return ruleSpare
+}
+
+func (s *Shelf) stateOf(i *shelved) string { return place(s.on(), i, s.today()) }
+
+// expiry is the last day of a bundle after which nothing takes over, "" when something does or it has no end.
+func expiry(on []*shelved, i *shelved) string {
+	if i.Until == "" {
+		return ""
+	}
+	last, err := time.Parse(time.DateOnly, i.Until)
+	if err != nil || inForce(on, i, last.AddDate(0, 0, 1).Format(time.DateOnly)) != i {
+		return ""
+	}
+	return i.Until
+}
+
+type shelfMetrics struct {
+	activations *prometheus.CounterVec
+	steppedBack *prometheus.CounterVec
+	shadowed    *prometheus.CounterVec
+	retried     prometheus.Counter
+}
+
+func newShelfMetrics() *shelfMetrics {
+	m := &shelfMetrics{
+		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
+			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
+		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
+			Help: "Steps back to an earlier rule bundle: rollback by an operator, return by the branch itself."}, []string{"way"}),
+		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
+			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
+		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
+			Help: "Sales whose rule failed and that the last good one computed."}),
+	}
+	for _, way := range []string{wayRollback, wayReturn} {
+		m.steppedBack.WithLabelValues(way)
+	}
+	for _, result := range []string{"activated", "refused"} {
+		m.activations.WithLabelValues(result)
+	}
+	return m
+}
+
+var (
+	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document", "version", "schema"}, nil)
+	ruleEnds = prometheus.NewDesc("dte_rule_expiry_timestamp_seconds",
+		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.", []string{"kind", "document"}, nil)
+	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
+	lastReturn   = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
+)
+
+func (m *shelfMetrics) own() []prometheus.Collector {
+	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried}
+}
+
+// Describe implements prometheus.Collector.
+func (s *Shelf) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range s.metrics.own() {
+		c.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, rulesExpired, lastReturn} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range s.metrics.own() {
+		c.Collect(ch)
+	}
+	expired, day, on := 0, s.today(), s.on()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, i := range on {
+		if inForce(on, i, day) != i {
+			continue
+		}
+		gauge(ruleInfo, 1, i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
+		until := expiry(on, i)
+		if until == "" {
+			continue
+		}
+		if until < day {
+			expired++
+		}
+		if last, err := time.ParseInLocation(time.DateOnly, until, dte.Zone); err == nil {
+			gauge(ruleEnds, float64(last.AddDate(0, 0, 1).Unix()), i.Kind, i.Document)
+		}
+	}
+	gauge(rulesExpired, float64(expired))
+	s.mu.RLock()
+	b := s.last
+	s.mu.RUnlock()
+	if b == nil {
+		gauge(lastReturn, 0)
+		return
+	}
+	gauge(lastReturn, float64(b.At.Unix()))
+}

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dtegate/engine/ruletest"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+func TestShelf_Activate(t *testing.T) {
+	x := newWorld(t)
+	defer x.close()
+	s := x.shelf(shipped(t))
+	if r, _ := x.engine.Issue(t.Context(), sale("a", 1130)); r.Rule.Version != "2.0.0" {
+		t.Fatalf("shipped: %+v", r.Rule)
+	}
+	stranger := plugintest.Signer()
+	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	for _, c := range []struct {
+		name, step, text string
+		data             []byte
+	}{
+		{"good", "", "", edition(t, "2.0.5")},
+		{"older", "version", "not newer than 2.0.5", edition(t, "2.0.4")},
+		{"the same version again, changed", "version", "not newer than 2.0.5", edition(t, "2.0.5", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)},
+		{"forged", "signature", "not signed", ruletest.EditionSigned(t, "dte01/v2", "2.0.6", stranger)},
+		{"rubbish", "signature", "not a rule bundle", []byte("PK")},
+		{"wrong cents", "interpreter", "is 1.", edition(t, "2.0.6", ruletest.Param("ivaRate", "0.14"))},
+		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.0.6", ruletest.Small(t, "dte01/v2", ruletest.Loop), ruletest.Caseless)},
+		{"never in force", "dates", "would never be in force", edition(t, "2.0.6", ruletest.In("2025-06-01", ""))},
+		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.0.6", func(_ map[string][]byte, m *bundle.Manifest) { delete(m.Validity, "00") })},
+	} {
+		a := push(t, s, c.data)
+		if a.Refused != c.step || !strings.Contains(a.Error, c.text) {
+			t.Errorf("%s: refused at %q: %s", c.name, a.Refused, a.Error)
+		}
+	}
+	if again := push(t, s, edition(t, "2.0.5")); !again.Already || again.State != ruleLive {
+		t.Errorf("pushed again: %+v", again)
+	}
+	r, err := x.engine.Issue(t.Context(), sale("b", 1130))
+	if err != nil || r.Rule.Version != "2.0.5" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if back, err := s.Rollback(t.Context(), Target{"dte01", 2, "2.0.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	if _, err := s.Rollback(t.Context(), Target{"dte01", 2, "1.9.9"}, Order{}); !errors.Is(err, ErrNoSuchRule) {
+		t.Errorf("a version that was never here: %v", err)
+	}
+	if a := push(t, s, edition(t, "2.0.3")); a.Refused != "version" {
+		t.Errorf("the floor fell with the rollback: %+v", a)
+	}
+	// A restart loads exactly that, whatever was shipped and whoever is trusted now.
+	s = x.shelf(nil)
+	if r, _ := x.engine.Issue(t.Context(), sale("c", 1130)); r.Rule.Version != "2.0.0" {
+		t.Errorf("after a restart: %+v", r.Rule)
+	}
+	if a := push(t, s, edition(t, "2.0.4")); a.Refused != "version" {
+		t.Errorf("the floor fell with the restart: %+v", a)
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		r, _ := x.engine.Issue(t.Context(), sale(key, 1130))
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule != r.Rule {
+			t.Errorf("replaying %s: %+v, %v", key, c, err)
+		}
+	}
+}
+
+// A rule that fails: the sale is computed by the last good one, and after three of them the branch returns to it.
+func TestShelf_ReturnsFromTraps(t *testing.T) {
+	for name, code := range map[string][]byte{"traps": ruletest.Trap, "loops": ruletest.Loop} {
+		t.Run(name, func(t *testing.T) {
+			x := newWorld(t)
+			defer x.close()
+			s := x.shelf(shipped(t))
+			// Its golden case knows nothing of a sale of one line.
+			if a := push(t, s, edition(t, "2.0.7", ruletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
+				t.Fatalf("%+v", a)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			for i := range 3 {
+				r, err := x.engine.Issue(ctx, sale(string(rune('a'+i)), 1130))
+				if err != nil || r.Rule.Version != "2.0.0" || r.Total != "11.30" {
+					t.Fatalf("%+v, %v", r, err)
+				}
+			}
+			go func() { defer close(done); _ = s.Run(ctx) }()
+			for s.List().Return == nil {
+				<-time.After(time.Millisecond)
+			}
+			stop()
+			<-done
+			if got := s.List().Return; got.To.Version != "2.0.0" || !strings.Contains(got.Reason, "3 evaluations failed within 1m0s") {
+				t.Errorf("%+v", got)
+			}
+			if s.Book().Active("00", "2026-11-21")["01"].Version != "2.0.0" {
+				t.Error("the bad rule is still live")
+			}
+		})
+	}
+}
+
+// MH refuses much more than before: the branch returns.
+func TestShelf_ReturnsFromRejections(t *testing.T) {
+	x := newWorld(t)
+	defer x.close()
+	s := x.shelf(shipped(t))
+	old := s.Book().Active("00", "2026-11-21")["01"]
+	for i := range 100 {
+		s.decided(old, map[bool]storage.State{true: Rejected, false: Accepted}[i%50 == 0])
+	}
+	a := push(t, s, edition(t, "2.0.1"))
+	for range 4 {
+		s.decided(a.Rule, Rejected)
+	}
+	for range 60 {
+		s.decided(a.Rule, Accepted)
+	}
+	if len(s.guard.returns) != 0 {
+		t.Fatal("too early")
+	}
+	s.decided(a.Rule, Rejected) // 5 of 65 against 2 of 100
+	if len(s.guard.returns) != 1 {
+		t.Fatal("no return was asked for")
+	}
+	s.giveUp(t.Context(), <-s.guard.returns)
+	if got := s.List().Return; got == nil || got.To != old || !strings.Contains(got.Reason, "5 of its first 65 documents, and 2 of 100 before it") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A bundle that comes weeks before its day takes over at midnight in El Salvador, and one whose time is over goes on.
+func TestShelf_Dates(t *testing.T) {
+	x := newWorld(t)
+	defer x.close()
+	s := x.shelf(shipped(t))
+	if a := push(t, s, edition(t, "2.1.0", ruletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
+		t.Fatalf("%+v", a)
+	}
+	for _, c := range []struct {
+		at      time.Time
+		version string
+		expired bool
+	}{
+		{start, "2.0.0", false},
+		{time.Date(2026, 12, 1, 5, 59, 59, 0, time.UTC), "2.0.0", false},
+		{time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC), "2.1.0", false},
+		{time.Date(2027, 2, 1, 6, 0, 0, 0, time.UTC), "2.1.0", true},
+	} {
+		x.clock.set(c.at)
+		r, err := x.engine.Issue(t.Context(), sale("", 1130))
+		if err != nil || r.Rule.Version != c.version {
+			t.Errorf("%v: %+v, %v", c.at, r, err)
+		}
+		if err := s.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range s.List().Rules {
+			if b.Document == "01" && b.State == ruleLive && b.Expired != c.expired {
+				t.Errorf("%v: %s %s expired: %v", c.at, b.Name, b.Version, b.Expired)
+			}
+		}
+	}
+}
+
+// The switch of the generation in production, under load: a bundle pushed weeks before takes over at midnight, between
+// two sales, without an error.
+func TestShelf_MidnightUnderLoad(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	w.wire.sever() // MH plays no part
+	w.engine.issuer.Ambiente = "01"
+	first := shipped(t)
+	next := first["dte01/v2"]
+	delete(first, "dte01/v2")
+	s := w.shelf(first)
+	if a := push(t, s, next); a.State != ruleComing || a.From != "2026-12-01" {
+		t.Fatalf("%+v", a)
+	}
+	midnight := time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC)
+	w.clock.set(midnight.Add(-time.Second))
+	var wg sync.WaitGroup
+	var days [2]atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for range 15 {
+				r, err := w.engine.Issue(context.Background(), sale("", 1130))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				day, want := 0, [2]string{"2026-11-30", "1"}
+				if text(t, r, "identificacion", "fecEmi") != want[0] {
+					day, want = 1, [2]string{"2026-12-01", "2"}
+				}
+				if got := [2]string{text(t, r, "identificacion", "fecEmi"), text(t, r, "identificacion", "version")}; got != want {
+					t.Errorf("got %v", got)
+				}
+				if days[day].Add(1); days[0].Load() == 40 {
+					w.clock.set(midnight)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := s.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if days[0].Load() < 40 || days[1].Load() < 40 || s.Book().Active("01", "2026-12-01")["01"].Version != "2.0.0" {
+		t.Errorf("%d documents before midnight and %d after", days[0].Load(), days[1].Load())
+	}
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"dtegate/engine/ruletest"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// shelfHosts are those of the shelves of all tests: a compiler and an interpreter.
+var shelfHosts = sync.OnceValues(func() (hosts [2]*rules.Host, err error) {
+	for i, engine := range []string{"compiler", "interpreter"} {
+		if hosts[i], err = rules.NewHost(context.Background(), rules.Options{Engine: engine, Logger: quiet, CacheDir: filepath.Join("..", "var", "build", "cache")}); err != nil {
+			return hosts, err
+		}
+	}
+	return hosts, nil
+})
+
+// shelf gives a world's engine a shelf: what the store has, and what the test ships.
+func (w *world) shelf(shipped map[string][]byte) *Shelf {
+	w.t.Helper()
+	s, err := w.openShelf(shipped)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.engine.shelf, w.engine.rules = s, &s.book
+	return s
+}
+
+func (w *world) openShelf(shipped map[string][]byte) (*Shelf, error) {
+	hosts, err := shelfHosts()
+	if err != nil {
+		return nil, err
+	}
+	s := NewShelf(ShelfOptions{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}},
+		Ambiente: w.engine.issuer.Ambiente, Logger: quiet, Now: w.now})
+	return s, s.Load(context.Background(), shipped)
+}
+
+// shipped are the bundles that the tests of a shelf start with.
+func shipped(t testing.TB) map[string][]byte {
+	all := make(map[string][]byte)
+	for _, name := range []string{"catalogues", "dte01/v1", "dte01/v2"} {
+		all[name] = plugintest.Bundle(t, name)
+	}
+	return all
+}
+
+func push(t testing.TB, s *Shelf, data []byte) *Activation {
+	t.Helper()
+	a, err := s.Activate(context.Background(), data, Order{Who: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func edition(t testing.TB, version string, changes ...ruletest.Change) []byte {
+	t.Helper()
+	return ruletest.Edition(t, "dte01/v2", version, changes...)
+}

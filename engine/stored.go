@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// stored is a document of the store with what it was made of.
+type stored struct {
+	entry storage.Entry
+	head  *head
+	facts dte.Value
+	// document is what the facts were filled to: the normal form, or the contingency form of one that has no other.
+	document []byte
+	// deferred is the contingency form of a document that has both; else nil.
+	deferred []byte
+}
+
+// stored reads a document, whose head is read already.
+func (s *Shelf) stored(entry storage.Entry, h *head) (*stored, error) {
+	list, err := s.o.Store.Parts(entry.Code)
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
+	}
+	parts := make(map[string][]byte, len(list))
+	for _, p := range list {
+		parts[p.Name] = p.Data
+	}
+	d := &stored{entry: entry, head: h}
+	if d.facts, err = dte.Parse(parts[partFacts]); err != nil {
+		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
+	}
+	normal, deferred := parts[formNormal], parts[formContingency]
+	if normal == nil {
+		normal, deferred = deferred, nil
+	}
+	if d.document, err = payload(string(normal)); err == nil && deferred != nil {
+		d.deferred, err = payload(string(deferred))
+	}
+	return d, err
+}
+
+// Findings of a comparison.
+const (
+	madeSame    = "identical"
+	madeOther   = "amounts"   // numbers differ
+	madeLayout  = "layout"    // every number is the same, other bytes differ
+	madeRefused = "refused"   // the rule refuses what was sold
+	madeFailed  = "failed"    // the rule failed
+	madeNothing = "no bundle" // the document's bundle is not in the store
+)
+
+// Comparison is a stored document beside what a rule makes of its facts.
+type Comparison struct {
+	Code        string       `json:"code"`
+	Control     string       `json:"control"`
+	Document    string       `json:"document"`
+	Date        string       `json:"date"`
+	Rule        RuleRef      `json:"rule"` // that computed it
+	Result      string       `json:"result"`
+	Differences []Difference `json:"differences,omitempty"`
+	Error       string       `json:"error,omitempty"`
+}
+
+// compare makes a stored document again. buffer is scratch, and comes back grown.
+func (d *stored) compare(ctx context.Context, r *rule, buffer []byte) (*Comparison, []byte, error) {
+	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+		Rule: d.head.Rule, Result: madeSame}
+	made, faults, err := r.remake(ctx, buffer[:0], d.facts, dte.FillOptions{})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, buffer, ctx.Err()
+	case err != nil:
+		c.Result, c.Error = madeFailed, err.Error()
+		return c, buffer, nil
+	case len(faults) > 0:
+		c.Result, c.Error = madeRefused, faults[0].Error()
+		return c, buffer, nil
+	case bytes.Equal(made, d.document):
+		return c, made, nil
+	}
+	was, err := dte.Parse(d.document)
+	if err != nil {
+		return nil, made, fmt.Errorf("reading document %s: %w", c.Code, err)
+	}
+	now, err := dte.Parse(made)
+	if err != nil {
+		return nil, made, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
+	}
+	c.Result = madeLayout
+	if c.Differences = differences(was, now); len(c.Differences) > 0 {
+		c.Result = madeOther
+	}
+	return c, made, nil
+}

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// linkLife is how long a signed link works (SPEC section 8).
+const linkLife = 300 * time.Second
+
+var (
+	formats = []string{"view", "download", "url", "base64", "escpos"}
+	layouts = []string{"letter", "ticket80", "ticket58"}
+)
+
+// printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
+func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	format, layout, err := sheet(ctx)
+	if err != nil {
+		return err
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	if format == "url" {
+		return g.link(deadline, ctx, t, code, layout)
+	}
+	b, err := g.o.Engine.Printed(deadline, code, t.caller(), layout, format == "escpos")
+	if err != nil {
+		return err
+	}
+	name := code.String() + ".pdf"
+	switch format {
+	case "view":
+		file(ctx, "application/pdf", "inline", name, b)
+	case "download":
+		file(ctx, "application/pdf", "attachment", name, b)
+	case "escpos":
+		file(ctx, "application/octet-stream", "attachment", code.String()+".escpos", b)
+	case "base64":
+		out := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
+		out = append(base64.StdEncoding.AppendEncode(append(out, `,"base64":"`...), b), `","contentType":"application/pdf","filename":`...)
+		answer(ctx, fasthttp.StatusOK, append(text(out, name), `}}`...))
+	}
+	return nil
+}
+
+// sheet reads the query of printed.
+func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
+	q := ctx.QueryArgs()
+	var faults []dte.Fault
+	for key := range q.All() {
+		if name := string(key); name != "format" && name != "layout" {
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son format, layout"})
+		}
+	}
+	pick := func(name string, of []string, preset string) string {
+		v := string(q.Peek(name))
+		if v == "" {
+			return preset
+		}
+		if !slices.Contains(of, v) {
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultEnum, Message: "Debe ser " + strings.Join(of, ", ")})
+		}
+		return v
+	}
+	format = pick("format", formats, "view")
+	if format == "escpos" {
+		layout = pick("layout", layouts[1:], "ticket80")
+	} else {
+		layout = pick("layout", layouts, "letter")
+	}
+	if len(faults) > 0 {
+		return "", "", &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	}
+	return format, layout, nil
+}
+
+// file answers with a file, or with 304 when the caller has it already.
+func file(ctx *fasthttp.RequestCtx, kind, disposition, name string, b []byte) {
+	sum := sha256.Sum256(b)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	header := &ctx.Response.Header
+	header.Set("ETag", tag)
+	header.Set("Cache-Control", "private, no-cache") // kept, and asked for again each time
+	header.Set("Content-Disposition", disposition+`; filename="`+name+`"`)
+	header.Set("X-Content-Type-Options", "nosniff")
+	if matches(string(ctx.Request.Header.Peek("If-None-Match")), tag) {
+		ctx.NotModified()
+		header.Set("ETag", tag) // NotModified resets the answer
+		header.Set("Cache-Control", "private, no-cache")
+		return
+	}
+	header.SetContentType(kind)
+	ctx.Response.SetBodyRaw(b)
+}
+
+// matches tells whether If-None-Match names a tag (RFC 9110 §13.1.2).
+func matches(header, tag string) bool {
+	for _, one := range strings.Split(header, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// archivo answers GET /dte/json/:codigoGeneracion with the legal file.
+func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	b, err := g.o.Engine.Archivo(deadline, code, t.caller())
+	if err != nil {
+		return err
+	}
+	file(ctx, "application/json; charset=utf-8", "attachment", code.String()+".json", b)
+	return nil
+}
+
+// stored answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
+func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
+	asked := strings.TrimPrefix(string(ctx.Path()), "/")
+	name := path.Base(asked)
+	missing := problem(fasthttp.StatusNotFound, engine.CodeNotFound, "No existe un documento en esta ruta")
+	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
+	if err != nil {
+		return missing
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Engine.Document(deadline, code, t.caller())
+	if err != nil {
+		return err
+	}
+	switch asked {
+	case r.JSONURL:
+		b, err := g.o.Engine.Archivo(deadline, code, t.caller())
+		if err != nil {
+			return err
+		}
+		file(ctx, "application/json; charset=utf-8", "inline", name, b)
+	case r.PDFURL:
+		b, err := g.o.Engine.Printed(deadline, code, t.caller(), "letter", false)
+		if err != nil {
+			return err
+		}
+		file(ctx, "application/pdf", "inline", name, b)
+	default:
+		return missing
+	}
+	return nil
+}
+
+// link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else this
+// appliance's.
+func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
+	url, err := g.o.Engine.Link(deadline, code, t.caller(), layout, linkLife)
+	if err != nil {
+		return err
+	}
+	if url == "" {
+		// What cannot be printed is refused here and not behind the link.
+		if _, err := g.o.Engine.Archivo(deadline, code, t.caller()); err != nil {
+			return err
+		}
+		base := strings.TrimSuffix(g.o.PublicURL, "/")
+		if base == "" {
+			base = "http://" + string(ctx.Host())
+		}
+		url = base + "/dte/descarga/" + code.String() + "?token=" + g.o.Tokens.pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
+	}
+	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
+	b = text(append(b, `,"url":`...), url)
+	b = strconv.AppendInt(append(b, `,"expiresIn":`...), int64(linkLife/time.Second), 10)
+	b = text(append(b, `,"filename":`...), code.String()+".pdf")
+	answer(ctx, fasthttp.StatusOK, append(b, `}}`...))
+	return nil
+}
+
+// pass is the token of a link: when it ends, the layout, the branch, and an HMAC of these and the document under a key
+// that is derived from the token table's secret. A new table ends all links.
+func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
+	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
+	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))
+}
+
+func (t *TokenTable) seal(code dte.Code, claims string) []byte {
+	derive := hmac.New(sha256.New, t.secret)
+	derive.Write([]byte("dtegate link v1"))
+	mac := hmac.New(sha256.New, derive.Sum(nil))
+	mac.Write(code[:])
+	mac.Write([]byte(claims))
+	return mac.Sum(nil)
+}
+
+// admit tells what a pass is for, and whether it is genuine and in time.
+func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout string, branch int64, ok bool) {
+	parts := strings.Split(pass, ".")
+	if len(parts) != 4 {
+		return "", 0, false
+	}
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(parts[3])
+	if err != nil || !hmac.Equal(mac, t.seal(code, strings.Join(parts[:3], "."))) {
+		return "", 0, false
+	}
+	until, err := strconv.ParseInt(parts[0], 36, 64)
+	if err != nil || now.Unix() >= until {
+		return "", 0, false
+	}
+	branch, err = strconv.ParseInt(parts[2], 36, 64)
+	return parts[1], branch, err == nil
+}
+
+// linked answers GET /dte/descarga/:codigoGeneracion?token=, for whoever has the link.
+func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	layout, branch, ok := g.o.Tokens.admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
+	if !ok {
+		return problem(fasthttp.StatusForbidden, "INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	b, err := g.o.Engine.Printed(deadline, code, engine.Caller{Point: engine.Point{BranchID: branch}}, layout, false)
+	if err != nil {
+		return err
+	}
+	file(ctx, "application/pdf", "inline", code.String()+".pdf", b)
+	ctx.Response.Header.Set("Referrer-Policy", "no-referrer") // the address is the key
+	return nil
+}

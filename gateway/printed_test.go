@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+func parsed(t *testing.T, s string) dte.Code {
+	t.Helper()
+	c, err := dte.ParseCode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPass(t *testing.T) {
+	now := time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
+	table, other := NewTokenTable([]byte("one secret"), nil), NewTokenTable([]byte("another"), nil)
+	code := parsed(t, originA)
+	pass := table.pass(code, "ticket80", 3, now.Add(linkLife))
+	if layout, branch, ok := table.admit(code, pass, now.Add(linkLife-time.Second)); !ok || layout != "ticket80" || branch != 3 {
+		t.Errorf("in time: %s %d %v", layout, branch, ok)
+	}
+	for name, admit := range map[string]func() (string, int64, bool){
+		"late":             func() (string, int64, bool) { return table.admit(code, pass, now.Add(linkLife)) },
+		"another document": func() (string, int64, bool) { return table.admit(parsed(t, originB), pass, now) },
+		"another box":      func() (string, int64, bool) { return other.admit(code, pass, now) },
+		"another layout": func() (string, int64, bool) {
+			return table.admit(code, strings.Replace(pass, "ticket80", "letter", 1), now)
+		},
+		"another branch": func() (string, int64, bool) { return table.admit(code, strings.Replace(pass, ".3.", ".4.", 1), now) },
+		"a longer life": func() (string, int64, bool) {
+			_, rest, _ := strings.Cut(pass, ".")
+			return table.admit(code, "zzzzzz."+rest, now)
+		},
+		"cut short": func() (string, int64, bool) { return table.admit(code, pass[:len(pass)-1], now) },
+		"nothing":   func() (string, int64, bool) { return table.admit(code, "", now) },
+	} {
+		if _, _, ok := admit(); ok {
+			t.Errorf("%s opens", name)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for header, want := range map[string]bool{"": false, `"a"`: true, `W/"a"`: true, `"b", "a"`: true, "*": true, `"b"`: false, `a`: false} {
+		if got := matches(header, `"a"`); got != want {
+			t.Errorf("%s: %v", header, got)
+		}
+	}
+}
+
+func TestLimiter(t *testing.T) {
+	var l limiter
+	now := time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
+	for i := range 5 {
+		if wait := l.take("a", 5, now.Add(time.Duration(i)*time.Second)); wait != 0 {
+			t.Fatalf("number %d waits %v", i, wait)
+		}
+	}
+	if wait := l.take("a", 5, now.Add(10*time.Second)); wait != 50*time.Second {
+		t.Errorf("the sixth waits %v", wait)
+	}
+	if wait := l.take("b", 5, now.Add(10*time.Second)); wait != 0 {
+		t.Errorf("another document waits %v", wait)
+	}
+	if wait := l.take("a", 5, now.Add(time.Minute)); wait != 0 {
+		t.Errorf("a minute later it waits %v", wait)
+	}
+	if wait := l.take("a", 5, now.Add(time.Minute)); wait != time.Second {
+		t.Errorf("the next one waits %v", wait)
+	}
+}

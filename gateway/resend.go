@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
+const (
+	resendsOfDocument = 5
+	resendsByToken    = 30
+)
+
+var resending = &endpoint{fields: []field{{name: "email"}}}
+
+// resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
+func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	email := ""
+	if len(ctx.PostBody()) > 0 {
+		v, err := body(ctx)
+		if err != nil {
+			return err
+		}
+		d := resending.decode(v, nil)
+		if len(d.faults) > 0 {
+			return resending.invalid(d.faults)
+		}
+		email = d.facts.Get("email").Text()
+		if given(v.Get("email")) && email == "" {
+			return resending.invalid([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
+		}
+	}
+	now := g.o.Now()
+	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10), resendsByToken, now))
+	if wait > 0 {
+		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
+			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " + strconv.Itoa(resendsByToken) + " por token en un minuto"}
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Engine.Resend(deadline, code, email, t.caller())
+	if err != nil {
+		return err
+	}
+	answer(ctx, fasthttp.StatusOK, appendResent(nil, r))
+	return nil
+}
+
+func appendResent(b []byte, r *engine.Resent) []byte {
+	message := "Documento enviado a " + r.To
+	if !r.Sent {
+		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To + " en cuanto sea posible"
+	}
+	b = text(append(b, `{"status":"success","message":`...), message)
+	b = text(append(b, `,"data":{"codigoGeneracion":`...), r.Code)
+	b = text(append(b, `,"emailEnviado":`...), r.To)
+	b = strconv.AppendBool(append(b, `,"correoEnviado":`...), r.Sent)
+	b = text(append(b, `,"tipo":`...), r.Tipo)
+	return append(text(append(b, `,"estado":`...), r.Estado), `}}`...)
+}
+
+// limiter counts what happened under a name in the last minute.
+type limiter struct {
+	mu   sync.Mutex
+	seen map[string][]time.Time // oldest first
+}
+
+// take counts one more, or returns how long to wait until there is room for it.
+func (l *limiter) take(name string, most int, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = make(map[string][]time.Time)
+	}
+	if len(l.seen) > 10_000 { // names that are over
+		for k, times := range l.seen {
+			if now.Sub(times[len(times)-1]) >= time.Minute {
+				delete(l.seen, k)
+			}
+		}
+	}
+	times := l.seen[name]
+	for len(times) > 0 && now.Sub(times[0]) >= time.Minute {
+		times = times[1:]
+	}
+	if len(times) >= most {
+		l.seen[name] = times
+		return max(time.Second, times[0].Add(time.Minute).Sub(now))
+	}
+	l.seen[name] = append(times, now)
+	return 0
+}

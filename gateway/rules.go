@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// Rules is what the gateway asks of the shelf of rule bundles.
+type Rules interface {
+	Activate(context.Context, []byte, engine.Order) (*engine.Activation, error)
+	Rollback(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)
+	List() *engine.ShelfList
+	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*engine.Activation, error)
+	Shadowed() *engine.ShadowResult
+	StopShadow()
+	Backtest(context.Context, []byte, engine.DocumentPeriod, engine.BacktestReport) (*engine.BacktestTotals, *engine.Activation, error)
+	Replay(context.Context, dte.Code) (*engine.Comparison, error)
+	ReplayPeriod(context.Context, engine.DocumentPeriod, func(*engine.Comparison) error) error
+}
+
+// maxBundle is the largest rule bundle that is taken, in bytes.
+const maxBundle = 16 << 20
+
+// order is who asks and why, of the query.
+func order(ctx *fasthttp.RequestCtx) engine.Order {
+	q := ctx.QueryArgs()
+	o := engine.Order{Who: string(q.Peek("who")), Reason: string(q.Peek("reason")), Dry: q.GetBool("dry")}
+	if o.Who == "" {
+		o.Who = ctx.RemoteIP().String()
+	}
+	return o
+}
+
+// pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 when one of
+// them failed. ?dry=1 changes nothing. What was begun is finished, whether the caller waits or not.
+func (g *Gateway) pushRule(ctx *fasthttp.RequestCtx) error {
+	a, err := g.o.Rules.Activate(context.Background(), ctx.PostBody(), order(ctx))
+	if err != nil {
+		return err
+	}
+	return showActivation(ctx, a)
+}
+
+func showActivation(ctx *fasthttp.RequestCtx, a *engine.Activation) error {
+	status := fasthttp.StatusOK
+	if a.Refused != "" {
+		status = fasthttp.StatusUnprocessableEntity
+	}
+	return show(ctx, status, a)
+}
+
+func show(ctx *fasthttp.RequestCtx, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	answer(ctx, status, append(b, '\n'))
+	return nil
+}
+
+// listRules answers GET /admin/rules: every bundle, and where it is.
+func (g *Gateway) listRules(ctx *fasthttp.RequestCtx) error {
+	return show(ctx, fasthttp.StatusOK, g.o.Rules.List())
+}
+
+// rollbackRule answers POST /admin/rules/rollback {"name","schema","version"}.
+func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
+	var t engine.Target
+	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version"}: `+err.Error())
+	}
+	back, err := g.o.Rules.Rollback(context.Background(), t, order(ctx))
+	if errors.Is(err, engine.ErrNoSuchRule) {
+		return problem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, back)
+}
+
+// shadowRule answers POST /admin/rules/shadow?documents=1000&for=24h: the bundle in the body computes live sales too.
+func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
+	documents, long := 1000, 24*time.Hour
+	var err error
+	if v := string(ctx.QueryArgs().Peek("documents")); v != "" {
+		if documents, err = strconv.Atoi(v); err != nil || documents < 1 {
+			return wrongQuery("documents", "a whole number from 1 on")
+		}
+	}
+	if v := string(ctx.QueryArgs().Peek("for")); v != "" {
+		if long, err = time.ParseDuration(v); err != nil || long <= 0 || long > 31*24*time.Hour {
+			return wrongQuery("for", "a time like 24h, at most 744h")
+		}
+	}
+	a, err := g.o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long)
+	if err != nil {
+		return err
+	}
+	return showActivation(ctx, a)
+}
+
+func wrongQuery(name, want string) error {
+	return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "The query is not valid",
+		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
+}
+
+// showShadow answers GET /admin/rules/shadow; stopShadow DELETE.
+func (g *Gateway) showShadow(ctx *fasthttp.RequestCtx) error {
+	seen := g.o.Rules.Shadowed()
+	if seen == nil {
+		return problem(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
+	}
+	return show(ctx, fasthttp.StatusOK, seen)
+}
+
+func (g *Gateway) stopShadow(ctx *fasthttp.RequestCtx) error {
+	g.o.Rules.StopShadow()
+	return g.showShadow(ctx)
+}
+
+func period(ctx *fasthttp.RequestCtx) (engine.DocumentPeriod, error) {
+	p := engine.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: string(ctx.QueryArgs().Peek("to"))}
+	if err := p.Check(); err != nil {
+		return p, wrongQuery("from, to", err.Error())
+	}
+	return p, nil
+}
+
+// Members of a line of a stream: what differs, how far it is, what came of it, or why it ended.
+type (
+	streamProgress struct {
+		Documents int    `json:"documents"`
+		Day       string `json:"day"`
+	}
+	streamLine struct {
+		Differs  *engine.Comparison     `json:"differs,omitempty"`
+		Progress *streamProgress        `json:"progress,omitempty"`
+		Totals   *engine.BacktestTotals `json:"totals,omitempty"`
+		Replayed map[string]int         `json:"replayed,omitempty"`
+		Refused  *engine.Activation     `json:"refused,omitempty"`
+		Error    string                 `json:"error,omitempty"`
+	}
+)
+
+// backtestRule answers POST /admin/rules/backtest?from=&to= with a JSON object a line: {"differs"}, {"progress"}, and at
+// last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes away.
+func (g *Gateway) backtestRule(ctx *fasthttp.RequestCtx) error {
+	p, err := period(ctx)
+	if err != nil {
+		return err
+	}
+	bundle := append([]byte(nil), ctx.PostBody()...) // the request is over before the stream is
+	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
+		totals, a, err := g.o.Rules.Backtest(ctx, bundle, p, engine.BacktestReport{
+			Differs:  func(c *engine.Comparison) error { return send(streamLine{Differs: c}) },
+			Progress: func(n int, day string) error { return send(streamLine{Progress: &streamProgress{n, day}}) }})
+		switch {
+		case err != nil:
+			return err
+		case totals == nil:
+			return send(streamLine{Refused: a})
+		}
+		return send(streamLine{Totals: totals})
+	})
+	return nil
+}
+
+// replayRule answers GET /admin/rules/replay?code= with the comparison, or ?from=&to= with a stream as of a backtest.
+func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
+	if text := string(ctx.QueryArgs().Peek("code")); text != "" {
+		code, err := dte.ParseCode(text)
+		if err != nil {
+			return wrongQuery("code", err.Error())
+		}
+		c, err := g.o.Rules.Replay(context.Background(), code)
+		if err != nil {
+			return err
+		}
+		return show(ctx, fasthttp.StatusOK, c)
+	}
+	p, err := period(ctx)
+	if err != nil {
+		return err
+	}
+	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
+		results, n := make(map[string]int), 0
+		err := g.o.Rules.ReplayPeriod(ctx, p, func(c *engine.Comparison) error {
+			results[c.Result]++
+			if n++; n%1000 == 0 {
+				if err := send(streamLine{Progress: &streamProgress{n, c.Date}}); err != nil {
+					return err
+				}
+			}
+			if c.Result == "identical" {
+				return nil
+			}
+			return send(streamLine{Differs: c})
+		})
+		if err != nil {
+			return err
+		}
+		return send(streamLine{Replayed: results})
+	})
+	return nil
+}
+
+// stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up.
+func (g *Gateway) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(streamLine) error) error) {
+	conn := ctx.Conn()
+	ctx.SetContentType("application/x-ndjson")
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		send := func(l streamLine) error { return writeLine(conn, w, l) }
+		if err := work(g.serving, send); err != nil {
+			_ = send(streamLine{Error: err.Error()}) // nobody may be there to read it
+		}
+	})
+}
+
+func writeLine(conn net.Conn, w *bufio.Writer, l streamLine) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encoding a line: %w", err)
+	}
+	if err := conn.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	if l.Differs != nil {
+		return nil // many come at once
+	}
+	return w.Flush()
+}

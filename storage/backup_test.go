@@ -1,0 +1,250 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+const backupDir = "medium/monday"
+
+func backup(t testing.TB, s *Store, dir string) *Backup {
+	t.Helper()
+	b, err := s.Backup(ctx, dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// One flipped bit anywhere in a backup is found by CheckBackup and by Restore, as is a file that is short or missing.
+func TestBackup_Flipped(t *testing.T) {
+	s, fs := newStore(t)
+	for n := uint64(1); n <= 10; n++ {
+		put(t, s, "a", n)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", 11)
+	backup(t, s, backupDir)
+	lose(t, s, fs)
+	names, _, err := listFiles(fs, backupDir+"/store")
+	if err != nil || len(names) < 5 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	files := []string{backupFile, backupSums}
+	for _, name := range names {
+		files = append(files, "store/"+name)
+	}
+	damage := func(name, path string, content []byte) {
+		disk := copyOf(fs)
+		if content == nil {
+			if err := disk.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			writeFile(t, disk, path, content)
+		}
+		_, checked := CheckBackup(ctx, backupDir, options(disk), nil)
+		_, made := Restore(ctx, backupDir, options(disk), nil)
+		for _, err := range []error{checked, made} {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNoStore) {
+				t.Errorf("%s %s: %v", path, name, err)
+			}
+		}
+		if _, err := disk.Stat("box/store"); err == nil {
+			t.Errorf("%s %s: a store was made of it", path, name)
+		}
+	}
+	for _, name := range files {
+		path := backupDir + "/" + name
+		whole := readFile(t, fs, path)
+		damage("missing", path, nil)
+		if len(whole) == 0 {
+			continue // a marker: its name says all
+		}
+		damage("short", path, whole[:len(whole)-2])
+		for _, at := range []int{0, len(whole) / 3, len(whole) - 1} {
+			b := slices.Clone(whole)
+			b[at] ^= 1 << (at % 8)
+			damage(fmt.Sprintf("flipped at %d", at), path, b)
+		}
+	}
+	sound(t, openReconciled(t, fs))
+}
+
+// A backup holds all that was acknowledged before it began, whatever goes on meanwhile.
+func TestBackup_WhileIssuing(t *testing.T) {
+	s, fs := newStore(t)
+	stop := make(chan struct{})
+	var workers sync.WaitGroup
+	l := ledger{acked: make(map[Code]ackedRecord)}
+	for w := range uint64(4) {
+		workers.Go(func() {
+			for n := w << 32; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				e, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % 3), Idempotency: idemOf(n)},
+					func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+				if err == nil {
+					l.ack(e, n)
+					e, err = s.Advance(ctx, e.Code, fresh, Change{To: done, Parts: []Part{{"answer", form(e.Code)}}})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l.ack(e, n)
+			}
+		})
+	}
+	var held []map[Code]ackedRecord
+	for i := range 4 {
+		held = append(held, l.copy())
+		if b := backup(t, s, fmt.Sprint("medium/", i)); b.Documents < len(held[i]) {
+			t.Errorf("backup %d has %d documents, %d were acknowledged", i, b.Documents, len(held[i]))
+		}
+	}
+	close(stop)
+	workers.Wait()
+	sound(t, s)
+	for i, acked := range held {
+		disk := copyOf(fs)
+		if err := disk.RemoveAll("box/store"); err != nil {
+			t.Fatal(err)
+		}
+		s := restored(t, disk, fmt.Sprint("medium/", i))
+		trust(t, s)
+		if err := (crashed{acked: acked}).compare(s, []uint64{1 << 60, 1 << 60, 1 << 60}); err != nil {
+			t.Errorf("backup %d: %v", i, err)
+		}
+		sound(t, s)
+	}
+}
+
+// crashes collects what the disk would hold if the power went at each write, and twice at the end.
+func crashes(mem *vfs.MemFS, each int, work func(fs vfs.FS)) []*vfs.MemFS {
+	rng := newRand(1)
+	var mu sync.Mutex // Pebble writes from several goroutines
+	var disks []*vfs.MemFS
+	count := 0
+	work(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
+			if count++; count%each == 0 {
+				percent := []int{0, 40, 100}[rng.IntN(3)]
+				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+			}
+		}
+		return nil
+	})))
+	return append(disks, mem.CrashClone(vfs.CrashCloneCfg{}))
+}
+
+// Whenever the power goes, there is a whole backup of that name or none, the store is well, and Backup can be repeated.
+func TestBackup_Crash(t *testing.T) {
+	s, mem := newStore(t)
+	for n := uint64(1); n <= 9; n++ {
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	sound(t, s)
+	disks := crashes(mem, 1, func(fs vfs.FS) {
+		s := openStore(t, fs)
+		backup(t, s, backupDir)
+		sound(t, s)
+	})
+	whole := 0
+	for i, disk := range disks {
+		_, err := CheckBackup(ctx, backupDir, options(disk), nil)
+		if err == nil {
+			whole++
+		} else if _, stat := disk.Stat(backupDir); stat == nil || !errors.Is(err, ErrNoStore) {
+			t.Fatalf("crash %d left half a backup: %v", i, err)
+		}
+		s := openStore(t, disk)
+		if _, err := disk.Stat("box/store.checkpoint"); err == nil {
+			t.Errorf("crash %d: the checkpoint stays", i)
+		}
+		if err != nil {
+			backup(t, s, backupDir)
+		}
+		sound(t, s)
+	}
+	if t.Logf("%d disks, %d with a backup", len(disks), whole); whole == 0 || whole == len(disks) {
+		t.Errorf("%d of %d disks had a backup", whole, len(disks))
+	}
+}
+
+func TestBackup_NoSpace(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1000, UsedBytes: 900})
+	if _, err := s.Backup(ctx, backupDir, nil); err == nil || !strings.Contains(err.Error(), "100 are free") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := fs.Stat("box/store.checkpoint"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the checkpoint stays: %v", err)
+	}
+	sound(t, s)
+}
+
+func TestOpenReadOnly(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	if _, err := OpenReadOnly(options(fs)); !errors.Is(err, ErrInUse) {
+		t.Errorf("a store in use: %v", err)
+	}
+	backup(t, s, backupDir)
+	latest, err := s.LastChange()
+	if err != nil || latest.Year() != 2026 {
+		t.Errorf("last change %v, %v", latest, err)
+	}
+	sound(t, s)
+	before, _, err := listFiles(fs, "box/store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() (*Store, error){
+		"store":  func() (*Store, error) { return OpenReadOnly(options(fs)) },
+		"backup": func() (*Store, error) { return OpenBackup(backupDir, options(fs)) },
+	} {
+		s, err := open()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := s.Get(code(1)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, appended := s.Append(ctx, Keys{Series: "a"}, nil)
+		_, advanced := s.Advance(ctx, code(1), fresh, Change{To: done})
+		_, backed := s.Backup(ctx, "medium/second", nil)
+		for _, err := range []error{appended, advanced, backed, s.SkipTo(ctx, "a", 9, "")} {
+			if !errors.Is(err, ErrReadOnly) {
+				t.Errorf("%s: wrote, %v", name, err)
+			}
+		}
+		if name == "store" {
+			if err := s.CheckMark(); err != nil {
+				t.Error(err)
+			}
+		}
+		sound(t, s)
+	}
+	after, _, err := listFiles(fs, "box/store")
+	if err != nil || !slices.Equal(before, after) {
+		t.Errorf("reading changed %q to %q, %v", before, after, err)
+	}
+	sound(t, openStore(t, fs))
+}

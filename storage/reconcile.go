@@ -1,0 +1,198 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Skip moves a series forward: the next number is To + 1, and those up to To that have no record are lost.
+type Skip struct {
+	Series string
+	To     uint64
+}
+
+// Lost are numbers of a series that have no record, and why. The journal has a link for them.
+type Lost struct {
+	Series   string
+	From, To uint64 // inclusive
+	At       time.Time
+	Reason   string
+}
+
+// lostRow is the row behind a link of opSkip, whose Entry is its digest: version u8 · from u64 · to u64 · reason.
+type lostRow struct {
+	From, To uint64
+	Reason   string
+}
+
+func (r *lostRow) encode() []byte {
+	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, r.From), r.To)
+	return append(b, r.Reason...)
+}
+
+func decodeLost(b []byte) (r lostRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.From, r.To = c.u64(), c.u64()
+	r.Reason = string(c.b)
+	c.b = nil
+	return r, c.end("lost numbers")
+}
+
+// SkipTo moves a series to a number without records up to it, durably, also in a store that Restored says is not
+// settled. The journal keeps the lost numbers and the reason, at most 1000 bytes. Being there already is no error; a
+// series never moves back.
+func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("skipping numbers: %w", err)
+	}
+	defer s.leave()
+	if err := s.skipTo(ctx, series, number, reason); err != nil {
+		return fmt.Errorf("moving series %q to number %d: %w", series, number, err)
+	}
+	return nil
+}
+
+func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason string) error {
+	if err := s.sound(); err != nil {
+		return err
+	}
+	if err := checkName("series", series); err != nil {
+		return err
+	}
+	if len(reason) > 1000 || number > math.MaxInt64 {
+		return errors.New("the reason has more than 1000 bytes, or the number more than 63 bits")
+	}
+	held, err := s.locks.acquire(ctx, lockOfSeries(series))
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	row, err := s.series(series)
+	switch {
+	case err != nil:
+		return err
+	case number < row.Last:
+		return fmt.Errorf("it is at %d already", row.Last)
+	case number == row.Last:
+		return nil
+	}
+	b := s.newBatch(nil)
+	lost := lostRow{From: row.Last + 1, To: number, Reason: reason}
+	value := lost.encode()
+	set(b, lostKey(row.Sequence, row.Position+1), value)
+	row.Last = number
+	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
+	s.commit(b, &row, 0, func() {})
+	s.mark.note(row.Sequence, number)
+	s.mark.wait(row.Sequence, number)
+	return nil
+}
+
+// AcceptMark is the plan that trusts the mark. Number n is acknowledged once the mark says n-1, so each series goes one
+// beyond what it says; a series that the store does not have (possible lists those that the branch may have used), one
+// beyond the furthest of those whose names are lost. It fails when the mark is lost too.
+func (r *Restoration) AcceptMark(possible []string) ([]Skip, error) {
+	if r.MarkLost {
+		return nil, errors.New("the mark was lost with the store: it does not tell what was spent after the backup")
+	}
+	return r.plan(possible, func(b Behind) uint64 { return max(b.Last, b.Marked) + 1 }), nil
+}
+
+// Advance is the plan that moves every series n numbers forward: more than can have been spent since the backup.
+func (r *Restoration) Advance(n uint64, possible []string) []Skip {
+	return r.plan(possible, func(b Behind) uint64 { return max(b.Last+n, b.Marked+1) })
+}
+
+func (r *Restoration) plan(possible []string, to func(Behind) uint64) []Skip {
+	var skips []Skip
+	known := make(map[string]bool)
+	for _, b := range r.Series {
+		known[b.Series] = true
+		skips = append(skips, Skip{b.Series, to(b)})
+	}
+	for _, name := range possible {
+		if !known[name] {
+			known[name] = true
+			skips = append(skips, Skip{name, to(Behind{Marked: r.Begun})})
+		}
+	}
+	return skips
+}
+
+// begun is the series under which Reconcile keeps Begun, so that the highest number of the mark never sinks.
+const begun = "begun after the backup"
+
+// Reconcile settles a restored store: it moves every series as the plan says, and the store issues from then on. The
+// plan must name every series that the store has, at least where it ends, and beyond what the mark says. Series that it
+// does not name begin at 1, so it should also name those that may have begun after the backup.
+//
+// An attempt that is cut short can be repeated; it may lose a few numbers more.
+func (s *Store) Reconcile(ctx context.Context, plan []Skip, reason string) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("reconciling: %w", err)
+	}
+	defer s.leave()
+	s.reconciling.Lock()
+	defer s.reconciling.Unlock()
+	r := s.Restored()
+	if r == nil {
+		return errors.New("reconciling: the store is not a restored one")
+	}
+	to := make(map[string]uint64)
+	for _, k := range plan {
+		to[k.Series] = max(to[k.Series], k.To)
+	}
+	var faults []error
+	for _, b := range r.Series {
+		least := b.Last
+		if !r.MarkLost {
+			least = max(b.Last, b.Marked) + 1
+		}
+		if to[b.Series] < least {
+			faults = append(faults, fmt.Errorf("series %q must move to %d or further", b.Series, least))
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("reconciling: %w", errors.Join(faults...))
+	}
+	if r.Begun > to[begun] {
+		to[begun] = r.Begun
+	}
+	for _, series := range slices.Sorted(maps.Keys(to)) {
+		if err := s.skipTo(ctx, series, to[series], reason); err != nil {
+			return fmt.Errorf("reconciling: moving series %q to %d: %w", series, to[series], err)
+		}
+	}
+	if err := s.settle(); err != nil {
+		return fmt.Errorf("reconciling: %w", err)
+	}
+	return nil
+}
+
+// settle makes the mark this store's own and ends the restoration. If we crash in between, the mark says what the store
+// holds, and all of it is repeated.
+func (s *Store) settle() error {
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return err
+	}
+	id, err := get(s.db, keyStore)
+	if err != nil || len(id) != 16 {
+		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	s.mark.renew([16]byte(id), s.lastNumbers(series))
+	if err := s.db.Delete(keyRestored, pebble.Sync); err != nil {
+		s.o.die("ending restoration: %v", err)
+	}
+	s.restored.Store(nil)
+	return nil
+}

@@ -1,0 +1,220 @@
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Restoration is what a restored store has to settle before it appends or advances anything: numbers that were spent
+// after the backup must not be used again.
+type Restoration struct {
+	Taken time.Time // of the backup
+	At    time.Time // of the restoration
+	// MarkLost: there was no mark beside the restored store. What was spent after the backup must be learned elsewhere:
+	// from the tills' receipts, from what was mailed, from the authority.
+	MarkLost bool
+	// Series are those of the store. Begun is the furthest that a series got of which the mark knows no more than that:
+	// it began after the backup. 0 when there is none.
+	Series []Behind
+	Begun  uint64
+}
+
+// Behind is how far a series got, in the store and in the mark. A mark that has counted for a store which was restored
+// since the backup names its numbers otherwise; Marked is then the highest of them all.
+type Behind struct {
+	Series       string
+	Last, Marked uint64
+}
+
+// restoredRow is the row "restored" in the meta table; Reconcile deletes it.
+type restoredRow struct {
+	Taken, At int64 // Unix ns
+	MarkLost  bool
+	From      [16]byte // the identity of the store that the backup is of
+}
+
+func (r *restoredRow) taken() time.Time { return time.Unix(0, r.Taken).UTC() }
+
+func (r *restoredRow) encode() []byte {
+	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, uint64(r.Taken)), uint64(r.At))
+	lost := byte(0)
+	if r.MarkLost {
+		lost = 1
+	}
+	return append(append(b, lost), r.From[:]...)
+}
+
+func decodeRestored(b []byte) (r restoredRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.Taken, r.At = int64(c.u64()), int64(c.u64())
+	r.MarkLost = c.u8() == 1
+	copy(r.From[:], c.take(16))
+	return r, c.end("restoration")
+}
+
+// A store's identity is 8 bytes that it keeps for ever and 8 that are new with each restoration: marks of the same
+// family tell how far numbers got, but only the very same identity means the same series by the same sequence.
+func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
+
+// Restore makes a store from a backup: the files are held against their digests while they are copied aside, every row
+// is walked, and the store gets its name last. A mark at MarkPath stays as it is: it knows what was spent since. The
+// store opens then and appends nothing before Reconcile.
+//
+// ErrExists when there is a store already; ErrNoStore when from is no backup; ErrCorrupt when it is altered; ErrMark
+// when the mark is unreadable or another store's. A crash leaves o.Dir + ".new", which the next Restore removes.
+func Restore(ctx context.Context, from string, o Options, progress Progress) (*Backup, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		return nil, errors.New("storage: Options.Now is not set")
+	}
+	b, err := restore(ctx, from, &o, progress)
+	if err != nil {
+		return nil, fmt.Errorf("restoring %s from %s: %w", o.Dir, from, err)
+	}
+	return b, nil
+}
+
+func restore(ctx context.Context, from string, o *Options, progress Progress) (*Backup, error) {
+	fs := o.FS
+	if _, err := fs.Stat(o.Dir); err == nil {
+		return nil, ErrExists
+	}
+	b, sums, err := readBackup(fs, from)
+	if err != nil {
+		return nil, err
+	}
+	row := restoredRow{Taken: b.Taken.UnixNano(), At: o.Now().UnixNano()}
+	if raw, err := hex.DecodeString(b.Store); err != nil || copy(row.From[:], raw) != 16 {
+		return nil, fmt.Errorf("%w: %s: store %q", ErrCorrupt, backupFile, b.Store)
+	}
+	if row.MarkLost, err = o.findMark(row.From); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{o.Dir, o.MarkPath} {
+		if err := makeParents(fs, path); err != nil {
+			return nil, err
+		}
+	}
+	aside := o.Dir + ".new"
+	if err := errors.Join(fs.RemoveAll(aside), fs.MkdirAll(aside, 0o700)); err != nil {
+		return nil, err
+	}
+	p := &meter{report: progress, total: 2 * b.Bytes}
+	for _, name := range sortedNames(sums) {
+		sum, err := copyFile(ctx, fs, fs.PathJoin(from, name), fs.PathJoin(aside, fs.PathBase(name)), p)
+		if err != nil {
+			return nil, errors.Join(ErrCorrupt, err)
+		}
+		if sum != sums[name] {
+			return nil, fmt.Errorf("%w: %s is altered", ErrCorrupt, name)
+		}
+	}
+	if err := syncDir(fs, aside); err != nil {
+		return nil, err
+	}
+	if _, err := checkCopy(ctx, o, aside, nil, p); err != nil {
+		return nil, err
+	}
+	if err := o.place(aside, row); err != nil {
+		return nil, err
+	}
+	p.finish()
+	return b, nil
+}
+
+// findMark tells whether the mark of a store is lost. One that is there must be its own, or of the same family.
+func (o *Options) findMark(store [16]byte) (lost bool, err error) {
+	switch _, of, err := readMark(o.FS, o.MarkPath); {
+	case errors.Is(err, errNoMark):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
+	case !sameFamily(of, store):
+		return false, fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, o.MarkPath, of, store)
+	}
+	return false, nil
+}
+
+// place gives a store that was made aside its name.
+func (o *Options) place(aside string, row restoredRow) error {
+	if err := markRestored(o, aside, row); err != nil {
+		return err
+	}
+	if err := syncDir(o.FS, aside); err != nil {
+		return err
+	}
+	if err := o.FS.Rename(aside, o.Dir); err != nil {
+		return err
+	}
+	return syncDir(o.FS, o.FS.PathDir(o.Dir))
+}
+
+// markRestored writes the row that keeps the store from issuing.
+func markRestored(o *Options, dir string, row restoredRow) error {
+	at := *o
+	at.Dir = dir
+	db, err := openPebble(&at, &damage{}, false)
+	if err != nil {
+		return err
+	}
+	id, err := get(db, keyStore)
+	if err == nil && string(id) != string(row.From[:]) {
+		err = fmt.Errorf("%w: the backup says store %x, its rows say %x", ErrCorrupt, row.From, id)
+	}
+	if err == nil {
+		b := db.NewBatch()
+		_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
+		set(b, keyStore, id)
+		set(b, keyRestored, row.encode())
+		err = b.Commit(pebble.Sync)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// Restored returns what is to be settled before this store issues, nil when nothing is. The caller does not alter it.
+func (s *Store) Restored() *Restoration { return s.restored.Load() }
+
+// restoration reads the row, nil when there is none.
+func restoration(r pebble.Reader) (*restoredRow, error) {
+	value, err := get(r, keyRestored)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	row, err := decodeRestored(value)
+	return &row, err
+}
+
+// compare tells the store's series, by sequence, from what the mark of a store says. own: that store had the same
+// series by the same sequences.
+func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Restoration {
+	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), MarkLost: r.MarkLost}
+	if !own && len(said) > 0 {
+		v.Begun = slices.Max(said)
+	}
+	for i := range max(len(last), len(said)) {
+		b := Behind{Series: names.named(uint32(i + 1)), Marked: v.Begun}
+		if own && i < len(said) {
+			b.Marked = said[i]
+		}
+		if b.Series == "" {
+			v.Begun = max(v.Begun, b.Marked)
+			continue
+		}
+		b.Last = last[i]
+		v.Series = append(v.Series, b)
+	}
+	return v
+}

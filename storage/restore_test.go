@@ -1,0 +1,376 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// lose takes the store away and leaves its mark, as a dead disk does when the mark is on another.
+func lose(t testing.TB, s *Store, fs vfs.FS) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(fs.RemoveAll("box/store"), syncDir(fs, "box")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restored(t testing.TB, fs vfs.FS, dir string) *Store {
+	t.Helper()
+	if _, err := Restore(ctx, dir, options(fs), nil); err != nil {
+		t.Fatal(err)
+	}
+	return openStore(t, fs)
+}
+
+// trust reconciles with what the mark says.
+func trust(t testing.TB, s *Store, possible ...string) {
+	t.Helper()
+	plan, err := s.Restored().AcceptMark(possible)
+	if err == nil {
+		err = s.Reconcile(ctx, plan, "restored")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackup_Restore(t *testing.T) {
+	s, fs := newStore(t)
+	for n := uint64(1); n <= 20; n++ {
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done, Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
+		t.Fatal(err)
+	}
+	var last, total int64
+	b, err := s.Backup(ctx, backupDir, func(done, of int64) {
+		if done < last || done > of {
+			t.Errorf("progress went from %d to %d of %d", last, done, of)
+		}
+		last, total = done, of
+	})
+	if err != nil || b.Documents != 20 || b.Last["a"] != 10 || last != total || total != 2*b.Bytes {
+		t.Fatalf("%+v, %d of %d, %v", b, last, total, err)
+	}
+	if _, err := s.Backup(ctx, backupDir, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("over a backup: %v", err)
+	}
+	for n := uint64(21); n <= 27; n++ { // spent after the backup: a 11 to 13, b 11 to 14
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	put(t, s, "c", 28) // a series that the backup does not know
+	if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("over a store: %v", err)
+	}
+	lose(t, s, fs)
+	if _, err := CheckBackup(ctx, backupDir, options(fs), nil); err != nil {
+		t.Error(err)
+	}
+
+	s = restored(t, fs, backupDir)
+	_, err = s.Append(ctx, Keys{Series: "a"}, nil)
+	_, advanceErr := s.Advance(ctx, code(3), done, Change{To: done})
+	if !errors.Is(err, ErrRestored) || !errors.Is(advanceErr, ErrRestored) {
+		t.Errorf("a restored store: %v, %v", err, advanceErr)
+	}
+	if d, err := s.Part(code(3), "answer"); err != nil || string(d) != "seal" {
+		t.Errorf("restored part %q, %v", d, err)
+	}
+	if _, err := s.Get(code(21)); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a record from after the backup: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// It stays so until it is reconciled.
+	s = openStore(t, fs)
+	r := s.Restored()
+	if r == nil || r.MarkLost || !r.Taken.Equal(b.Taken) || len(r.Series) != 2 || r.Begun != 1 {
+		t.Fatalf("restoration %+v", r)
+	}
+	if _, err := s.Backup(ctx, "medium/early", nil); !errors.Is(err, ErrRestored) {
+		t.Errorf("backing up what is not settled: %v", err)
+	}
+	for _, plan := range [][]Skip{nil, {{"a", 14}}, {{"a", 13}, {"b", 15}}} {
+		if err := s.Reconcile(ctx, plan, "too little"); err == nil {
+			t.Errorf("took the plan %v", plan)
+		}
+	}
+	trust(t, s, "a", "c", "d")
+	if s.Restored() != nil {
+		t.Error("still to be reconciled")
+	}
+	want := map[string]uint64{"a": 15, "b": 16, "c": 3, "d": 3} // one further than the mark: that may have been given
+	for series, number := range want {
+		if e := put(t, s, series, 100+uint64(series[0])); e.Number != number {
+			t.Errorf("series %s goes on at %d, not %d", series, e.Number, number)
+		}
+	}
+	report, err := s.Fsck(ctx)
+	if err != nil || len(report.Lost) != 5 || report.Lost[1] != (Lost{"a", 11, 14, report.Lost[1].At, "restored"}) {
+		t.Errorf("lost %+v, %v", report.Lost, err)
+	}
+	sound(t, s)
+	sound(t, openStore(t, fs))
+}
+
+// The mark went down with the store: nobody here knows how far the numbers got.
+func TestRestore_MarkLost(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	backup(t, s, backupDir)
+	put(t, s, "a", 2)
+	lose(t, s, fs)
+	if err := fs.Remove(markPath); err != nil {
+		t.Fatal(err)
+	}
+	s = restored(t, fs, backupDir)
+	r := s.Restored()
+	if r == nil || !r.MarkLost {
+		t.Fatalf("restoration %+v", r)
+	}
+	if _, err := r.AcceptMark(nil); err == nil {
+		t.Error("a mark was accepted that is not there")
+	}
+	if err := s.Reconcile(ctx, nil, ""); err == nil {
+		t.Error("reconciled without a word about series a")
+	}
+	if err := s.Reconcile(ctx, r.Advance(1000, []string{"b"}), "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	for _, series := range []string{"a", "b"} {
+		if e := put(t, s, series, 10+uint64(series[0])); e.Number < 1001 {
+			t.Errorf("series %s goes on at %d", series, e.Number)
+		}
+	}
+	sound(t, s)
+}
+
+func TestRestore_Refused(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	backup(t, s, backupDir)
+	lose(t, s, fs)
+	good := readFile(t, fs, markPath)
+	other := vfs.NewMem()
+	if err := Create(options(other)); err != nil {
+		t.Fatal(err)
+	}
+	for name, mark := range map[string][]byte{"another store's": readFile(t, other, markPath), "unreadable": []byte("?")} {
+		writeFile(t, fs, markPath, mark)
+		if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrMark) {
+			t.Errorf("beside a mark that is %s: %v", name, err)
+		}
+	}
+	writeFile(t, fs, markPath, good)
+	if _, err := Restore(ctx, "medium/tuesday", options(fs), nil); !errors.Is(err, ErrNoStore) {
+		t.Errorf("from nothing: %v", err)
+	}
+	s = restored(t, fs, backupDir)
+	trust(t, s)
+	sound(t, s)
+}
+
+func openReconciled(t *testing.T, fs vfs.FS) *Store {
+	s := restored(t, fs, backupDir)
+	trust(t, s)
+	return s
+}
+
+// Whenever the power goes, there is a restored store that says so or none, and Restore can be repeated.
+func TestRestore_Crash(t *testing.T) {
+	for _, markLost := range []bool{false, true} {
+		s, mem := newStore(t)
+		for n := uint64(1); n <= 9; n++ {
+			put(t, s, []string{"a", "b"}[n%2], n)
+		}
+		backup(t, s, backupDir)
+		put(t, s, "a", 10)
+		lose(t, s, mem)
+		if markLost {
+			if err := mem.Remove(markPath); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mem = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)})
+		disks := crashes(mem, 1, func(fs vfs.FS) {
+			s := restored(t, fs, backupDir)
+			if err := s.Reconcile(ctx, s.Restored().Advance(10, nil), "by hand"); err != nil {
+				t.Error(err)
+			}
+			sound(t, s)
+		})
+		reconciled := 0
+		for i, disk := range disks {
+			s, err := Open(options(disk))
+			if errors.Is(err, ErrNoStore) {
+				s = restored(t, disk, backupDir)
+			} else if err != nil {
+				t.Fatalf("crash %d: %v", i, err)
+			}
+			if r := s.Restored(); r == nil {
+				reconciled++
+			} else if err := s.Reconcile(ctx, r.Advance(10, nil), "by hand"); err != nil {
+				t.Errorf("crash %d: %v", i, err)
+			}
+			if e := put(t, s, "a", 100); e.Number < 15 {
+				t.Errorf("crash %d: series a goes on at %d", i, e.Number)
+			}
+			sound(t, s)
+		}
+		if t.Logf("%d disks, %d reconciled", len(disks), reconciled); reconciled == 0 || reconciled > len(disks)/2 {
+			t.Errorf("%d of %d disks were reconciled", reconciled, len(disks))
+		}
+	}
+}
+
+// TestRestore_NoNumberTwice plays boxes that issue, are backed up, die and come back, again and again. However far the
+// mark lagged and whichever backup it was, no number that was given out is given out again.
+func TestRestore_NoNumberTwice(t *testing.T) {
+	seeds := 12
+	if soak {
+		seeds = 500
+	}
+	for seed := range seeds {
+		if err := playDisasters(t, newRand(uint64(seed))); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+func playDisasters(t *testing.T, rng *rand.Rand) error {
+	s, fs := newStore(t)
+	series := []string{"a", "b", "c", "d", "e", "f"}
+	var mu sync.Mutex
+	var twice error
+	spent := make(map[string]map[uint64]bool)
+	for _, name := range series {
+		spent[name] = make(map[uint64]bool)
+	}
+	n, sinceBackup := uint64(0), map[string]uint64{}
+	issue := func(count int) {
+		var tills sync.WaitGroup
+		for range count {
+			n++
+			id, name := n, series[rng.IntN(min(len(series), 2+int(n/20)))] // some begin late
+			tills.Go(func() {
+				e, err := s.Append(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(id), slot), nil })
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					twice = err
+				} else if spent[name][e.Number] {
+					twice = fmt.Errorf("number %d of series %s was given twice", e.Number, name)
+				}
+				spent[name][e.Number] = true
+			})
+			if rng.IntN(2) == 0 {
+				tills.Wait()
+			}
+		}
+		tills.Wait()
+	}
+	var backups []string
+	for round := range 5 {
+		issue(rng.IntN(12))
+		dir := fmt.Sprint("medium/", round)
+		backup(t, s, dir)
+		backups = append(backups, dir)
+		sinceBackup[dir] = n
+		issue(1 + rng.IntN(12))
+		from := backups[rng.IntN(len(backups))]
+		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(2) * 50, RNG: rng})
+		if err := s.Close(); err != nil {
+			return err
+		}
+		fs = disk
+		if err := fs.RemoveAll("box/store"); err != nil {
+			return err
+		}
+		if rng.IntN(4) == 0 {
+			if err := fs.Remove(markPath); err != nil {
+				return err
+			}
+		}
+		s = restored(t, fs, from)
+		r := s.Restored()
+		plan, err := r.AcceptMark(series)
+		if r.MarkLost {
+			plan, err = r.Advance(1000<<(4*round), series), nil // beyond all that was spent, earlier advances included
+		}
+		if err == nil {
+			err = s.Reconcile(ctx, plan, "restored")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	issue(10)
+	err := checkSound(s)
+	return errors.Join(twice, err, s.Close())
+}
+
+func TestSkipTo(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	for _, step := range []struct {
+		series string
+		to     uint64
+		ok     bool
+	}{{"a", 5, true}, {"a", 5, true}, {"a", 4, false}, {"b", 7, true}, {"", 7, false}, {"a", 1 << 63, false}} {
+		if err := s.SkipTo(ctx, step.series, step.to, "moved here from another program"); (err == nil) != step.ok {
+			t.Errorf("%+v: %v", step, err)
+		}
+	}
+	if a, b := put(t, s, "a", 2), put(t, s, "b", 3); a.Number != 6 || b.Number != 8 {
+		t.Errorf("numbers %d and %d", a.Number, b.Number)
+	}
+	sound(t, s)
+	s = openStore(t, fs)
+	report, err := s.Fsck(ctx)
+	if err != nil || len(report.Lost) != 2 || report.Lost[0].From != 2 || report.Lost[0].To != 5 || report.Last["b"] != 8 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	sound(t, s)
+}
+
+func TestFsck_Lost(t *testing.T) {
+	s, _ := newStore(t)
+	put(t, s, "a", 1)
+	if err := s.SkipTo(ctx, "a", 5, "why"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", 2)
+	good, err := get(s.db, lostKey(1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := slices.Clone(good)
+	bad[len(bad)-1] ^= 1
+	for name, change := range map[string]func() error{
+		"missing": func() error { return s.db.Delete(lostKey(1, 2), pebble.NoSync) },
+		"altered": func() error { return s.db.Set(lostKey(1, 2), bad, pebble.NoSync) },
+		"added":   func() error { return s.db.Set(lostKey(1, 3), good, pebble.NoSync) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := s.Fsck(ctx); err != nil || len(report.Problems) != 1 {
+			t.Errorf("%s: %v, %v", name, report.Problems, err)
+		}
+		if err := errors.Join(s.db.Set(lostKey(1, 2), good, pebble.NoSync), s.db.Delete(lostKey(1, 3), pebble.NoSync)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sound(t, s)
+}

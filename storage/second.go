@@ -1,0 +1,364 @@
+package storage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// second keeps a copy of every change on another medium, from which Rebuild makes a store when the box is dead. A change
+// is written there once the store has it, and acknowledged once both have it: the copy never says more than the store,
+// and together they cost two syncs, shared by all changes that wait.
+//
+// A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, says so in
+// log and metrics, and catches up when the medium is well again.
+type second struct {
+	s       *Store
+	metrics *secondMetrics
+	kick    chan struct{} // one element: there is something to do
+	stop    chan struct{}
+	stopped chan struct{}
+	first   chan struct{} // closed when it is known whether the copy is live
+
+	mu     sync.Mutex
+	status SecondCopy
+	mode   copyMode
+	queue  []*change
+	queued int // bytes
+	lost   bool
+}
+
+// SecondCopy is how the second copy is. Live: every change that is acknowledged is on both media.
+type SecondCopy struct {
+	Live  bool
+	Since time.Time
+	Why   string // it is not live
+}
+
+type copyMode uint8
+
+const (
+	copyAway    copyMode = iota // changes are not kept: filling finds them
+	copyFilling                 // changes are kept for when it has caught up, nobody waits
+	copyLive
+)
+
+// change is a committed batch on its way to the copy.
+type change struct {
+	at    place
+	feed  uint64
+	batch []byte
+	done  chan struct{} // nil: nobody waits
+}
+
+// Limits of the second copy.
+const (
+	queueLimit   = 64 << 20 // bytes that wait for a slow medium
+	retryFirst   = time.Minute
+	retryLongest = 30 * time.Minute
+)
+
+var errSlow = errors.New("the medium does not answer in time")
+
+func newSecond(s *Store) *second {
+	return &second{s: s, metrics: newSecondMetrics(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
+		stopped: make(chan struct{}), first: make(chan struct{}), status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
+}
+
+// SecondCopy tells how the second copy is; false when none is configured.
+func (s *Store) SecondCopy() (SecondCopy, bool) {
+	if s.second == nil {
+		return SecondCopy{}, false
+	}
+	s.second.mu.Lock()
+	defer s.second.mu.Unlock()
+	return s.second.status, true
+}
+
+// push gives a change to the copy and returns when it is there, or when it is known that it will not be for now.
+func (c *second) push(at place, feed uint64, batch []byte) {
+	n := &change{at: at, feed: feed, batch: batch}
+	c.mu.Lock()
+	if c.mode == copyAway {
+		c.mu.Unlock()
+		return
+	}
+	c.queued += len(batch)
+	switch {
+	case c.queued > queueLimit && c.mode == copyFilling:
+		c.queue, c.lost = nil, true // it fills once more
+	default:
+		c.queue = append(c.queue, n)
+	}
+	live := c.mode == copyLive
+	if live {
+		n.done = make(chan struct{})
+	}
+	c.mu.Unlock()
+	c.wake()
+	if !live {
+		return
+	}
+	start := c.s.o.Now()
+	patience := time.NewTimer(c.s.o.SecondPatience)
+	defer patience.Stop()
+	select {
+	case <-n.done:
+		c.metrics.wait.Observe(c.s.since(start))
+	case <-patience.C:
+		c.leave(errSlow)
+	}
+}
+
+func (c *second) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// leave lets everybody go who waits, and the branch goes on without a copy.
+func (c *second) leave(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mode == copyAway && errors.Is(why, errSlow) {
+		return // said already
+	}
+	if c.status.Live || c.status.Why != why.Error() {
+		c.s.o.Logger.Error("second copy is not written", "path", c.s.o.SecondCopy, "error", why)
+		c.status = SecondCopy{Since: c.s.o.Now(), Why: why.Error()}
+	}
+	release(c.queue)
+	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
+	c.metrics.failures.Inc()
+	c.settled()
+}
+
+func release(list []*change) {
+	for _, n := range list {
+		if n.done != nil {
+			close(n.done)
+		}
+	}
+}
+
+// await gives a medium that is well the time to catch up after a crash, so that no change goes without a copy.
+func (c *second) await() {
+	patience := time.NewTimer(c.s.o.SecondPatience)
+	defer patience.Stop()
+	select {
+	case <-c.first:
+	case <-patience.C:
+	}
+}
+
+// settled says that it is known whether the copy is live.
+func (c *second) settled() {
+	select {
+	case <-c.first:
+	default:
+		close(c.first)
+	}
+}
+
+// run keeps the copy until close.
+func (c *second) run() {
+	defer close(c.stopped)
+	for pause := retryFirst; ; pause = min(2*pause, retryLongest) {
+		began := c.s.o.Now()
+		err := c.session()
+		if err == nil {
+			return
+		}
+		c.leave(err)
+		if errors.Is(err, errConflict) {
+			return // only a person can help
+		}
+		if c.s.o.Now().Sub(began) > retryLongest {
+			pause = retryFirst
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-c.stop:
+			wait.Stop()
+			return
+		}
+	}
+}
+
+var errStopped = errors.New("stopped")
+
+// session opens the log, catches up and writes until something fails, or until stop: nil.
+func (c *second) session() (err error) {
+	id, err := get(c.s.db, keyStore)
+	if err != nil {
+		return err
+	}
+	l, err := openCopyLog(c.s.o.FS, c.s.o.SecondCopy, [16]byte(id), func() int64 { return c.s.o.Now().UnixNano() }, c.check)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if err := c.fill(l); err != nil {
+		if errors.Is(err, errStopped) {
+			return nil
+		}
+		return err
+	}
+	for {
+		list, err := c.take()
+		if err != nil {
+			return err
+		}
+		if err := c.write(l, list); err != nil {
+			return err
+		}
+		select {
+		case <-c.kick:
+		case <-c.stop:
+			return nil // Close waits for every call first: nothing is in the queue that anybody waits for
+		}
+	}
+}
+
+// check refuses a log that says anything else than the store's journals, or more.
+func (c *second) check(state copyState) error {
+	series, err := readAllSeries(c.s.db)
+	if err != nil {
+		return err
+	}
+	rows := make(map[uint32]seriesRow)
+	for _, row := range series {
+		rows[row.Sequence] = row
+	}
+	for sequence, p := range state.Series {
+		if p.Position > rows[sequence].Position {
+			return errConflict
+		}
+		key := journalKey(sequence, p.Position)
+		value, err := get(c.s.db, key)
+		if err != nil {
+			return err
+		}
+		if hashLink(key, value) != p.Hash {
+			return errConflict
+		}
+	}
+	return nil
+}
+
+// fill catches up and makes the copy live.
+func (c *second) fill(l *copyLog) error {
+	for {
+		c.mu.Lock()
+		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are kept
+		c.mu.Unlock()
+		if err := l.fillFrom(c.s.db, c.stopping); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		again := c.lost
+		if !again {
+			c.mode = copyLive
+			c.status = SecondCopy{Live: true, Since: c.s.o.Now()}
+			c.settled()
+		}
+		c.mu.Unlock()
+		if !again {
+			c.s.o.Logger.Info("second copy is live", "path", c.s.o.SecondCopy)
+			return nil
+		}
+	}
+}
+
+func (c *second) stopping() error {
+	select {
+	case <-c.stop:
+		return errStopped
+	default:
+		return nil
+	}
+}
+
+// take returns the queue.
+func (c *second) take() ([]*change, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mode != copyLive {
+		return nil, errSlow // somebody's patience has ended
+	}
+	if c.queued > queueLimit {
+		return nil, fmt.Errorf("%w: %d bytes wait", errSlow, c.queued)
+	}
+	list := c.queue
+	c.queue, c.queued = nil, 0
+	return list, nil
+}
+
+// write copies what is next in its series, lets its callers go, and puts the rest back: what comes before it was
+// committed earlier and is on its way.
+func (c *second) write(l *copyLog, list []*change) error {
+	var written []*change
+	for moved := true; moved; {
+		moved = false
+		var rest []*change
+		for _, n := range list {
+			switch p := l.state.Series[n.at.Sequence].Position; {
+			case n.at.Position <= p: // a fill has it
+				written, moved = append(written, n), true
+			case n.at.Position == p+1:
+				l.addChange(n)
+				written, moved = append(written, n), true
+			default:
+				rest = append(rest, n)
+			}
+		}
+		list = rest
+	}
+	err := l.flush()
+	release(written) // after a failure they are not waited for any longer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || c.mode != copyLive {
+		release(list)
+		return cmp.Or(err, errSlow)
+	}
+	for _, n := range list {
+		c.queued += len(n.batch)
+	}
+	c.queue = append(list, c.queue...)
+	return nil
+}
+
+// close ends the copy. A medium that hangs is not waited for.
+func (c *second) close() {
+	close(c.stop)
+	wait := time.NewTimer(c.s.o.SecondPatience)
+	defer wait.Stop()
+	select {
+	case <-c.stopped:
+	case <-wait.C:
+	}
+}
+
+// secondMetrics are collected only where a second copy is configured.
+type secondMetrics struct {
+	wait     prometheus.Histogram
+	failures prometheus.Counter
+}
+
+func newSecondMetrics() *secondMetrics {
+	return &secondMetrics{
+		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_store_second_copy_wait_seconds",
+			Help: "Time that a change waits for the second copy, the store having it.", Buckets: latencyBuckets}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
+			Help: "How often the second copy was given up for a while, or could not be begun."}),
+	}
+}
+
+var liveDesc = prometheus.NewDesc("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.", nil, nil)
