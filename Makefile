@@ -6,7 +6,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench soak race vuln cross clean
+.PHONY: help run build test check bench soak race vuln cross package clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ soak: ## the long versions of the property, oracle and crash tests
 
 vuln: ## known vulnerabilities (needs the vulnerability database's host)
 	@go run $(GOVULNCHECK) ./...
+
+package: ## the .deb of both architectures, in var/dist (VERSION=1.2.3)
+	@deploy/package.sh $(VERSION)
 
 clean: ## remove what was built and the demo
 	@rm -rf bin var

@@ -336,6 +336,12 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	s.mu.Lock()
 	s.apply(b)
 	s.mu.Unlock()
+	s.guard.forgive(to.Digest)
+	for _, r := range book.compiled {
+		if r.ref.Digest == to.Digest {
+			r.suspended.Store(false)
+		}
+	}
 	s.publish(book)
 	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
 	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason)

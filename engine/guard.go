@@ -51,6 +51,15 @@ func (g *guard) want(digest, reason string) {
 	}
 }
 
+// forgive forgets what a bundle did wrong: it was put back.
+func (g *guard) forgive(digest string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.failures, digest)
+	delete(g.tallies, digest)
+	delete(g.ordered, digest)
+}
+
 // again computes a sale whose rule failed with the last good one: no request is dropped for a bad bundle.
 func (e *Engine) again(ctx context.Context, failed *rule, d *draft, cause error) (*rule, *evaluation, []dte.Fault, error) {
 	if e.shelf == nil || ctx.Err() != nil {
@@ -87,6 +96,7 @@ func (s *Shelf) failed(r *rule, cause error) {
 	recent = append(recent, now)
 	g.failures[r.ref.Digest] = recent[max(0, len(recent)-mostFailures):]
 	if len(recent) >= mostFailures {
+		r.suspended.Store(true) // the record of it may have to wait
 		g.want(r.ref.Digest, fmt.Sprintf("%d evaluations failed within %v, the last: %v", mostFailures, failuresOf, cause))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"dtegate/engine/dte"
 	"dtegate/rules"
@@ -37,6 +38,8 @@ type rule struct {
 	bind     binding
 	filler   *dte.Filler
 	total    int // index of the document's total in the summary
+	// suspended: it fails, and the return from it is on its way.
+	suspended atomic.Bool
 }
 
 // NewRulebook compiles every document rule of a generation. The catalogues are those of the generation's own
@@ -152,7 +155,13 @@ func (b *Rulebook) pick(document, ambiente, day string) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.compiled[r], nil
+	c := b.compiled[r]
+	if c.suspended.Load() {
+		if p := b.previous[c.ref.Digest]; p != nil {
+			return p, nil
+		}
+	}
+	return c, nil
 }
 
 // CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not

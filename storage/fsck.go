@@ -79,12 +79,18 @@ type checker struct {
 	rows   int
 	series map[uint32]*seriesCheck
 
+	compare func(key []byte, l *link) error // with the record that a link is about
+
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
 	countersSet int // counter rows that a change in the journal left so
 
-	progress     func(done, total int64) // of the journal, which is nearly all of the work
+	progress     Progress // of the journal, which is most of the work
 	links, total int64
+}
+
+func newChecker(ctx context.Context, r pebble.Reader, progress Progress) *checker {
+	return &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
 }
 
 // seriesCheck is how far the walk through a series' journal has come.
@@ -94,8 +100,22 @@ type seriesCheck struct {
 	last seriesRow // what the journal up to here adds up to
 }
 
-func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress func(done, total int64)) (*Report, error) {
-	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
+// fsck tells the quick way whether all is well, and the slow one what is not.
+func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress Progress) (*Report, error) {
+	report, sound, err := quickFsck(ctx, r, marked, markErr, progress)
+	if err != nil || sound {
+		return report, err
+	}
+	if report, err = slowFsck(ctx, r, marked, markErr); err == nil && len(report.Problems) == 0 {
+		report.Problems = []Problem{{"store", "its tables do not agree, and no row tells which is wrong"}}
+	}
+	return report, err
+}
+
+// slowFsck looks up, for every row, the rows that it speaks of.
+func slowFsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) (*Report, error) {
+	c := newChecker(ctx, r, nil)
+	c.compare = c.compareLink
 	steps := []struct {
 		table byte
 		row   func(key, value []byte) error
@@ -123,17 +143,25 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, 
 			}
 		}
 	}
+	if err := c.strangeRows(); err != nil {
+		return nil, err
+	}
+	c.checkMark(marked, markErr)
+	return c.report, nil
+}
+
+// strangeRows reports what is in no table.
+func (c *checker) strangeRows() error {
 	for _, bounds := range [][2][]byte{{nil, {tableMeta}}, {{tableEnd}, nil}} {
-		err := scan(r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
+		err := scan(c.r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
 			c.problem(key, "belongs to no table")
 			return nil
 		}))
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	c.checkMark(marked, markErr)
-	return c.report, nil
+	return nil
 }
 
 // each looks at the context now and then.

@@ -83,7 +83,7 @@ func (c *checker) journalRow(key, value []byte) error {
 		}
 		s.last.Last = max(s.last.Last, l.Number)
 	}
-	return c.compareLink(key, &l)
+	return c.compare(key, &l)
 }
 
 // skipLink notes the numbers that a series gave up.
@@ -142,6 +142,10 @@ func (c *checker) compareLink(key []byte, l *link) error {
 			c.problem(key, "part %q of entry %d is altered", p.Name, l.ID)
 		}
 	}
+	return c.compareCounters(key, l)
+}
+
+func (c *checker) compareCounters(key []byte, l *link) error {
 	for _, v := range l.Counters {
 		value, err := c.get(counterKey(v.Origin, v.Line))
 		switch {

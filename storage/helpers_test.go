@@ -138,7 +138,7 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Write(b)
+	_, err = f.Write(bytes.Clone(b)) // a vfs.File may alter what it wrote
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	// FakeTime leaves out Pebble's ticking in the background: in testing/synctest a month of it is 26 million ticks.
 	FakeTime bool
 
+	segment  uint64    // of the second copy, bytes
 	readOnly bool      // of OpenReadOnly
 	bugs     bugs      // set by tests only
 	memory   *sync.Map // of bugs.numberInMemory: rows by series
@@ -69,6 +70,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
+	}
+	if o.segment == 0 {
+		o.segment = segmentSize
 	}
 	if o.SecondPatience == 0 {
 		o.SecondPatience = 2 * time.Second

@@ -39,7 +39,7 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 	if err != nil {
 		return nil, err
 	}
-	row := restoredRow{At: o.Now().UnixNano(), From: c.store}
+	row := restoredRow{Copy: true, At: o.Now().UnixNano(), From: c.store}
 	if row.MarkLost, err = o.findMark(c.store); err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, row *r
 				if c.bad {
 					return fmt.Errorf("%w: %s at byte %d", ErrCorrupt, s.path, at)
 				}
-				return errors.Join(apply(db, c.b), ctx.Err())
+				return errors.Join(apply(db, c.b, false), ctx.Err())
 			case frameRows:
-				return errors.Join(applyRows(db, f.Payload), ctx.Err())
+				return errors.Join(apply(db, f.Payload, true), ctx.Err())
 			}
 			return nil
 		})
@@ -165,46 +165,41 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, row *r
 	return nil
 }
 
-// apply commits a batch as it was committed once.
-func apply(db *pebble.DB, repr []byte) error {
-	b := db.NewBatch()
-	if err := b.SetRepr(slices.Clone(repr)); err != nil {
+// apply commits rows, of a change as it was committed once, or as they stood (filled). Changes of one series lie in the
+// log in their order; a counter is set from several series, and keeps its latest value. An entry of filled rows takes
+// its row out of the queue that it was in before.
+func apply(db *pebble.DB, repr []byte, filled bool) error {
+	in, out := db.NewBatch(), db.NewBatch()
+	err := in.SetRepr(slices.Clone(repr))
+	if err != nil {
 		return errors.Join(ErrCorrupt, err)
 	}
-	return errors.Join(b.Commit(pebble.NoSync), b.Close())
-}
-
-// applyRows commits rows as they stood. An entry that was there takes its row out of its old queue.
-func applyRows(db *pebble.DB, repr []byte) error {
-	b := db.NewBatch()
-	if err := b.SetRepr(slices.Clone(repr)); err != nil {
-		return errors.Join(ErrCorrupt, err)
-	}
-	stale := db.NewBatch()
-	for r := b.Reader(); ; {
-		_, key, _, ok, err := r.Next()
-		if err != nil {
-			return errors.Join(ErrCorrupt, err)
+	for r := in.Reader(); err == nil; {
+		kind, key, value, ok, bad := r.Next()
+		if bad != nil {
+			return errors.Join(ErrCorrupt, bad)
 		}
 		if !ok {
 			break
 		}
-		if len(key) != 9 || key[0] != tableEntry {
-			continue
-		}
-		id := be.Uint64(key[1:])
-		old, err := get(db, key)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if e, err := decodeEntry(id, old); err == nil && e.Due != nil {
-			if err := stale.Delete(e.due(), nil); err != nil {
+		var old []byte
+		if key[0] == tableCounter || filled && key[0] == tableEntry {
+			if old, err = get(db, key); err != nil && !errors.Is(err, ErrNotFound) {
 				return err
 			}
+			err = nil
+		}
+		switch {
+		case kind == pebble.InternalKeyKindDelete:
+			err = out.Delete(key, nil)
+		case key[0] == tableCounter && len(old) == counterSize && be.Uint64(old[8:]) > be.Uint64(value[8:]):
+		default:
+			if e, bad := decodeEntry(0, old); key[0] == tableEntry && old != nil && bad == nil && e.Due != nil {
+				e.ID = be.Uint64(key[1:])
+				err = out.Delete(e.due(), nil)
+			}
+			err = errors.Join(err, out.Set(key, value, nil))
 		}
 	}
-	return errors.Join(stale.Commit(pebble.NoSync), stale.Close(), b.Commit(pebble.NoSync), b.Close())
+	return errors.Join(err, out.Commit(pebble.NoSync), out.Close(), in.Close())
 }

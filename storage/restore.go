@@ -15,8 +15,10 @@ import (
 // Restoration is what a restored store has to settle before it appends or advances anything: numbers that were spent
 // after the backup must not be used again.
 type Restoration struct {
-	Taken time.Time // of the backup
+	Taken time.Time // of the backup; of the last change in a second copy
 	At    time.Time // of the restoration
+	// Copy: it came from a second copy, which holds all that was acknowledged while it was live.
+	Copy bool
 	// MarkLost: there was no mark beside the restored store. What was spent after the backup must be learned elsewhere:
 	// from the tills' receipts, from what was mailed, from the authority.
 	MarkLost bool
@@ -35,27 +37,31 @@ type Behind struct {
 
 // restoredRow is the row "restored" in the meta table; Reconcile deletes it.
 type restoredRow struct {
-	Taken, At int64 // Unix ns
-	MarkLost  bool
-	From      [16]byte // the identity of the store that the backup is of
+	Taken, At      int64 // Unix ns
+	Copy, MarkLost bool
+	From           [16]byte // the identity of the store that the backup is of
 }
 
 func (r *restoredRow) taken() time.Time { return time.Unix(0, r.Taken).UTC() }
 
 func (r *restoredRow) encode() []byte {
 	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, uint64(r.Taken)), uint64(r.At))
-	lost := byte(0)
+	var flags byte
 	if r.MarkLost {
-		lost = 1
+		flags |= 1
 	}
-	return append(append(b, lost), r.From[:]...)
+	if r.Copy {
+		flags |= 2
+	}
+	return append(append(b, flags), r.From[:]...)
 }
 
 func decodeRestored(b []byte) (r restoredRow, err error) {
 	c := cursor{b: b}
 	c.version()
 	r.Taken, r.At = int64(c.u64()), int64(c.u64())
-	r.MarkLost = c.u8() == 1
+	flags := c.u8()
+	r.MarkLost, r.Copy = flags&1 != 0, flags&2 != 0
 	copy(r.From[:], c.take(16))
 	return r, c.end("restoration")
 }
@@ -200,7 +206,10 @@ func restoration(r pebble.Reader) (*restoredRow, error) {
 // compare tells the store's series, by sequence, from what the mark of a store says. own: that store had the same
 // series by the same sequences.
 func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Restoration {
-	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), MarkLost: r.MarkLost}
+	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, MarkLost: r.MarkLost}
+	if r.MarkLost {
+		said = nil // of a mark that Open made
+	}
 	if !own && len(said) > 0 {
 		v.Begun = slices.Max(said)
 	}

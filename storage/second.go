@@ -199,7 +199,7 @@ func (c *second) session() (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := openCopyLog(c.s.o.FS, c.s.o.SecondCopy, [16]byte(id), func() int64 { return c.s.o.Now().UnixNano() }, c.check)
+	l, err := openCopyLog(&c.s.o, [16]byte(id), c.check)
 	if err != nil {
 		return err
 	}

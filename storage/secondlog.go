@@ -27,7 +27,7 @@ const (
 	frameRows    byte = 4 // a batch of rows as they stand
 	frameFilled  byte = 5 // copyState
 
-	segmentSize = 64 << 20
+	segmentSize = 64 << 20 // bytes, or a group more
 )
 
 // place is how far a series' journal is copied.

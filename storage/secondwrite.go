@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,7 +16,8 @@ type copyLog struct {
 	fs     vfs.FS
 	dir    string
 	store  [16]byte
-	now    func() int64
+	now    func() time.Time
+	limit  uint64 // of a segment, bytes
 	state  copyState
 	number uint64
 	f      vfs.File
@@ -30,8 +32,9 @@ type copyLog struct {
 var errConflict = errors.New("the second copy belongs to another history; move it away, and a new one is begun")
 
 // openCopyLog goes on with the log in a folder, or begins one, in a new segment. check refuses a log by what it holds.
-func openCopyLog(fs vfs.FS, dir string, store [16]byte, now func() int64, check func(copyState) error) (*copyLog, error) {
-	l := &copyLog{fs: fs, dir: dir, store: store, now: now, state: copyState{Series: make(map[uint32]place)}}
+func openCopyLog(o *Options, store [16]byte, check func(copyState) error) (*copyLog, error) {
+	fs, dir := o.FS, o.SecondCopy
+	l := &copyLog{fs: fs, dir: dir, store: store, now: o.Now, limit: o.segment, state: copyState{Series: make(map[uint32]place)}}
 	if err := makeParents(fs, fs.PathJoin(dir, "segment")); err != nil {
 		return nil, err
 	}
@@ -87,7 +90,7 @@ func (l *copyLog) begin(after position) error {
 		return err
 	}
 	l.f, l.size, l.group = f, 0, 0
-	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.now(), State: l.state}
+	head := segmentHead{Store: l.store, Number: l.number, After: after, Fill: l.fill, At: l.now().UnixNano(), State: l.state}
 	l.add(frameSegment, head.encode())
 	if err := l.flush(); err != nil {
 		return err
@@ -124,7 +127,7 @@ func (l *copyLog) flush() error {
 	if cap(l.buf) > 4<<20 {
 		l.buf = nil
 	}
-	if l.size >= segmentSize {
+	if l.size >= l.limit {
 		return l.begin(position{l.number, l.size})
 	}
 	return nil
@@ -214,12 +217,12 @@ func (f *filler) begin() error {
 	return l.flush()
 }
 
-// fillChunk is how much is written and synced at once.
+// fillChunk is how much is written and synced at once, in bytes.
 const fillChunk = 1 << 20
 
 func (f *filler) set(key, value []byte) error {
 	set(f.b, key, value)
-	if f.b.Len() < fillChunk {
+	if f.b.Len() < int(min(fillChunk, f.log.limit)) {
 		return nil
 	}
 	return f.flush()

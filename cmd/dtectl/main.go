@@ -22,6 +22,7 @@ type cli struct {
 	Rules       rulesCommand       `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
 	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
+	Rebuild     rebuildCommand     `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
 	Reconcile   reconcileCommand   `cmd:"" help:"Reconcile a restored store with the high-water mark."`
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`

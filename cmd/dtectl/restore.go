@@ -32,17 +32,40 @@ func (c *restoreCommand) Run(ctx context.Context, top *cli) error {
 	bar := newBar(os.Stderr)
 	b, err := storage.Restore(ctx, c.Dir, o, bar.show)
 	bar.end()
+	return restored(ctx, cfg, b, c.AcceptMark, err)
+}
+
+type rebuildCommand struct {
+	Dir        string `arg:"" type:"existingdir" help:"The second copy, on the medium that outlived the box."`
+	AcceptMark bool   `help:"Trust the high-water mark beside the store, and reconcile at once."`
+}
+
+// Run makes a store of a second copy, as restore does of a backup.
+func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	bar := newBar(os.Stderr)
+	b, err := storage.Rebuild(ctx, c.Dir, storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}, bar.show)
+	bar.end()
+	return restored(ctx, cfg, b, c.AcceptMark, err)
+}
+
+// restored describes what was made of a backup or a copy, and what must be reconciled.
+func restored(ctx context.Context, cfg *config.Config, b *storage.Backup, acceptMark bool, err error) error {
 	if errors.Is(err, storage.ErrExists) {
-		return fmt.Errorf("%s is there: restore never overwrites a store; move it away first: %w", cfg.Data, err)
+		return fmt.Errorf("%s is there: a store is never overwritten; move it away first: %w", cfg.Data, err)
 	}
 	if err := describeBackup(os.Stdout, b, err); err != nil {
 		return err
 	}
-	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: c.AcceptMark})
+	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: acceptMark})
 }
 
 type reconcileCommand struct {
 	AcceptMark bool              `help:"One beyond what the high-water mark says, in every series."`
+	TrustCopy  bool              `help:"Nothing was spent that the store lacks: it was rebuilt from a second copy that was live to the end."`
 	Advance    uint64            `help:"Move every series so many numbers forward: more than can have been spent since the backup."`
 	Skip       map[string]uint64 `help:"SERIES=NUMBER: the last number that this series has spent; goes with either of the others." placeholder:"SERIES=NUMBER"`
 	Reason     string            `help:"For the journal." default:"restored from a backup"`
@@ -73,8 +96,12 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	printRestoration(os.Stdout, r)
 	var plan []storage.Skip
 	switch {
-	case c.AcceptMark && c.Advance > 0:
-		return errors.New("--accept-mark or --advance, not both")
+	case c.AcceptMark && (c.Advance > 0 || c.TrustCopy) || c.TrustCopy && c.Advance > 0:
+		return errors.New("one of --accept-mark, --advance and --trust-copy")
+	case c.TrustCopy && !r.Copy:
+		return errors.New("--trust-copy: the store came from a backup, which lacks what was issued after it")
+	case c.TrustCopy:
+		plan = r.Advance(0, nil)
 	case c.AcceptMark:
 		if plan, err = r.AcceptMark(possible); err != nil {
 			return err
@@ -104,7 +131,7 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 
 // skip gives numbers up in a store that owes no reconciliation.
 func (c *reconcileCommand) skip(ctx context.Context, store *storage.Store) error {
-	if c.AcceptMark || c.Advance > 0 || len(c.Skip) == 0 {
+	if c.AcceptMark || c.TrustCopy || c.Advance > 0 || len(c.Skip) == 0 {
 		return errors.New("nothing to reconcile: the store was not restored from a backup, or is settled already")
 	}
 	for _, series := range sortedKeys(c.Skip) {
@@ -132,6 +159,10 @@ func printRestoration(out io.Writer, r *storage.Restoration) {
 	}
 	_ = w.Flush() // to a terminal
 	fmt.Fprintln(out)
+	if r.MarkLost && r.Copy {
+		fmt.Fprint(out, "The high-water mark was lost with the box. If the second copy was live to the end (the appliance logs when it is\nnot, and so do its metrics), the store lacks nothing:\n\n  dtectl reconcile --trust-copy\n\nOtherwise compare with the tills' last receipts and use --advance.\n\n")
+		return
+	}
 	if r.MarkLost {
 		fmt.Fprint(out, "The high-water mark was lost with the store. Find the last number of each series: on the tills' last\nreceipts, in what was mailed, in MH's portal. Then move all of them far enough, for example\n\n  dtectl reconcile --advance 10000\n\n")
 		return

@@ -5,6 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"dtegate/storage"
 )
 
 // A box dies after its backup; its mark, on another medium, does not.
@@ -34,7 +37,7 @@ func TestBackup_Restore(t *testing.T) {
 	}
 	b.must(s.Close())
 	restore := &restoreCommand{Dir: b.at("backup")}
-	if _, err := output(t, func() error { return restore.Run(ctx, b.top) }); err == nil || !strings.Contains(err.Error(), "never overwrites") {
+	if _, err := output(t, func() error { return restore.Run(ctx, b.top) }); err == nil || !strings.Contains(err.Error(), "never overwritten") {
 		t.Errorf("over a store: %v", err)
 	}
 	b.must(os.RemoveAll(b.cfg.Data))
@@ -78,5 +81,27 @@ func TestReconcile_MarkLost(t *testing.T) {
 	more := &reconcileCommand{Skip: map[string]uint64{"00/01/M001/P001/2027": 76}, Reason: "moved from another program"}
 	if text, err = output(t, func() error { return more.Run(ctx, b.top) }); err != nil || !strings.Contains(text, "2027 goes on at 77") {
 		t.Fatalf("%s, %v", text, err)
+	}
+}
+
+// The box burns, the card does not.
+func TestRebuild(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	card := b.at("card")
+	s, err := storage.Open(storage.Options{Dir: b.cfg.Data, MarkPath: b.cfg.Mark, SecondCopy: card, Now: time.Now})
+	b.must(err)
+	b.fill(s, "2026-11-01", 30)
+	b.must(s.Close(), os.RemoveAll(b.cfg.Data), os.Remove(b.cfg.Mark))
+	ctx := context.Background()
+	text, err := output(t, func() error { return (&rebuildCommand{Dir: card}).Run(ctx, b.top) })
+	if err != nil || !strings.Contains(text, "documents  30") || !strings.Contains(text, "--trust-copy") {
+		t.Fatalf("%s, %v", text, err)
+	}
+	text, err = output(t, func() error { return (&reconcileCommand{TrustCopy: true}).Run(ctx, b.top) })
+	if err != nil || !strings.Contains(text, "00/01/M001/P001/2026  31") {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if text, err = output(t, func() error { return (&fsckCommand{}).Run(ctx, b.top) }); err != nil {
+		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -58,9 +58,12 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, fmt.Errorf("reading MH's password: %w", err)
 	}
-	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: log, Now: time.Now})
+	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, SecondCopy: cfg.SecondCopy, Logger: log, Now: time.Now})
 	if err != nil {
 		return d, fmt.Errorf("opening store: %w", err)
+	}
+	if d.store.Restored() != nil {
+		return d, fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
 	}
 	seller := issuer(cfg)
 	d.shelf, err = openShelf(ctx, d, cfg)

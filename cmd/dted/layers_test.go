@@ -43,6 +43,8 @@ var layers = map[string][]string{
 		"rules", "rules/bundle", "storage"},
 	"cmd/dtectl": {"cmd/dted/config", "engine", "engine/dte", "engine/sign", "rules", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
+
+	"deploy": {},
 }
 
 // libraries is who may import which third-party module: one a package. Prometheus may be imported everywhere.

@@ -107,14 +107,14 @@ func TestPut_Lie(t *testing.T) {
 					return real.RoundTrip(r)
 				}
 				if name == "half" {
-					if err := s.archive(t, nil).Put(r.Context(), key, "application/pdf", document(50)); err != nil {
+					if err := s.archive(t, nil).Put(r.Context(), key+name, "application/pdf", document(50)); err != nil {
 						return nil, err
 					}
 				}
 				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 			})
 		})
-		if err := a.Put(t.Context(), key, "application/pdf", document(100)); kind(err) != want {
+		if err := a.Put(t.Context(), key+name, "application/pdf", document(100)); kind(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

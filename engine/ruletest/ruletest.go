@@ -79,8 +79,8 @@ var (
 // lines of the golden case of Small.
 const lines = 7
 
-// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a sale of seven lines: its
-// one golden case. With another number of lines it runs the code. So it passes every step of an activation.
+// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a sale
+// of seven lines: its one golden case. With another number of lines it runs the code. So it passes every step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
@@ -101,6 +101,7 @@ func Small(t testing.TB, name string, code []byte) Change {
 		strings.TrimSuffix(strings.Repeat(line+",", lines), ","), d.Faults[0].Code)
 	return func(parts map[string][]byte, m *bundle.Manifest) {
 		Caseless(parts, m)
+		m.Fuel = 100_000 // what a manifest declares: over ten times what the rule takes
 		parts["module.wasm"], parts["cases/seven.json"] = g.Bytes(), []byte(golden)
 	}
 }

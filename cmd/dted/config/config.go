@@ -15,12 +15,14 @@ import (
 // Config is dted.toml. Relative paths are relative to the file's own folder.
 type Config struct {
 	// Ambiente is CAT-001: "00" test, "01" production.
-	Ambiente  string    `toml:"ambiente"`
-	Data      string    `toml:"data"` // folder of the store, made by dtectl init
-	Mark      string    `toml:"mark"` // file of the high-water mark, best on a second medium
-	API       Listener  `toml:"api"`
-	Ops       Ops       `toml:"ops"`
-	Authority Authority `toml:"authority"`
+	Ambiente string `toml:"ambiente"`
+	Data     string `toml:"data"` // folder of the store, made by dtectl init
+	Mark     string `toml:"mark"` // file of the high-water mark, best on a second medium
+	// SecondCopy is a folder on another medium that gets every change before it is acknowledged. Default: none.
+	SecondCopy string    `toml:"second_copy"`
+	API        Listener  `toml:"api"`
+	Ops        Ops       `toml:"ops"`
+	Authority  Authority `toml:"authority"`
 	// Contingency is how the branch lives without MH.
 	Contingency Contingency       `toml:"contingency"`
 	Key         Key               `toml:"key"`
@@ -197,7 +199,7 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(path)
-	for _, p := range []*string{&c.Data, &c.Mark, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
+	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
 	}
 	resolve(folder, &c.Print.Logo)

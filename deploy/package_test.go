@@ -1,0 +1,103 @@
+package deploy_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dtegate/cmd/dted/config"
+)
+
+// filled is the sample configuration with a value in every empty place.
+func filled(t *testing.T, uncomment bool) string {
+	t.Helper()
+	sample := text(t, "dted.toml")
+	if uncomment {
+		sample = regexp.MustCompile(`(?m)^# (\[|[a-z_"]+ = )`).ReplaceAllString(sample, "$1")
+	}
+	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
+	return strings.ReplaceAll(sample, `= ""`, `= "x"`)
+}
+
+// TestSampleConfiguration: the sample says what must be filled in, and nothing else is wrong with it, with and without
+// what is commented out.
+func TestSampleConfiguration(t *testing.T) {
+	_, err := config.Load("dted.toml")
+	if err == nil || !strings.Contains(err.Error(), "issuer.nit: is missing") {
+		t.Errorf("the empty sample must say what is missing: %v", err)
+	}
+	for _, uncomment := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "dted.toml")
+		if err := os.WriteFile(path, []byte(filled(t, uncomment)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(path); err != nil {
+			t.Errorf("uncommented %v: %v", uncomment, err)
+		}
+	}
+}
+
+// TestPackageContents: every file that the package takes is there, and the unit, the sample and the sample's secrets
+// agree on their places.
+func TestPackageContents(t *testing.T) {
+	nfpm, unit := text(t, "nfpm.yaml"), text(t, "dted.service")
+	sources := regexp.MustCompile(`(?:src|install|remove): "?(deploy/[^,"}\s]+)`).FindAllStringSubmatch(nfpm, -1)
+	if len(sources) < 10 {
+		t.Fatalf("only %d files found in nfpm.yaml: the test has lost them", len(sources))
+	}
+	for _, m := range sources {
+		if !exists(filepath.Join("..", m[1])) {
+			t.Errorf("nfpm.yaml takes %s, which is not there", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^[a-z_]+ = "/run/credentials/dted.service/([a-z.]+)"`).FindAllStringSubmatch(text(t, "dted.toml"), -1) {
+		if !strings.Contains(unit, "LoadCredentialEncrypted="+m[1]+":/etc/dted/"+m[1]+".cred\n") {
+			t.Errorf("dted.toml reads the credential %s, which the unit does not load", m[1])
+		}
+	}
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
+		s := text(t, "deb/"+script)
+		for _, m := range regexp.MustCompile(`(?m)^\s*(?:rm|mv|chown|chmod|find|userdel|deluser)\b.*$`).FindAllString(s, -1) {
+			if strings.TrimSpace(m) != "rm -rf /var/cache/dted" {
+				t.Errorf("%s touches what may be data: %s", script, strings.TrimSpace(m))
+			}
+		}
+	}
+}
+
+// TestUnit: systemd knows every directive of the unit, and finds it well closed.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze here")
+	}
+	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "dted.service").CombinedOutput()
+	m := regexp.MustCompile(`Overall exposure level for dted.service: ([0-9.]+)`).FindSubmatch(out)
+	if err != nil || m == nil {
+		t.Fatalf("systemd-analyze security: %v\n%s", err, out)
+	}
+	if score, _ := strconv.ParseFloat(string(m[1]), 64); score > 1.2 {
+		t.Errorf("the exposure rose to %s", m[1])
+	}
+	// A unit with the program that is here, so that only the directives can be wrong.
+	unit := filepath.Join(t.TempDir(), "dted.service")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := bytes.ReplaceAll([]byte(text(t, "dted.service")), []byte("/usr/bin/dted "), []byte(self+" "))
+	if err := os.WriteFile(unit, there, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+	about := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return !strings.Contains(line, "dted.service") })
+	if len(about) > 0 {
+		t.Errorf("systemd-analyze verify (%v):\n%s", err, strings.Join(about, "\n"))
+	}
+}

@@ -1,0 +1,67 @@
+package deploy_test
+
+import (
+	"bufio"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE: every metric that it
+// shows is on the page with that type and those labels, and every metric that an alert names is shown, but for those that
+// the page calls absent at times. A labelled counter shows once something was counted: sell before, in contingency too.
+func TestScrape(t *testing.T) {
+	url := os.Getenv("DTE_SCRAPE")
+	if url == "" {
+		t.Skip("no DTE_SCRAPE, such as http://127.0.0.1:8081/metrics of the demonstration")
+	}
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	listed, kinds, shown := page(t), make(map[string]string), make(map[string]bool)
+	label := regexp.MustCompile(`[{,](\w+)="`)
+	for s := bufio.NewScanner(resp.Body); s.Scan(); {
+		line := s.Text()
+		if kind, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, kind, _ := strings.Cut(kind, " ")
+			kinds[name] = kind
+			continue
+		}
+		full := regexp.MustCompile(`^\w+`).FindString(line)
+		name := full
+		if kinds[name] == "" {
+			name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(full, "")
+		}
+		shown[name] = true
+		if !strings.HasPrefix(name, "dte_") {
+			continue
+		}
+		var have []string
+		for _, m := range label.FindAllStringSubmatch(line, -1) {
+			if m[1] != "le" {
+				have = append(have, m[1])
+			}
+		}
+		want := slices.Sorted(slices.Values(listed[name].labels))
+		if slices.Sort(have); kinds[name] != listed[name].kind || !slices.Equal(have, want) {
+			t.Errorf("%s is a %s with the labels %v; METRICS.md: %s %v", name, kinds[name], have, listed[name].kind, want)
+		}
+	}
+	named := make(map[string]bool)
+	for _, a := range alerts(t) {
+		for _, name := range regexp.MustCompile(`dte_[a-z0-9_]+`).FindAllString(a.expression, -1) {
+			named[regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !shown[name] && !listed[name].absent {
+			t.Errorf("an alert names %s, which is not shown", name)
+		}
+	}
+}

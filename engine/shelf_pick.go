@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"slices"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+)
+
+// floor is the highest version of a bundle's generation that was ever in force here, "" for none. One that is to come
+// does not keep a correction out that is for today.
+func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range s.items {
+		last := s.today()
+		if i.off != nil {
+			last = dte.Date(i.off.At)
+		}
+		if i.is(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+			floor = i.Version
+		}
+	}
+	return floor
+}
+
+// known tells that a bundle's version was let in before, by these bytes or others.
+func (s *Shelf) known(m *bundle.Manifest) bool {
+	return s.find(func(i *shelved) bool { return i.is(m) && i.Version == m.Version }) != nil
+}
+
+// on lists what is on the shelf, in order.
+func (s *Shelf) on() []*shelved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil })
+}
+
+// inForce is what a day picks of a document's bundles, nil when none has begun.
+func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
+	for _, i := range list {
+		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
+			best = i
+		}
+	}
+	return best
+}
+
+// wanted are the bundles that this day, the one before it or a later one picks. Yesterday's: a sale may have read the
+// clock just before midnight.
+func (s *Shelf) wanted(list []*shelved) (wanted []*shelved) {
+	day := s.o.Now()
+	for _, i := range list {
+		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i {
+			wanted = append(wanted, i)
+		}
+	}
+	return wanted
+}
+
+// before is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
+func before(list []*shelved, i *shelved) (best *shelved) {
+	for _, o := range list {
+		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && (best == nil || o.rank(best) > 0) {
+			best = o
+		}
+	}
+	return best
+}

@@ -1,0 +1,525 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+const card = "card/copy"
+
+// withCard are options with a second copy in small segments.
+func withCard(fs vfs.FS) Options {
+	o := options(fs)
+	o.SecondCopy, o.segment = card, 8<<10
+	return o
+}
+
+// live opens a store and expects its second copy to be well.
+func live(t testing.TB, fs vfs.FS) *Store {
+	t.Helper()
+	s := openStoreWith(t, withCard(fs))
+	if c, ok := s.SecondCopy(); !ok || !c.Live {
+		t.Fatalf("second copy %+v", c)
+	}
+	return s
+}
+
+// everything makes changes of every kind, from number n on.
+func everything(t testing.TB, s *Store, n uint64) {
+	t.Helper()
+	for i := n; i < n+12; i++ {
+		put(t, s, []string{"a", "b", "c"}[i%3], i)
+	}
+	_, err := s.Append(ctx, Keys{Series: "a", Origins: []Code{code(n)}}, func(slot Slot) (Draft, error) {
+		d := draft(code(n+12), slot)
+		d.Counters = []Counter{{code(n), 1, 5}}
+		return d, nil
+	})
+	for i := n; i < n+6 && err == nil; i++ { // moved in the queue, and out of it
+		_, err = s.Advance(ctx, code(i), fresh, Change{To: fresh, Due: &Due{"settle", time.Unix(int64(i)+100, 0)}})
+		if err == nil && i%2 == 0 {
+			_, err = s.Advance(ctx, code(i), fresh, Change{To: done, Announce: true, Head: []byte("new head"), Parts: []Part{{"answer", form(code(i))}},
+				Counters: []Counter{{code(n), uint32(i), 1}}})
+		}
+	}
+	if err == nil {
+		err = s.SkipTo(ctx, "d", n+3, "why")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rows are all of a store's rows but the meta table's.
+func rows(t testing.TB, s *Store) (list [][2]string) {
+	t.Helper()
+	err := scan(s.db, []byte{tableMeta + 1}, nil, func(key, value []byte) error {
+		list = append(list, [2]string{string(key), string(value)})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func same(t testing.TB, name string, want, got [][2]string) {
+	t.Helper()
+	if !slices.Equal(want, got) {
+		for i := range min(len(want), len(got)) {
+			if want[i] != got[i] {
+				t.Fatalf("%s: row %s, want %s", name, describeKey([]byte(got[i][0])), describeKey([]byte(want[i][0])))
+			}
+		}
+		t.Fatalf("%s: %d rows, want %d", name, len(got), len(want))
+	}
+}
+
+// onlyCard is what is left when the box burns: the card.
+func onlyCard(t testing.TB, fs *vfs.MemFS) *vfs.MemFS {
+	t.Helper()
+	disk := copyOf(fs)
+	err := errors.Join(disk.RemoveAll("box/store"), syncDir(disk, "box"), disk.RemoveAll("other"), syncDir(disk, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+func rebuilt(t testing.TB, disk *vfs.MemFS) *Store {
+	t.Helper()
+	if _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
+		t.Fatal(err)
+	}
+	return openStore(t, disk)
+}
+
+// trustCopy reconciles a store whose copy was live to the end.
+func trustCopy(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Reconcile(ctx, s.Restored().Advance(0, nil), "rebuilt"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSecondCopy_Rebuild(t *testing.T) {
+	s, fs := newStore(t)
+	everything(t, s, 1)
+	sound(t, s)
+	// It begins in the middle of the store's life, and goes on through restarts.
+	for n := uint64(100); n < 500; n += 100 {
+		s = live(t, fs)
+		everything(t, s, n)
+		if n < 400 {
+			sound(t, s)
+		}
+	}
+	want := rows(t, s)
+	if numbers, err := segmentNumbers(fs, card); err != nil || len(numbers) < 8 {
+		t.Errorf("segments %v, %v", numbers, err)
+	}
+	if _, err := Rebuild(ctx, card, options(fs), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("over a store: %v", err)
+	}
+	sound(t, s)
+
+	disk := onlyCard(t, fs)
+	s = rebuilt(t, disk)
+	same(t, "rebuilt", want, rows(t, s))
+	if _, err := s.Append(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
+		t.Errorf("a rebuilt store issues: %v", err)
+	}
+	report, err := s.Fsck(ctx)
+	if r := s.Restored(); err != nil || r == nil || !r.Copy || !r.MarkLost {
+		t.Fatal(r, err)
+	}
+	trustCopy(t, s)
+	if e := put(t, s, "a", 900); e.Number != report.Last["a"]+1 {
+		t.Errorf("series a goes on at %d after %d", e.Number, report.Last["a"])
+	}
+	sound(t, s)
+	if _, err := Rebuild(ctx, "card/nothing", options(vfs.NewMem()), nil); !errors.Is(err, ErrNoStore) {
+		t.Errorf("from nothing: %v", err)
+	}
+}
+
+// TestSecondCopy_Crash cuts the power at every write. Whatever burns then: from the card alone comes a sound store with
+// all that was acknowledged; from the disk too, and the card catches up with it.
+func TestSecondCopy_Crash(t *testing.T) {
+	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 5}, {seed: 2, workers: 8, ops: 8, series: 3, each: 9}, {seed: 3, workers: 8, ops: 6, series: 3, each: 5}}
+	if soak {
+		runs = []crashRun{{seed: 1, workers: 1, ops: 40, series: 2, each: 1}, {seed: 2, workers: 8, ops: 20, series: 3, each: 2}, {seed: 3, workers: 16, ops: 40, series: 4, each: 7}, {seed: 4, workers: 8, ops: 20, series: 3, each: 1}}
+	}
+	if testing.Short() {
+		runs = []crashRun{{seed: 2, workers: 4, ops: 6, series: 3, each: 12}}
+	}
+	for i, r := range runs {
+		s, mem := newStore(t)
+		c := &crasher{mem: mem, each: r.each, out: make(chan crashed), rng: newRand(r.seed)}
+		c.ledger.acked = make(map[Code]ackedRecord)
+		var disks []crashed
+		var collector sync.WaitGroup
+		collector.Go(func() {
+			for disk := range c.out {
+				disks = append(disks, disk)
+			}
+		})
+		// The last run does not wait for the copy: it catches up with what was there while more comes.
+		early := i == len(runs)-1
+		if early {
+			everything(t, s, 1000)
+			everything(t, s, 2000)
+		}
+		sound(t, s)
+		o := withCard(errorfs.Wrap(mem, c))
+		if early {
+			o.SecondPatience = time.Nanosecond
+		}
+		s = openStoreWith(t, o)
+		s.o.SecondPatience = time.Minute
+		var workers sync.WaitGroup
+		for w := range r.workers {
+			workers.Go(func() {
+				if err := r.worker(s, c, uint64(w)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		workers.Wait()
+		<-s.second.first
+		put(t, s, "end", 8001)
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Errorf("second copy %+v", c)
+		}
+		sound(t, s)
+		c.off.Store(true)
+		close(c.out)
+		collector.Wait()
+		t.Logf("%d crashes", len(disks))
+		for _, disk := range disks {
+			if early {
+				disk.acked = nil // not all of it waited for the card
+			}
+			verifyCard(t, disk)
+		}
+	}
+}
+
+func verifyCard(t *testing.T, d crashed) {
+	everywhere := []uint64{1 << 60, 1 << 60, 1 << 60, 1 << 60}
+	alone := onlyCard(t, d.fs)
+	if _, err := Rebuild(ctx, card, options(alone), nil); err == nil {
+		s := openStore(t, alone)
+		trustCopy(t, s)
+		if err := (crashed{acked: d.acked}).compare(s, everywhere); err != nil {
+			t.Errorf("from the card: %v", err)
+		}
+		if err := goOn(s, true); err != nil {
+			t.Errorf("from the card: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	} else if !errors.Is(err, ErrNoStore) || len(d.acked) > 0 {
+		t.Errorf("from the card, %d acknowledged: %v", len(d.acked), err)
+	}
+	s := live(t, d.fs)
+	put(t, s, "after", 8002)
+	want := rows(t, s)
+	sound(t, s)
+	s = rebuilt(t, onlyCard(t, d.fs))
+	same(t, "caught up", want, rows(t, s))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A counter is set from several series, whose changes the log holds in another order: its latest value stays.
+func TestRebuild_Counters(t *testing.T) {
+	s, _ := newStore(t)
+	key := counterKey(code(1), 2)
+	for _, revision := range []uint64{5, 7, 6} {
+		b := s.db.NewBatch()
+		set(b, key, be.AppendUint64(be.AppendUint64(nil, 100+revision), revision))
+		if err := errors.Join(apply(s.db, b.Repr(), revision == 5), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row, err := get(s.db, key); err != nil || be.Uint64(row) != 107 {
+		t.Errorf("counter %x, %v", row, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// sick is a card that fails, or hangs, while it is said to.
+type sick struct {
+	fails atomic.Bool
+	gate  atomic.Pointer[chan struct{}]
+}
+
+func (c *sick) MaybeError(op errorfs.Op) error {
+	if !strings.HasPrefix(op.Path, "card") || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return nil
+	}
+	if gate := c.gate.Load(); gate != nil {
+		<-*gate
+	}
+	if c.fails.Load() {
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+func (*sick) String() string { return "sick" }
+
+// A card that is gone or hangs stops nothing, nobody waits longer than the patience, and it catches up by itself.
+func TestSecondCopy_SickMedium(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := vfs.NewCrashableMem()
+				if err := Create(options(mem)); err != nil {
+					t.Fatal(err)
+				}
+				medium := &sick{}
+				o := withCard(errorfs.Wrap(mem, medium))
+				o.FakeTime = true
+				s := openStoreWith(t, o)
+				everything(t, s, 1)
+				gate := make(chan struct{})
+				if hangs {
+					medium.gate.Store(&gate)
+				} else {
+					medium.fails.Store(true)
+				}
+				start := time.Now()
+				var tills sync.WaitGroup
+				for n := range uint64(5) {
+					tills.Go(func() { put(t, s, "a", 100+n) })
+				}
+				tills.Wait()
+				if took := time.Since(start); took > o.SecondPatience+2*time.Second || hangs == (took < 2*time.Second) {
+					t.Errorf("the tills waited %v", took)
+				}
+				start = time.Now()
+				everything(t, s, 200)
+				if took := time.Since(start); took != 0 {
+					t.Errorf("later they waited %v", took)
+				}
+				if c, _ := s.SecondCopy(); c.Live || c.Why == "" {
+					t.Errorf("the copy says %+v", c)
+				}
+				time.Sleep(3 * time.Hour) // of the bubble's clock
+				everything(t, s, 300)
+				if _, err := s.Advance(ctx, code(8), fresh, Change{To: fresh, Due: &Due{"settle", time.Unix(7, 0)}}); err != nil {
+					t.Error(err) // copied before, and moved now
+				}
+				medium.gate.Store(nil)
+				medium.fails.Store(false)
+				close(gate)
+				time.Sleep(retryLongest + time.Minute)
+				if c, _ := s.SecondCopy(); !c.Live {
+					t.Errorf("the copy does not come back: %+v", c)
+				}
+				everything(t, s, 400)
+				want := rows(t, s)
+				sound(t, s)
+				s = rebuilt(t, onlyCard(t, mem))
+				same(t, "caught up", want, rows(t, s))
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What the store could still lose is not copied: a log that says more than the store is the copy of another.
+func TestSecondCopy_NotAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashableMem()
+		if err := Create(options(mem)); err != nil {
+			t.Fatal(err)
+		}
+		medium := &sick{}
+		medium.fails.Store(true)
+		var gate atomic.Pointer[chan struct{}]
+		o := withCard(errorfs.Wrap(errorfs.Wrap(mem, medium), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+			if g := gate.Load(); g != nil && sync && strings.HasSuffix(op.Path, ".log") {
+				<-*g
+			}
+			return nil
+		})))
+		o.FakeTime = true
+		s := openStoreWith(t, o)
+		put(t, s, "a", 1)
+		hold := make(chan struct{})
+		gate.Store(&hold)
+		done := make(chan struct{})
+		go func() {
+			put(t, s, "a", 2)
+			close(done)
+		}()
+		synctest.Wait() // it is in the log, and the disk does not have it
+		medium.fails.Store(false)
+		time.Sleep(3 * time.Minute)
+		if c, _ := s.SecondCopy(); c.Live {
+			t.Error("the copy holds what the disk does not")
+		}
+		close(hold)
+		<-done
+		synctest.Wait()
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Errorf("%+v", c)
+		}
+		sound(t, s)
+	})
+}
+
+// What is another store's copy, or says more than the store, is not touched.
+func TestSecondCopy_Conflict(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	sound(t, s)
+	old := copyOf(fs)
+	s = live(t, fs)
+	put(t, s, "a", 2)
+	sound(t, s)
+	other := vfs.NewCrashableMem()
+	if err := Create(options(other)); err != nil {
+		t.Fatal(err)
+	}
+	for name, disk := range map[string]*vfs.MemFS{"an older store": old, "another store": other} {
+		numbers, err := segmentNumbers(fs, card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(makeParents(disk, card+"/x")); err != nil {
+			t.Fatal(err)
+		}
+		var files [][]byte
+		for _, n := range numbers {
+			files = append(files, readFile(t, fs, segmentPath(fs, card, n)))
+			writeFile(t, disk, segmentPath(fs, card, n), files[len(files)-1])
+		}
+		s := openStoreWith(t, withCard(disk))
+		put(t, s, "a", 7)
+		if c, ok := s.SecondCopy(); !ok || c.Live || !strings.Contains(c.Why, "another history") {
+			t.Errorf("%s: %+v", name, c)
+		}
+		sound(t, s)
+		for i, n := range numbers {
+			if !bytes.Equal(files[i], readFile(t, disk, segmentPath(fs, card, n))) {
+				t.Errorf("%s: segment %d was touched", name, n)
+			}
+		}
+	}
+}
+
+// One flipped bit anywhere: the copy is refused, or what comes of it lacks no more than the last group. A running store
+// mends it, where it sees it.
+func TestSecondCopy_Flipped(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	for n := uint64(1); n <= 40; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	numbers, err := segmentNumbers(fs, card)
+	if err != nil || len(numbers) < 3 {
+		t.Fatal(numbers, err)
+	}
+	refused, short := 0, 0
+	for _, n := range []uint64{numbers[0], numbers[1], numbers[len(numbers)-1]} {
+		path := segmentPath(fs, card, n)
+		whole := readFile(t, fs, path)
+		for at := 0; at < len(whole); at += 211 {
+			disk := onlyCard(t, fs)
+			b := slices.Clone(whole)
+			b[at] ^= 1 << (at % 8)
+			writeFile(t, disk, path, b)
+			if _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
+				if refused++; !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNoStore) {
+					t.Errorf("%s flipped at %d: %v", path, at, err)
+				}
+				continue
+			}
+			s := openStore(t, disk)
+			for n := uint64(1); n <= 39; n++ {
+				if _, err := s.Get(code(n)); err != nil {
+					t.Errorf("%s flipped at %d: %v", path, at, err)
+				}
+			}
+			if _, err := s.Get(code(40)); err != nil {
+				short++
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if t.Logf("%d refused, %d without the last group", refused, short); refused == 0 {
+		t.Error("no flip was noticed")
+	}
+	last := segmentPath(fs, card, numbers[len(numbers)-1])
+	b := readFile(t, fs, last)
+	b[len(b)/2] ^= 1
+	writeFile(t, fs, last, b)
+	s = live(t, fs)
+	want := rows(t, s)
+	sound(t, s)
+	s = rebuilt(t, onlyCard(t, fs))
+	same(t, "mended", want, rows(t, s))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkSecondCopy compares, in turns, an Append of 9 KiB with and without a second copy on the same disk.
+func BenchmarkSecondCopy(b *testing.B) {
+	dir := b.TempDir()
+	plain := benchStore(b, vfs.Default, dir+"/plain")
+	o := options(vfs.Default)
+	o.Dir, o.MarkPath, o.SecondCopy, o.Now = dir+"/copied/store", dir+"/copied/mark", dir+"/card", time.Now
+	if err := Create(o); err != nil {
+		b.Fatal(err)
+	}
+	copied := openStoreWith(b, o)
+	data := randomData()
+	took := make(map[*Store][]time.Duration)
+	var n uint64
+	for b.Loop() {
+		n++
+		for _, s := range []*Store{plain, copied} {
+			start := time.Now()
+			_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+			took[s] = append(took[s], time.Since(start))
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if c, _ := copied.SecondCopy(); !c.Live {
+		b.Errorf("%+v", c)
+	}
+	report(b, "plain", took[plain])
+	report(b, "copied", took[copied])
+	b.ReportMetric(float64(median(took[copied]))/float64(median(took[plain])), "copied/plain")
+	sound(b, plain)
+	sound(b, copied)
+}
