@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/ruletest"
+	"dtegate/storage"
 )
 
 // backtest gives what a backtest over the tests' month told.
@@ -89,8 +90,9 @@ func TestShelf_Replay(t *testing.T) {
 	if err != nil || during.Estado != EstadoContingency {
 		t.Fatalf("%+v, %v", during, err)
 	}
+	corrected := w.corrected(t, during)
 	push(t, s, edition(t, "2.0.1"))
-	for name, r := range map[string]*Record{"online": online, "deferred": both, "in contingency": during} {
+	for name, r := range map[string]*Record{"online": online, "deferred": both, "corrected": corrected} {
 		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule.Version != "2.0.0" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
@@ -103,6 +105,30 @@ func TestShelf_Replay(t *testing.T) {
 	if _, err := s.Replay(t.Context(), dte.Code{1}); err == nil {
 		t.Error("replayed nothing")
 	}
+}
+
+// corrected takes a document as MH's refusal and its correction leave it.
+func (w *world) corrected(t *testing.T, r *Record) *Record {
+	t.Helper()
+	entry, err := w.store.Get(storage.Code(codeOf(r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := decodeHead(entry)
+	if err == nil {
+		entry, err = w.engine.move(t.Context(), entry, storage.Change{To: Reported}, h)
+	}
+	if err == nil {
+		entry, err = w.engine.correct(t.Context(), entry, h, sale("", 4520), "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = w.engine.public(entry)
+	if err != nil || r.Total != "45.20" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return r
 }
 
 func TestShelf_Shadow(t *testing.T) {

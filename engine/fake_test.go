@@ -227,7 +227,7 @@ func (b *box) audit() {
 		b.t.Fatal(err)
 	}
 	for queue, n := range owed.Waiting {
-		if n != 0 {
+		if n != 0 && queue != queueCorrect { // whose turn it is people's
 			b.t.Errorf("%d records wait in queue %s", n, queue)
 		}
 	}

@@ -167,11 +167,15 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 				return e.doubt(ctx, o)
 			}
 		}
-		next.Response = out.Response
+		next.Response, next.Refused = out.Response, e.now().UTC()
+		change := storage.Change{To: Rejected, Announce: true}
+		if until := next.correctable(); !until.IsZero() {
+			change.Due = &storage.Due{Queue: queueCorrect, At: until}
+		}
 		e.forwarding.forget(o.entry.Code)
 		e.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
 		e.log.Error("MH refuses a document issued in contingency", "code", dte.Code(o.entry.Code).String(), "text", rejection(out.Response))
-		_, err := e.move(ctx, o.entry, storage.Change{To: Rejected, Announce: true}, &next)
+		_, err := e.move(ctx, o.entry, change, &next)
 		return err
 	}
 	return e.doubt(ctx, o)
@@ -203,7 +207,7 @@ func (e *Engine) doubt(ctx context.Context, o owing) error {
 
 // forwardOne sends a document alone.
 func (e *Engine) forwardOne(ctx context.Context, o owing) error {
-	jws, err := e.store.Part(o.entry.Code, formContingency)
+	jws, err := e.store.Part(o.entry.Code, o.head.Form)
 	if err != nil {
 		return err
 	}

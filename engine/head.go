@@ -22,7 +22,7 @@ type head struct {
 	Ambiente      string              `json:"ambiente"` // "00" or "01"
 	Date          string              `json:"date"`     // fecEmi
 	Total         string              `json:"total"`
-	Form          string              `json:"form"` // which signed part is the record: formNormal or formContingency
+	Form          string              `json:"form"` // which signed part is the record
 	Serie         string              `json:"serie"`
 	EmisorID      int64               `json:"emisor_id"`
 	BranchID      int64               `json:"branch_id"`
@@ -48,6 +48,9 @@ type head struct {
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
+	// Refused is when MH refused what was issued in contingency; Corrections are the refusals before that were answered.
+	Refused     time.Time    `json:"refused,omitzero"`
+	Corrections []correction `json:"corrections,omitempty"`
 	// Refusals is how many events that listed it MH has refused.
 	Refusals int `json:"refusals,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
@@ -63,6 +66,7 @@ const (
 	partFacts       = "facts"       // the facts, JSON
 	formNormal      = "normal"      // JWS of the document as issued online
 	formContingency = "contingency" // JWS of the same document with the marks of contingency
+	formCorrection  = "correction-" // and n: JWS of the nth correction of one that MH refused; its facts are partFacts-n
 	partDraws       = "draws"       // what it takes of its origin's counters, JSON
 )
 
@@ -120,6 +124,7 @@ func (e *Engine) view(entry storage.Entry, h *head, jws string) (*Record, error)
 	}
 	r := &Record{
 		ID:             int64(entry.ID),
+		Document:       h.Document,
 		Tipo:           kinds[h.Document].Tipo,
 		Code:           dte.Code(entry.Code).String(),
 		ControlNumber:  h.ControlNumber,

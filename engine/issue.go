@@ -350,7 +350,7 @@ func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
 	if err != nil {
 		return nil
 	}
-	_, found := r.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: d.form == formContingency})
+	_, found := r.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

@@ -31,6 +31,7 @@ var transitions = map[storage.State][]storage.State{
 	Signed:   {Accepted, Rejected, Deferred},
 	Deferred: {Deferred, Reported, Accepted}, // to itself: what is known of it changes; Accepted: MH held the normal form
 	Reported: {Reported, Accepted, Rejected},
+	Rejected: {Rejected, Reported},    // to itself: it can no longer be corrected; Reported: it was
 	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it, or it is delivered
 	// to itself: it is delivered
 	Invalidated: {Invalidated},
@@ -64,4 +65,6 @@ const (
 	QueueForward = "forward"
 	// QueueInvalidate holds accepted documents whose invalidation is signed and not answered.
 	QueueInvalidate = "invalidate"
+	// queueCorrect holds documents that MH refused after the fact, until they can no longer be corrected.
+	queueCorrect = "correct"
 )

@@ -63,7 +63,7 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, list []owing) error {
 	lot := authority.Lot{SendID: dte.Code(entry.Code).String()}
 	for _, o := range list {
-		jws, err := e.store.Part(o.entry.Code, formContingency)
+		jws, err := e.store.Part(o.entry.Code, o.head.Form)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (e *Engine) drain(ctx context.Context) (next time.Duration, err error) {
 			return e.every, nil
 		}
 		again := false
-		for _, step := range []func(context.Context) (bool, error){e.pollLots, e.sendEvents, e.report, e.forward} {
+		for _, step := range []func(context.Context) (bool, error){e.pollLots, e.sendEvents, e.report, e.forward, e.expireCorrections} {
 			progress, err := step(ctx)
 			if errors.Is(err, errAway) {
 				e.suspect()

@@ -26,6 +26,7 @@ type metrics struct {
 	eventResults   *prometheus.CounterVec
 	lots           *prometheus.CounterVec
 	lateRejections *prometheus.CounterVec
+	corrections    *prometheus.CounterVec
 
 	mailed, archived *prometheus.CounterVec
 }
@@ -51,6 +52,8 @@ func newMetrics() *metrics {
 			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
 		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
 			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
+		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
+			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
 		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
 			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
 		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
@@ -87,7 +90,7 @@ func (m *metrics) invalidated(r *Record, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.mailed, m.archived}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.mailed, m.archived}
 }
 
 // Describe makes the engine its own collector.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ type month struct {
 	n     int
 }
 
-// TestMonth plays a month for each seed. DTE_SEED replays one; DTE_SOAK plays a thousand.
+// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand.
 func TestMonth(t *testing.T) {
 	first, seeds := uint64(1), uint64(2)
 	if os.Getenv("DTE_SOAK") != "" {
@@ -37,11 +38,16 @@ func TestMonth(t *testing.T) {
 		seeds, length = 1, length/15
 	}
 	if s := os.Getenv("DTE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
+		from, to, several := strings.Cut(s, "-")
+		if !several {
+			to = from
+		}
+		n, err := strconv.ParseUint(from, 10, 64)
+		last, err2 := strconv.ParseUint(to, 10, 64)
+		if err = errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
-		first, seeds = n, 1
+		first, seeds = n, last-n+1
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

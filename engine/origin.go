@@ -124,7 +124,7 @@ func (e *Engine) open(o *origin) error {
 	if o.document, err = dte.Parse(signed); err != nil {
 		return internal(fmt.Errorf("reading origin: %w", err))
 	}
-	facts, err := e.store.Part(o.entry.Code, partFacts)
+	facts, err := e.store.Part(o.entry.Code, o.head.facts())
 	if err != nil {
 		return internal(err)
 	}

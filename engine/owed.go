@@ -16,7 +16,7 @@ import (
 type Owed struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: MH is there
-	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate. Of each queue at most maxOwed.
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most maxOwed.
 	Waiting map[string]int `json:"waiting"`
 	// Oldest is when the oldest document that waits was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -27,6 +27,9 @@ type Owed struct {
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
 	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
+	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its own
+	// code: 24 h from the refusal.
+	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
 	// Refused is what MH said of the last event that it refused and whose documents still wait.
 	Refused string `json:"refused,omitempty"`
 	// Delivery is what the receivers and the archive are owed.
@@ -34,6 +37,9 @@ type Owed struct {
 
 	ends map[string]time.Time // of periods; while counting
 }
+
+// owedQueues are the queues that Waiting counts.
+var owedQueues = []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate, queueCorrect}
 
 // maxOwed is the most records of a queue that are counted.
 const maxOwed = 100_000
@@ -64,12 +70,15 @@ func (e *Engine) Owed() *Owed {
 // account counts what is owed.
 func (e *Engine) account() (*Owed, error) {
 	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time)}
-	for _, queue := range []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate} {
+	for _, queue := range owedQueues {
 		due, err := e.store.Due(queue, e.now().Add(distant), maxOwed)
 		if err != nil {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 		}
 		o.Waiting[queue] = len(due)
+		if queue == queueCorrect && len(due) > 0 {
+			o.RefusedDeadline = due[0].Due.At
+		}
 		if queue != QueueReport && queue != QueueForward {
 			continue
 		}
@@ -181,12 +190,14 @@ var owedGauges = func() []gauge {
 		func(o *Owed) time.Time { return o.DocumentDeadline })
 	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
 		func(o *Owed) time.Time { return o.CorrectionDeadline })
+	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
+		func(o *Owed) time.Time { return o.RefusedDeadline })
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		func(o *Owed) time.Time { return o.Oldest })
-	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate.", []string{"queue"}, nil)
+	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
 	gauges = append(gauges, deliveryGauges()...)
 	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
-		for _, queue := range []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate} {
+		for _, queue := range owedQueues {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)
 		}
 	}})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"dtegate/engine/dte"
 	"dtegate/storage"
@@ -14,7 +15,8 @@ type stored struct {
 	entry storage.Entry
 	head  *head
 	facts dte.Value
-	// document is what the facts were filled to: the normal form, or the contingency form of one that has no other.
+	// document is what the facts were filled to: the normal form, the contingency form of one that has no other, or the
+	// last correction.
 	document []byte
 	// deferred is the contingency form of a document that has both; else nil.
 	deferred []byte
@@ -31,11 +33,14 @@ func (s *Shelf) stored(entry storage.Entry, h *head) (*stored, error) {
 		parts[p.Name] = p.Data
 	}
 	d := &stored{entry: entry, head: h}
-	if d.facts, err = dte.Parse(parts[partFacts]); err != nil {
+	if d.facts, err = dte.Parse(parts[h.facts()]); err != nil {
 		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
 	}
 	normal, deferred := parts[formNormal], parts[formContingency]
-	if normal == nil {
+	switch {
+	case strings.HasPrefix(h.Form, formCorrection):
+		normal, deferred = parts[h.Form], nil
+	case normal == nil:
 		normal, deferred = deferred, nil
 	}
 	if d.document, err = payload(string(normal)); err == nil && deferred != nil {

@@ -66,6 +66,7 @@ type RuleRef struct {
 // Record is a document as the API shows it (SPEC 2.2).
 type Record struct {
 	ID            int64
+	Document      string // CAT-002
 	Tipo          string // FACTURA_CONSUMIDOR_FINAL, ...
 	Code          string // codigoGeneracion, upper case
 	ControlNumber string
@@ -103,6 +104,7 @@ const (
 	CodeItemNotFound   = "ITEM_NOT_FOUND"
 	CodeOverReturn     = "OVER_RETURN_ERROR"
 	CodeNotInvalidable = "INVALIDATION_NOT_ALLOWED"
+	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
 	CodePermission     = "PERMISSION_DENIED"
 	CodeUnavailable    = "UNAVAILABLE"
 	CodeInternal       = "INTERNAL"

@@ -21,6 +21,7 @@ type Engine interface {
 	Issue(context.Context, engine.Request) (*engine.Record, error)
 	Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error)
 	Check(context.Context, engine.Request) []dte.Fault
+	Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error)
 	Infos(context.Context, []dte.Code, engine.Caller) ([]engine.Info, error)
 	List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error)

@@ -19,6 +19,7 @@ var statuses = map[string]int{
 	engine.CodeNotFound:       fasthttp.StatusNotFound,
 	engine.CodeNotProcessed:   fasthttp.StatusConflict,
 	engine.CodeNotInvalidable: fasthttp.StatusConflict,
+	engine.CodeNotCorrectable: fasthttp.StatusConflict,
 	engine.CodeOriginType:     fasthttp.StatusBadRequest,
 	engine.CodeOriginStatus:   fasthttp.StatusBadRequest,
 	engine.CodeItemNotFound:   fasthttp.StatusBadRequest,

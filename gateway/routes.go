@@ -20,6 +20,7 @@ func (g *Gateway) routes() fasthttp.RequestHandler {
 		r.POST(path, g.handle(path, g.issue(endpoints[document])))
 	}
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
+	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
 	r.GET("/dte/documentos", g.handle("/dte/documentos", g.list))
 	r.GET("/dte/cambios", g.handle("/dte/cambios", g.changes))

@@ -31,6 +31,7 @@ type owed struct {
 	EventDeadline      time.Time      `json:"event_deadline"`
 	DocumentDeadline   time.Time      `json:"document_deadline"`
 	CorrectionDeadline time.Time      `json:"correction_deadline"`
+	RefusedDeadline    time.Time      `json:"refused_deadline"`
 	Refused            string         `json:"refused"`
 }
 
@@ -130,6 +131,9 @@ func (o *owed) print(out io.Writer, now time.Time) (total int) {
 		if !d.at.IsZero() {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", d.what, local(d.at), relative(d.at.Sub(now)))
 		}
+	}
+	if n := o.Waiting["correct"]; n > 0 {
+		fmt.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, local(o.RefusedDeadline))
 	}
 	if o.Refused != "" {
 		fmt.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// correctWithin is how long MH takes a refused document again under its own code (FACTS §2, "Rejection").
+const correctWithin = 24 * time.Hour
+
+// correction is a refusal of MH that was answered with a corrected document.
+type correction struct {
+	At      time.Time `json:"at"`
+	TokenID int64     `json:"token_id"`
+	Digest  string    `json:"digest"`  // of the request, hex
+	Refused string    `json:"refused"` // what MH had said
+}
+
+// facts is the part that the record was computed from.
+func (h *head) facts() string {
+	if n, corrected := strings.CutPrefix(h.Form, formCorrection); corrected {
+		return partFacts + "-" + n
+	}
+	return partFacts
+}
+
+// correctable tells until when a refused document may be corrected under its own code; zero when it may not. The customer
+// of a sale that MH refused at once has no document yet: that one is issued anew, and so is what is issued against
+// another document, whose rest may be another's by now.
+func (h *head) correctable() time.Time {
+	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == codeRegistered {
+		return time.Time{}
+	}
+	return h.Refused.Add(correctWithin)
+}
+
+// Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
+// same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
+// returns what has come of it. An *Error of CodeNotCorrectable says that a new document is due instead.
+func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Record, error) {
+	if _, err := e.Document(ctx, code, req.Caller); err != nil {
+		return nil, err
+	}
+	release, err := e.codes.acquire(ctx, code.String())
+	if err != nil {
+		return nil, unavailable(err, "El documento aún se está procesando")
+	}
+	defer release()
+	entry, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return nil, internal(err)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, internal(err)
+	}
+	digest := hex.EncodeToString(req.Digest[:])
+	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
+		return e.public(entry)
+	}
+	until := h.correctable()
+	switch {
+	case entry.State != Rejected:
+		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento REJECTED; está " + estados[entry.State]}
+	case until.IsZero():
+		return nil, &Error{Code: CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
+	case !e.now().Before(until):
+		return nil, &Error{Code: CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
+	}
+	if entry, err = e.correct(ctx, entry, h, req, digest); err != nil {
+		return nil, err
+	}
+	e.metrics.corrections.WithLabelValues(h.Document).Inc()
+	e.wake()
+	return e.public(entry)
+}
+
+// correct computes, signs and stores the corrected form in one batch. The caller holds the document's lock.
+func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req Request, digest string) (storage.Entry, error) {
+	part, err := e.store.Part(entry.Code, h.facts())
+	if err != nil {
+		return entry, internal(err)
+	}
+	was, err := dte.Parse(part)
+	if err != nil {
+		return entry, internal(fmt.Errorf("reading facts: %w", err))
+	}
+	next := *h
+	n := strconv.Itoa(len(h.Corrections) + 1)
+	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
+		correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: rejection(h.Response)})
+	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = formCorrection+n, nil, time.Time{}, false, time.Time{}
+
+	p := Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
+	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
+		facts: req.Facts.With("emisor", emisor(e.issuer, p)).With("identificacion", was.Get("identificacion"))}
+	d.request.Document = h.Document
+	for _, m := range contingencyMarks(h.Kind, h.Motive) {
+		d.facts = d.facts.With("identificacion", d.facts.Get("identificacion").With(m.Name, m.Value))
+	}
+	r, err := e.rules.Load().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	if err != nil {
+		return entry, unavailable(err, "No hay reglas para el documento del "+h.Date)
+	}
+	ev, err := e.compute(ctx, r, d)
+	if err != nil {
+		return entry, err
+	}
+	defer evaluations.Put(ev)
+	r = ev.rule
+	document, faults := r.filler.Fill(nil, d.facts, &ev.computed, dte.FillOptions{Catalogues: true})
+	if len(faults) > 0 {
+		return entry, refuse(faults)
+	}
+	jws, err := e.signer.Right(d.code, next.Form).Sign(ctx, document)
+	if err != nil {
+		return entry, unavailable(err, "El documento no pudo firmarse")
+	}
+	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, ev.warnings, recipient(d.facts)
+	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
+	return e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
+		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: []byte(jws)}}}, &next)
+}
+
+// expireCorrections takes the documents out of their queue that can no longer be corrected.
+func (e *Engine) expireCorrections(ctx context.Context) (bool, error) {
+	late, err := e.owing(queueCorrect, e.now(), 100)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range late {
+		if _, err := e.move(ctx, o.entry, storage.Change{To: Rejected}, o.head); err != nil {
+			return false, err
+		}
+	}
+	return len(late) > 0, nil
+}

@@ -1,0 +1,49 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+)
+
+// correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
+// own endpoint. It takes the permission of the document.
+func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	defer cancel()
+	r, err := g.o.Engine.Document(deadline, code, t.caller())
+	if err != nil {
+		return err
+	}
+	if err := t.permit(r.Document); err != nil {
+		return err
+	}
+	e := endpoints[r.Document]
+	req := engine.Request{Document: r.Document, Caller: t.caller()}
+	d, err := g.read(ctx, e, &req)
+	if err != nil {
+		return err
+	}
+	if len(d.faults) > 0 {
+		d.merge(g.o.Engine.Check(deadline, req))
+		return e.invalid(d.faults)
+	}
+	r, err = g.o.Engine.Correct(deadline, code, req)
+	var refused *engine.Error
+	if errors.As(err, &refused) && len(refused.Faults) > 0 {
+		d.merge(refused.Faults)
+		return e.invalid(d.faults)
+	}
+	if err != nil {
+		return err
+	}
+	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	return nil
+}
