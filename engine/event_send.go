@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// sendEvents sends what is due and tells the documents what came of it.
+func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
+	due, err := e.store.Due(queueEvent, e.now(), 100)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", queueEvent, err)
+	}
+	for _, entry := range due {
+		h := new(eventHead)
+		if err := json.Unmarshal(entry.Head, h); err != nil {
+			return progress, fmt.Errorf("decoding contingency event: %w", err)
+		}
+		if e.bugs.forwardEarly && entry.State == eventSigned {
+			if err := e.spread(ctx, entry, h); err != nil {
+				return progress, err
+			}
+			continue
+		}
+		if entry.State == eventSigned {
+			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
+				return progress, err
+			}
+		}
+		switch entry.State {
+		case eventAccepted:
+			err = e.spread(ctx, entry, h)
+		case eventRejected:
+			err = e.disperse(ctx, entry)
+		}
+		if err != nil {
+			return progress, err
+		}
+		progress = true
+	}
+	return progress, nil
+}
+
+// sendEvent sends one event and records what MH says.
+func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHead) (storage.Entry, error) {
+	jws, err := e.store.Part(entry.Code, partEvent)
+	if err != nil {
+		return entry, err
+	}
+	o, receipt := e.client.Report(ctx, string(jws))
+	if o.Kind == authority.Unknown {
+		if ctx.Err() == nil {
+			e.log.Warn("reporting a contingency", "error", o.Err)
+		}
+		return entry, errAway
+	}
+	now := e.now()
+	h.Receipt = receipt
+	to := eventAccepted
+	if o.Kind == authority.Rejected && !ours(receipt) {
+		to = eventRejected
+		e.metrics.eventResults.WithLabelValues("rejected").Inc()
+		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+	} else {
+		rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(now))
+		hours := 72
+		if err == nil && rule.whole("documentHours") > 0 {
+			hours = rule.whole("documentHours")
+		}
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(time.Duration(hours)*time.Hour)
+		if !receipt.At.IsZero() && o.Kind == authority.Accepted {
+			h.Skew = receipt.At.Sub(now.Truncate(time.Second))
+		}
+		e.metrics.eventResults.WithLabelValues("accepted").Inc()
+		e.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return entry, err
+	}
+	next, err := e.store.Advance(ctx, entry.Code, eventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: queueEvent, At: now}})
+	if err != nil {
+		return entry, fmt.Errorf("recording the event: %w", err)
+	}
+	return next, nil
+}
+
+// ours tells that MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
+func ours(r *authority.Receipt) bool {
+	s := r.Text()
+	return strings.Contains(s, "identificacion.codigoGeneracion") && strings.Contains(s, "YA EXISTE")
+}
+
+// spread marks the documents of a sealed event: they are forwarded from now on.
+func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
+	list, err := e.documents(event.Code, Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = each(ctx, list, func(ctx context.Context, o owing) error {
+		next := *o.head
+		next.Event, next.Limit, next.Doubtful, next.Refusals = code, h.Limit, false, 0
+		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, event, eventDone)
+}
+
+// disperse frees the documents of a refused event. MH says at times that it holds one of them: all are asked for before
+// the next event lists them.
+func (e *Engine) disperse(ctx context.Context, event storage.Entry) error {
+	list, err := e.documents(event.Code, Deferred)
+	if err != nil {
+		return err
+	}
+	code := dte.Code(event.Code).String()
+	err = each(ctx, list, func(ctx context.Context, o owing) error {
+		if o.head.Event == code {
+			return nil // done before a crash
+		}
+		next := *o.head
+		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
+		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
+		_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now().Add(wait)}}, &next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, event, eventRejected)
+}
+
+// finish takes a record out of its queue.
+func (e *Engine) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
+	if _, err := e.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+		return fmt.Errorf("closing record: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// errAway means that MH cannot be reached now: what is owed waits.
+var errAway = errors.New("MH is away")
+
+// parallel is how many documents are looked at or moved at once: their commits share the disk's syncs.
+const parallel = 32
+
+// owing is a document that is owed to MH.
+type owing struct {
+	entry storage.Entry
+	head  *head
+}
+
+func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
+	entries, err := e.store.Due(queue, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+	}
+	list := make([]owing, len(entries))
+	for i, entry := range entries {
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = owing{entry, h}
+	}
+	return list, nil
+}
+
+// each calls fn for every document, several at once. The first error ends it.
+func each(ctx context.Context, list []owing, fn func(context.Context, owing) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, o := range list {
+		g.Go(func() error { return fn(ctx, o) })
+	}
+	return g.Wait()
+}
+
+// listed are the documents that the records of a queue name, in the given states.
+func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
+	records, err := e.store.Due(queue, e.now().Add(distant), 100_000)
+	if err != nil {
+		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
+	}
+	listed := make(map[storage.Code]bool)
+	for _, r := range records {
+		if !slices.Contains(states, r.State) {
+			continue
+		}
+		codes, err := e.codesOf(r.Code)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range codes {
+			listed[c] = true
+		}
+	}
+	return listed, nil
+}
+
+func (e *Engine) codesOf(record storage.Code) ([]storage.Code, error) {
+	part, err := e.store.Part(record, partCodes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of documents: %w", err)
+	}
+	var texts []string
+	if err := json.Unmarshal(part, &texts); err != nil {
+		return nil, fmt.Errorf("decoding the list of documents: %w", err)
+	}
+	codes := make([]storage.Code, len(texts))
+	for i, t := range texts {
+		c, err := dte.ParseCode(t)
+		if err != nil {
+			return nil, fmt.Errorf("decoding the list of documents: %w", err)
+		}
+		codes[i] = storage.Code(c)
+	}
+	return codes, nil
+}
+
+// documents reads those of a list that are in a state.
+func (e *Engine) documents(record storage.Code, states ...storage.State) ([]owing, error) {
+	codes, err := e.codesOf(record)
+	if err != nil {
+		return nil, err
+	}
+	var list []owing
+	for _, c := range codes {
+		entry, err := e.store.Get(c)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(states, entry.State) {
+			continue
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, owing{entry, h})
+	}
+	return list, nil
+}
