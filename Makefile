@@ -6,10 +6,10 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench soak race vuln cross package clean
+.PHONY: help run build test check bench bench-large soak race vuln cross package clean
 
 help: ## this menu
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## run a branch appliance with the simulated authority, in the foreground
 	@exec bin/dtectl demo --dir $(DEMO)
@@ -40,6 +40,9 @@ race: ## race detector over the concurrent packages (needs a C compiler; says so
 
 bench: ## the budgets, measured beside their limits
 	@go test -timeout 30m -run '^TestBudgets$$' -v ./cmd/dted -args -budgets
+
+bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
+	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl
 
 soak: ## the long versions of the property, oracle and crash tests
 	@DTE_SOAK=1 go test -timeout 90m ./...

@@ -13,7 +13,7 @@ arch=$(dpkg --print-architecture)
 base=var/tools/debian.tar
 mkdir -p var/tools
 if [ ! -e $base ]; then
-	mmdebstrap --quiet --variant=minbase --include=systemd,ca-certificates bookworm $base.new || skip "no Debian mirror"
+	mmdebstrap --quiet --format=tar --variant=minbase --include=systemd,ca-certificates bookworm $base.new || skip "no Debian mirror"
 	mv $base.new $base
 fi
 
@@ -61,8 +61,8 @@ rm -f "$root.log"
 await 60 "the container boots" inside systemctl is-system-running
 active() { inside systemctl is-active --quiet dted; }
 data() { (cd "$root/var/lib/dted" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
-api() { nsenter -t "$leader" -n curl -sS --max-time 60 -H "x-api-token: $token" "$@"; }
-get() { api "http://127.0.0.1:8080/dte/documento/$1"; }
+api() { nsenter -t "$leader" -n curl -sS --cacert "$root/var/lib/dted/tls/ca.pem" --max-time 60 -H "x-api-token: $token" "$@"; }
+get() { api "https://127.0.0.1:8080/dte/documento/$1"; }
 ready() { nsenter -t "$leader" -n curl -sf --max-time 5 http://127.0.0.1:8081/readyz; }
 install() {
 	cp "var/dist/dted_$1_$arch.deb" "$root/root/dted.deb"
@@ -123,7 +123,7 @@ if grep -rq "$(inside cat /run/credentials/dted.service/passphrase)" "$root/etc"
 fi
 
 step "sell without MH"
-sale=$(api http://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 1' -d @deploy/examples/dte01.json)
+sale=$(api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 1' -d @deploy/examples/dte01.json)
 [[ $sale == *CONTINGENCIA* ]] || fail "the sale answered ${sale:0:300}"
 code=$(sed -E 's/.*"codigoGeneracion":"([-0-9A-F]{36})".*/\1/' <<<"${sale%%\"numeroControl\"*}")
 document=$(get "$code")

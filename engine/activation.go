@@ -89,11 +89,14 @@ func steps(taken []rules.Step) (list []RuleStep) {
 	return list
 }
 
+// errAlready ends the admission of a bundle that is live or coming.
+var errAlready = errors.New("it is here already")
+
 // check is what a bundle must pass here; without a floor for one that is only to be tried.
 func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
-		Floor: func(m *bundle.Manifest) (string, error) { return s.floor(m), nil },
+		Floor: func(b *bundle.Bundle) (string, error) { return s.floor(&b.Manifest), nil },
 		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
 			if run == nil {
 				c, err := s.currentCatalogues(ctx)
@@ -129,13 +132,20 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	a := &Activation{}
-	if b, err := s.o.Keys.Read(data); err == nil {
+	pace := s.pace(2)
+	c := s.check(s.o.Interpreter)
+	c.Pace = pace.rest
+	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = RuleRef{b.Manifest.Name, b.Manifest.Version, b.Digest}
-		if s.already(a) {
-			return a, nil
+		if s.already(a.Rule) != nil {
+			return "", errAlready
 		}
+		return s.floor(&b.Manifest), nil
 	}
-	r, err := s.admit(ctx, data, a, s.check(s.o.Interpreter))
+	r, err := s.admit(ctx, data, a, c)
+	if errors.Is(err, errAlready) {
+		return s.already(a.Rule), nil
+	}
 	if err != nil {
 		s.metrics.activations.WithLabelValues("refused").Inc()
 		s.o.Logger.Warn("rule bundle refused", "rule", a.Rule.Name, "version", a.Rule.Version, "step", a.Refused, "error", a.Error, "who", o.Who)
@@ -172,15 +182,14 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// already completes the answer to a bundle that is live or coming, so that a push can be repeated.
-func (s *Shelf) already(a *Activation) bool {
+// already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
+func (s *Shelf) already(ref RuleRef) *Activation {
 	for _, i := range s.on() {
-		if state := s.stateOf(i); i.Digest == a.Rule.Digest && (state == ruleLive || state == ruleComing) {
-			a.State, a.From, a.Steps, a.Already = state, i.From, i.Steps, true
-			return true
+		if state := s.stateOf(i); i.Digest == ref.Digest && (state == ruleLive || state == ruleComing) {
+			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
 		}
 	}
-	return false
+	return nil
 }
 
 // admit takes a bundle through the steps of the host.
@@ -254,6 +263,7 @@ func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule, data []byte
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items = append(s.items, &shelved{Admitted: a})
+	r.Forget()
 	s.loaded[a.Digest] = r
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -48,7 +48,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport is told of what a backtest finds. Progress comes every thousand documents, with the day that it is at.
+// BacktestReport is told of what a backtest finds. Progress comes every thousand documents, and every second, with the day that
+// it is at.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
@@ -60,14 +61,18 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 // Activation, and the rule nil.
 func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
-	c.Floor = nil
+	pace := s.pace(2)
+	c.Pace = pace.rest
 	a := &Activation{}
+	c.Floor = func(b *bundle.Bundle) (string, error) {
+		a.Rule = RuleRef{b.Manifest.Name, b.Manifest.Version, b.Digest}
+		return "", nil
+	}
 	r, err := s.admit(ctx, data, a, c)
 	if err != nil {
 		return nil, a, nil
 	}
 	m := r.Bundle.Manifest
-	a.Rule = RuleRef{m.Name, m.Version, r.Bundle.Digest}
 	if m.Kind != "document" {
 		a.Refused, a.Error = stepLayout, "a bundle of kind "+m.Kind+" computes nothing"
 		return nil, a, nil
@@ -87,6 +92,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	t := &BacktestTotals{Rule: candidate.ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
 	document := candidate.document
 	var buffer []byte
+	told := began
 	err = s.each(ctx, p, func(h *head) bool { return h.Document == document }, func(d *stored) error {
 		var c *Comparison
 		var err error
@@ -95,7 +101,8 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 		}
 		t.Documents++
 		t.Results[c.Result]++
-		if t.Documents%1000 == 0 {
+		if t.Documents%1000 == 0 || time.Since(told) > time.Second {
+			told = time.Now()
 			if err := report.Progress(t.Documents, c.Date); err != nil {
 				return err
 			}
@@ -135,6 +142,7 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 		return fmt.Errorf("finding the first document of %s: %w", p.From, err)
 	}
 	late := 0 // documents in a row that are behind the period
+	pace := s.pace(6)
 	err = s.o.Store.Records(start, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -160,7 +168,7 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 		if err != nil {
 			return err
 		}
-		runtime.Gosched()
+		pace.rest()
 		return fn(d)
 	})
 	if errors.Is(err, errEnough) {

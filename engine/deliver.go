@@ -83,6 +83,14 @@ type step struct {
 	// Away: the server did not take this box. It is tried again as soon as it does.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
+	// Held, of the archive, is what it held when it took the document's files, in the order of archiveFiles.
+	Held [2]object `json:"held,omitzero"`
+}
+
+// object is the archive's word for a file.
+type object struct {
+	Sum string `json:"sum"` // base64 of its SHA-256
+	Tag string `json:"tag"` // its ETag
 }
 
 // Results of a step.

@@ -22,7 +22,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 		s.put(now, why, true)
 		return
 	}
-	err := e.putBoth(ctx, entry, h)
+	held, err := e.putBoth(ctx, entry, h, s.Held)
 	if err != nil && ctx.Err() != nil {
 		return
 	}
@@ -31,6 +31,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 	case err == nil:
 		result = "stored"
 		s.end(stepDone, nil)
+		s.Held = held
 		e.delivery.archive.reset()
 	case errors.Is(err, archive.ErrConflict), errors.Is(err, archive.ErrInvalid):
 		result = "conflict"
@@ -52,19 +53,34 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 	e.metrics.archived.WithLabelValues(result).Inc()
 }
 
-func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *head) error {
+// putBoth puts a document's files into the archive, or finds them there as it held them before.
+func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *head, held [2]object) ([2]object, error) {
 	r, err := e.record(entry)
 	if err != nil {
-		return err
+		return held, err
 	}
-	d := printable(r)
-	d.State, d.Note = pdf.Processed, ""
-	printed, err := e.print(ctx, d, pdf.Letter, false)
-	if err != nil {
-		return err
+	for i, ext := range archiveFiles {
+		key := e.path(h, ext, r.Code)
+		if held[i].Sum != "" {
+			// The archive may have lost one of them only, and the other need not be printed today as it was.
+			if o, err := e.delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
+				held[i].Tag = o.Tag
+				continue
+			}
+		}
+		kind, data := "application/json", archivo(r)
+		if ext == "pdf" {
+			d := printable(r)
+			d.State, d.Note, kind = pdf.Processed, "", "application/pdf"
+			if data, err = e.print(ctx, d, pdf.Letter, false); err != nil {
+				return held, err
+			}
+		}
+		o, err := e.delivery.Archive.Put(ctx, key, kind, data)
+		if err != nil {
+			return held, err
+		}
+		held[i] = object{o.Sum, o.Tag}
 	}
-	if err := e.delivery.Archive.Put(ctx, e.path(h, "json", r.Code), "application/json", archivo(r)); err != nil {
-		return err
-	}
-	return e.delivery.Archive.Put(ctx, e.path(h, "pdf", r.Code), "application/pdf", printed)
+	return held, nil
 }

@@ -60,42 +60,43 @@ func (e *Engine) undelivered(u *Undelivered) error {
 	if why := e.delivery.archive.reason(); why != nil {
 		u.ArchiveTrouble = why.Error()
 	}
-	return e.failures(u)
+	u.GivenUp, u.Failures, err = e.failures(maxFailures)
+	return err
 }
 
-func (e *Engine) failures(u *Undelivered) error {
+// failures counts what was given up, and lists at most so many of it.
+func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
 	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
+		return 0, nil, fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
 	}
-	u.GivenUp = len(failed)
-	for _, entry := range failed[:min(len(failed), maxFailures)] {
+	for _, entry := range failed[:min(len(failed), limit)] {
 		code, to := dte.Code(entry.Code).String(), ""
 		if isDocument(entry.State) {
 			h, err := decodeHead(entry)
 			if err != nil {
-				return err
+				return 0, nil, err
 			}
 			to = h.Mail
 		} else {
 			l, err := decodeLetter(entry)
 			if err != nil {
-				return err
+				return 0, nil, err
 			}
 			code, to = l.Document, l.To
 		}
 		s, err := e.stepsOf(entry)
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		if s.Mail.failed() {
-			u.Failures = append(u.Failures, Failure{Code: code, Step: "mail", To: to, Since: s.Mail.Since, Error: s.Mail.Error})
+			list = append(list, Failure{Code: code, Step: "mail", To: to, Since: s.Mail.Since, Error: s.Mail.Error})
 		}
 		if s.Archive.failed() {
-			u.Failures = append(u.Failures, Failure{Code: code, Step: "archive", Since: s.Archive.Since, Error: s.Archive.Error})
+			list = append(list, Failure{Code: code, Step: "archive", Since: s.Archive.Since, Error: s.Archive.Error})
 		}
 	}
-	return nil
+	return len(failed), list, nil
 }
 
 // deliveryGauges are read off what is owed, by step: mail, archive.
@@ -127,7 +128,7 @@ func deliveryGauges() []gauge {
 		func(u *Undelivered) (float64, float64) { return unix(u.MailOldest), unix(u.ArchiveOldest) })
 	add("dte_delivery_blocked", "1 while the server does not take this box and is left alone: see /status for the reason.",
 		func(u *Undelivered) (float64, float64) { return set(u.MailTrouble), set(u.ArchiveTrouble) })
-	d := prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; a resend that succeeds clears them.", nil, nil)
+	d := prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", nil, nil)
 	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Delivery.GivenUp))
 	}})

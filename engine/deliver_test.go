@@ -138,9 +138,9 @@ func TestDeliver_Setup(t *testing.T) {
 		for i := range 20 { // so many that most find the server left alone when they are due
 			b.issue(saleTo(fmt.Sprint(i), "ana@example.com"))
 		}
-		time.Sleep(24 * time.Hour)
+		time.Sleep(6 * time.Hour)
 		if u := b.undelivered(); u.Mail != 20 || u.GivenUp != 0 || !strings.Contains(u.MailTrouble, "530") {
-			t.Errorf("after a day: %+v", u)
+			t.Errorf("after six hours: %+v", u)
 		}
 		p.set(func() { p.sender = 0 })
 		time.Sleep(pauseMost + time.Second)
@@ -331,4 +331,35 @@ func TestDeliver_Archive(t *testing.T) {
 			t.Errorf("with a stranger in its place: %+v", u)
 		}
 	})
+}
+
+// A store that refuses the branch, or is full, is an alert and loses nothing: the archive catches up.
+func TestDeliver_ArchiveRefuses(t *testing.T) {
+	for _, status := range []int{403, 507} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			shelf := newBucket()
+			withDelivery(t, shelf, func(b *box, _ *postOffice) {
+				shelf.answering(status)
+				var keys []string
+				for i := range 5 {
+					r := b.issue(saleTo(fmt.Sprint(i), ""))
+					keys = append(keys, r.JSONURL, r.PDFURL)
+				}
+				time.Sleep(2 * 24 * time.Hour)
+				if u := b.undelivered(); u.Archive != 5 || !strings.Contains(u.ArchiveTrouble, fmt.Sprint(status)) || u.GivenUp != 0 {
+					t.Errorf("after two days: %+v", u)
+				}
+				shelf.answering(0)
+				time.Sleep(pauseMost + time.Second)
+				for _, key := range keys {
+					if len(shelf.get(key)) == 0 {
+						t.Errorf("%s is not there", key)
+					}
+				}
+				if u := b.undelivered(); u.Archive != 0 || u.ArchiveTrouble != "" {
+					t.Errorf("%+v", u)
+				}
+			})
+		})
+	}
 }

@@ -56,6 +56,8 @@ type Options struct {
 	RecoverEvery time.Duration
 	// Delivery is how documents reach their receivers and the archive; zero: not at all.
 	Delivery Delivery
+	// Gate is asked before a new document; its error, best an *Error, is the answer. Default: always open.
+	Gate func() error
 }
 
 // Engine issues documents. Make one with New; it is safe for concurrent use.
@@ -74,6 +76,7 @@ type Engine struct {
 	sends   atomic.Int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
 	keys    keyed        // idempotency keys at work
 	codes   keyed        // documents being settled
+	gate    func() error
 	metrics *metrics
 	options Contingency
 	bugs    bugs // seeded faults: only tests set them
@@ -112,12 +115,15 @@ func New(o Options) (*Engine, error) {
 	if o.RecoverEvery == 0 {
 		o.RecoverEvery = 5 * time.Second
 	}
+	if o.Gate == nil {
+		o.Gate = func() error { return nil }
+	}
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}
 	e := &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
-		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, metrics: newMetrics(), options: o.Contingency,
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, metrics: newMetrics(), options: o.Contingency,
 	}
 	e.options.setDefaults()
 	e.delivery.init(o.Delivery)

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/rules"
+	"dtegate/rules/abi"
 )
 
 // golden is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
@@ -118,6 +119,35 @@ func (g *golden) compare(document []byte, faults []dte.Fault) error {
 		at++
 	}
 	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:])
+}
+
+// PeakFuel is the most that a call of a rule's module has used, for its golden cases and for documents of as many lines
+// as there can be that repeat theirs. A manifest declares ten times that.
+func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
+	binding := bind(r.Module.Description())
+	for _, name := range r.Bundle.Cases() {
+		var g golden
+		if err := json.Unmarshal(r.Bundle.Parts[name], &g); err != nil {
+			return 0, fmt.Errorf("reading %s: %w", name, err)
+		}
+		facts, err := dte.Parse(g.Facts)
+		if err != nil {
+			return 0, fmt.Errorf("reading the facts of %s: %w", name, err)
+		}
+		var in abi.Input
+		var out abi.Output
+		if faults := binding.input(facts, r.Params, &in); len(faults) > 0 || in.N == 0 {
+			continue
+		}
+		lines := in.Lines
+		for in.N = len(lines) / len(binding.description.Columns); in.N < abi.MaxLines; in.N++ {
+			in.Lines = append(in.Lines, in.Lines[len(in.Lines)-len(lines):][:len(binding.description.Columns)]...)
+		}
+		if err := r.Module.Evaluate(ctx, &in, &out); err != nil {
+			return 0, fmt.Errorf("%s with %d lines: %w", name, in.N, err)
+		}
+	}
+	return r.Module.Peak(), nil
 }
 
 func refusals(faults []dte.Fault) []refusal {

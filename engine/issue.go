@@ -42,7 +42,10 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		}
 	}
 
-	// 2. One reading of the clock gives the date, the hour, the rules and the series' year.
+	// 2. One reading of the clock gives the date, the hour, the rules and the series' year; a box that is not fit says so.
+	if err := e.gate(); err != nil {
+		return nil, pathRefused, err
+	}
 	now := e.now()
 	day := dte.Date(now)
 	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, day)

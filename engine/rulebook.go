@@ -15,6 +15,7 @@ import (
 type Rulebook struct {
 	generation *rules.Generation
 	catalogues *dte.Catalogues
+	picks      atomic.Int64 // sales, for those who give way to them
 	compiled   map[*rules.Rule]*rule
 	events     map[*rules.Rule]*event
 	// previous are the last good rules, by the digest of the one that took over: what computes a sale when that fails.
@@ -155,6 +156,7 @@ func (b *Rulebook) pick(document, ambiente, day string) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.picks.Add(1)
 	c := b.compiled[r]
 	if c.suspended.Load() {
 		if p := b.previous[c.ref.Digest]; p != nil {

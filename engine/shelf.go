@@ -339,6 +339,7 @@ func (s *Shelf) reopen(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the stored bundle %s %s: %w", ref.Name, ref.Version, err)
 	}
+	r.Forget()
 	return r, nil
 }
 

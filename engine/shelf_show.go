@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
 
@@ -96,6 +97,16 @@ func expiry(on []*shelved, i *shelved) string {
 	return i.Until
 }
 
+// module is that of a loaded bundle, nil when it is not loaded or has none.
+func (s *Shelf) module(digest string) *rules.Module {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if r := s.loaded[digest]; r != nil {
+		return r.Module
+	}
+	return nil
+}
+
 type shelfMetrics struct {
 	activations *prometheus.CounterVec
 	steppedBack *prometheus.CounterVec
@@ -127,6 +138,8 @@ var (
 	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document", "version", "schema"}, nil)
 	ruleEnds = prometheus.NewDesc("dte_rule_expiry_timestamp_seconds",
 		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.", []string{"kind", "document"}, nil)
+	ruleBudget   = prometheus.NewDesc("dte_rule_fuel_budget_units", "Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
+	rulePeak     = prometheus.NewDesc("dte_rule_fuel_peak_units", "The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"}, nil)
 	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
 	lastReturn   = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
 )
@@ -140,7 +153,7 @@ func (s *Shelf) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.own() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, rulesExpired, lastReturn} {
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesExpired, lastReturn} {
 		ch <- d
 	}
 }
@@ -159,6 +172,10 @@ func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		gauge(ruleInfo, 1, i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
+		if m := s.module(i.Digest); m != nil {
+			gauge(ruleBudget, float64(m.Fuel()), i.Document, strconv.Itoa(i.Schema))
+			gauge(rulePeak, float64(m.Peak()), i.Document, strconv.Itoa(i.Schema))
+		}
 		until := expiry(on, i)
 		if until == "" {
 			continue

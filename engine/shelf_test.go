@@ -175,34 +175,41 @@ func TestShelf_Dates(t *testing.T) {
 }
 
 // The switch of the generation in production, under load: a bundle pushed weeks before takes over at midnight, between
-// two sales, without an error.
+// two sales, without an error: consumer invoices go from version 1 to 2, tax credit vouchers from 3 to 4.
 func TestShelf_MidnightUnderLoad(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.wire.sever() // MH plays no part
 	w.engine.issuer.Ambiente = "01"
 	first := shipped(t)
-	next := first["dte01/v2"]
+	next := [][]byte{first["dte01/v2"], plugintest.Bundle(t, "dte03/v4")}
 	delete(first, "dte01/v2")
+	first["dte03/v3"] = plugintest.Bundle(t, "dte03/v3")
 	s := w.shelf(first)
-	if a := push(t, s, next); a.State != ruleComing || a.From != "2026-12-01" {
-		t.Fatalf("%+v", a)
+	for _, data := range next {
+		if a := push(t, s, data); a.State != ruleComing || a.From != "2026-12-01" {
+			t.Fatalf("%+v", a)
+		}
 	}
 	midnight := time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC)
 	w.clock.set(midnight.Add(-time.Second))
 	var wg sync.WaitGroup
 	var days [2]atomic.Int64
-	for range 8 {
+	for till := range 8 {
 		wg.Go(func() {
-			for range 15 {
-				r, err := w.engine.Issue(context.Background(), sale("", 1130))
+			for i := range 15 {
+				req, versions := sale("", 1130), [2]string{"1", "2"}
+				if (till+i)%2 == 0 {
+					req, versions = voucher("", item(1, "1", "5")), [2]string{"3", "4"}
+				}
+				r, err := w.engine.Issue(context.Background(), req)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				day, want := 0, [2]string{"2026-11-30", "1"}
+				day, want := 0, [2]string{"2026-11-30", versions[0]}
 				if text(t, r, "identificacion", "fecEmi") != want[0] {
-					day, want = 1, [2]string{"2026-12-01", "2"}
+					day, want = 1, [2]string{"2026-12-01", versions[1]}
 				}
 				if got := [2]string{text(t, r, "identificacion", "fecEmi"), text(t, r, "identificacion", "version")}; got != want {
 					t.Errorf("got %v", got)

@@ -107,6 +107,8 @@ const (
 	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
 	CodePermission     = "PERMISSION_DENIED"
 	CodeUnavailable    = "UNAVAILABLE"
+	CodeStorageFull    = "STORAGE_FULL"
+	CodeClockWrong     = "CLOCK_WRONG"
 	CodeInternal       = "INTERNAL"
 )
 

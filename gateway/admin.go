@@ -4,13 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 )
 
-// administered lets only the holder of the admin token in (Authorization: Bearer).
+// administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
 func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
+	h = g.recorded(h)
 	return func(ctx *fasthttp.RequestCtx) {
 		route := string(ctx.Path())
 		if err := g.admin(ctx); err != nil {
@@ -25,12 +27,18 @@ func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.Requ
 	}
 }
 
-func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
-	scheme, token, _ := strings.Cut(string(ctx.Request.Header.Peek("Authorization")), " ")
+// administers tells whether a request's headers bear the admin token.
+func (g *Gateway) administers(h *fasthttp.RequestHeader) bool {
+	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if g.o.AdminToken == [32]byte{} || !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], g.o.AdminToken[:]) != 1 {
-		return problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", "Falta el token de administración, o no es válido")
+	return g.o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:], g.o.AdminToken[:]) == 1
+}
+
+func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
+	if !g.administers(&ctx.Request.Header) {
+		return g.wrong(ctx, listenerOps, len(ctx.Request.Header.Peek("Authorization")) > 0, "Falta el token de administración, o no es válido")
 	}
+	trust(ctx.Conn())
 	return nil
 }
 
@@ -50,6 +58,7 @@ func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
 		return declaration.invalid(d.faults)
 	}
 	cause, _ := d.facts.Get("cause").Int()
+	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), d.facts.Get("reason").Text())
 	if err := g.o.Engine.Declare(context.Background(), cause, d.facts.Get("reason").Text()); err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -17,6 +19,7 @@ type Token struct {
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
 	Point       engine.Point
 	Permissions []string
+	Until       time.Time // the end of a token that was rotated; zero: none
 }
 
 // TokenTable finds tokens by their keyed hash, so that neither the table nor the time of a look-up tells a token.
@@ -34,17 +37,23 @@ func NewTokenTable(secret []byte, tokens []Token) TokenTable {
 	return t
 }
 
-func (t *TokenTable) find(token string) *Token {
+func (t *TokenTable) find(token string, now time.Time) *Token {
 	mac := hmac.New(sha256.New, t.secret)
 	mac.Write([]byte(token))
 	// An attacker who cannot compute the HMAC learns nothing from how long a map takes to miss.
-	return t.byHash[[32]byte(mac.Sum(nil))]
+	k := t.byHash[[32]byte(mac.Sum(nil))]
+	if k != nil && !k.Until.IsZero() && !now.Before(k.Until) {
+		return nil
+	}
+	return k
 }
 
-// authenticate finds the caller by x-api-token or Authorization: Bearer (SPEC section 5).
-func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
-	header := &ctx.Request.Header
-	token := string(header.Peek("x-api-token"))
+// SetTokens makes another table the live one. Requests that were let in go on.
+func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
+
+// credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
+func credential(header *fasthttp.RequestHeader) (token string, err error) {
+	token = string(header.Peek("x-api-token"))
 	scheme, bearer, _ := strings.Cut(string(header.Peek("Authorization")), " ")
 	bearer = strings.TrimSpace(bearer)
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -52,16 +61,53 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	}
 	switch {
 	case token != "" && bearer != "" && token != bearer:
-		return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
+		return "", problem(fasthttp.StatusBadRequest, engine.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
 	case token == "":
 		token = bearer
 	}
+	return token, nil
+}
+
+// admits tells whether a request's headers bear a good token, before its body is read.
+func (g *Gateway) admits(header *fasthttp.RequestHeader) bool {
+	token, err := credential(header)
+	return err == nil && token != "" && g.tokens.Load().find(token, g.o.Now()) != nil
+}
+
+// authenticate finds the caller. A token of another branch is unknown here, as any other wrong one.
+func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
+	token, err := credential(&ctx.Request.Header)
+	if err != nil {
+		return nil, err
+	}
 	if token != "" {
-		if t := g.o.Tokens.find(token); t != nil {
+		if t := g.tokens.Load().find(token, g.o.Now()); t != nil {
+			trust(ctx.Conn())
 			return t, nil
 		}
 	}
-	return nil, problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", "Falta el token, o no es válido (x-api-token o Authorization: Bearer)")
+	return nil, g.wrong(ctx, listenerAPI, token != "", "Falta el token, o no es válido (x-api-token o Authorization: Bearer)")
+}
+
+// wrong refuses a caller without a good token; one who goes on trying is told to wait.
+func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
+	if given {
+		if wait := g.wrongs.take(addressOf(ctx.RemoteAddr()).String(), g.o.Now()); wait > 0 {
+			g.metrics.refused(listener, "wrong_tokens")
+			return tooMany(wait, "Demasiados tokens que no son válidos desde esta dirección")
+		}
+	}
+	g.metrics.refused(listener, "token")
+	return problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
+}
+
+// paced refuses a token that asks too much.
+func (g *Gateway) paced(t *Token) error {
+	if wait := g.pace.take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
+		g.metrics.refused(listenerAPI, "rate")
+		return tooMany(wait, "Demasiadas solicitudes con este token")
+	}
+	return nil
 }
 
 func (t *Token) caller() engine.Caller {

@@ -3,10 +3,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +36,10 @@ type Engine interface {
 	Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c engine.Caller, layout string, life time.Duration) (string, error)
 	Resend(ctx context.Context, code dte.Code, to string, c engine.Caller) (*engine.Resent, error)
+	GivenUp(limit int) ([]engine.Failure, error)
+	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)
+	Forget(context.Context, dte.Code) (int, error)
+	CheckArchive(context.Context, *engine.ArchiveCheck) (*engine.ArchiveTotals, error)
 }
 
 // Options of New.
@@ -42,8 +50,9 @@ type Options struct {
 	Issuer   Information
 	Logger   *slog.Logger
 	Now      func() time.Time
-	Ready    func() error // nil when the branch can issue
-	Status   func() any   // what /status shows, as JSON
+	Ready    func() error     // nil when the branch can issue
+	Status   func() any       // what /status shows, as JSON
+	Overview func() *Overview // what the page at / of the operators' listener shows
 	Registry *prometheus.Registry
 	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
 	AdminToken [32]byte
@@ -54,6 +63,15 @@ type Options struct {
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
 	// that asks for a link says.
 	PublicURL string
+	// APITLS and OpsTLS encrypt the listeners; nil: plain HTTP.
+	APITLS, OpsTLS *tls.Config
+	// Limits of a token.
+	Limits Limits
+	// Keeper makes and ends tokens; Audit records what operators do. Without them the admin API does neither.
+	Keeper Keeper
+	Audit  Audit
+	// Backups makes them; nil: nobody does.
+	Backups Backups
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
 }
@@ -72,6 +90,10 @@ type Gateway struct {
 	ops     *fasthttp.Server
 	info    []byte // the emisor of GET /dte/information
 	resends limiter
+	pages   pages
+	tokens  atomic.Pointer[TokenTable]
+	pace    *buckets // requests by token
+	wrongs  *buckets // wrong tokens by address
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -90,24 +112,42 @@ func New(o Options) *Gateway {
 	}
 	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.encode()}
 	g.serving, g.stop = context.WithCancel(context.Background())
-	g.api = g.server(g.routes(), 4096, 64)
-	g.ops = g.server(g.opsRoutes(), 64, 16)
-	g.ops.MaxRequestBodySize = maxBundle
-	g.ops.ReadTimeout = 2 * time.Minute // a bundle comes from far away
+	g.SetTokens(o.Tokens)
+	g.pace = newBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
+	g.wrongs = newBuckets(1, wrongBurst)
+	till, operator := newBodies(o.Now), newBodies(o.Now)
+	g.api = g.server(till.released(g.recovered(g.routes().Handler)), apiConnections)
+	g.api.ErrorHandler = g.unreadable(listenerAPI, till, func(ctx *fasthttp.RequestCtx) error { _, err := g.authenticate(ctx); return err })
+	g.api.HeaderReceived = bounded(till, g.admits, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.ops = g.server(operator.released(g.opsRoutes()), opsConnections)
+	g.ops.ErrorHandler = g.unreadable(listenerOps, operator, g.admin)
+	g.ops.HeaderReceived = bounded(operator, g.administers, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
+			return maxBundle, 2 * time.Minute // a bundle comes from far away
+		}
+		return maxBody, 0
+	})
 	return g
 }
 
-// server sets every limit of fasthttp, whose own are none.
-func (g *Gateway) server(h fasthttp.RequestHandler, connections, perIP int) *fasthttp.Server {
+// Connections in all and from one address.
+const (
+	apiConnections = 2048
+	apiPerAddress  = 64
+	opsConnections = 64
+	opsPerAddress  = 16
+)
+
+// server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
+// connection for a moment.
+func (g *Gateway) server(h fasthttp.RequestHandler, connections int) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:               h,
-		ErrorHandler:          g.parseError,
 		ReadTimeout:           15 * time.Second,
 		WriteTimeout:          g.o.Deadline + 15*time.Second,
 		IdleTimeout:           2 * time.Minute,
 		MaxRequestBodySize:    maxBody,
-		Concurrency:           connections,
-		MaxConnsPerIP:         perIP,
+		Concurrency:           2*connections + 64,
 		ReadBufferSize:        16 << 10, // bytes of headers
 		NoDefaultServerHeader: true,
 		SecureErrorLogMessage: true, // else a parse error logs the request, token and all
@@ -125,11 +165,13 @@ func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "f
 // Serve answers the tills until ctx ends; then it takes no more requests and finishes those in flight.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
-	return serve(ctx, g.api, ln)
+	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiConnections, apiPerAddress, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
 // ServeOps answers the operators until ctx ends.
-func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error { return serve(ctx, g.ops, ln) }
+func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
+	return serve(ctx, g.ops, newDoor(ln, g.o.OpsTLS, opsConnections, opsPerAddress, func(reason string) { g.metrics.refused(listenerOps, reason) }))
+}
 
 func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 	done := make(chan error, 1)

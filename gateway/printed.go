@@ -186,9 +186,9 @@ func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *To
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")
 		if base == "" {
-			base = "http://" + string(ctx.Host())
+			base = map[bool]string{false: "http://", true: "https://"}[ctx.IsTLS()] + string(ctx.Host())
 		}
-		url = base + "/dte/descarga/" + code.String() + "?token=" + g.o.Tokens.pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
+		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
 	}
 	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
 	b = text(append(b, `,"url":`...), url)
@@ -238,7 +238,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	layout, branch, ok := g.o.Tokens.admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
+	layout, branch, ok := g.tokens.Load().admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
 	if !ok {
 		return problem(fasthttp.StatusForbidden, "INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
 	}

@@ -27,6 +27,8 @@ var statuses = map[string]int{
 	engine.CodePermission:     fasthttp.StatusForbidden,
 	engine.CodeNoRecipient:    fasthttp.StatusConflict,
 	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
+	engine.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
+	engine.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
 	engine.CodeInternal:       fasthttp.StatusInternalServerError,
 }
 

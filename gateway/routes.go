@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"errors"
-	"net"
 	"runtime/debug"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 )
 
 // routes are the tills' routes, all of them.
-func (g *Gateway) routes() fasthttp.RequestHandler {
+func (g *Gateway) routes() *router.Router {
 	r := g.router()
 	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
 		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
@@ -33,7 +31,9 @@ func (g *Gateway) routes() fasthttp.RequestHandler {
 	if g.o.Slug != "" {
 		r.GET("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
 	}
-	return g.recovered(r.Handler)
+	r.GET("/openapi.json", g.measured("/openapi.json", g.contract))
+	r.GET("/docs", g.measured("/docs", g.docs))
+	return r
 }
 
 // opsRoutes are the operators' routes.
@@ -43,8 +43,16 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.GET("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
 	r.GET("/readyz", g.readyz)
 	r.GET("/status", g.status)
+	r.GET("/", g.page)
 	r.POST("/admin/contingency", g.administered(g.declare))
 	r.DELETE("/admin/contingency", g.administered(g.lift))
+	r.GET("/admin/audit", g.administered(g.listActs))
+	r.POST("/admin/backup", g.administered(g.beginBackup))
+	r.GET("/admin/backup", g.administered(g.showBackup))
+	r.GET("/admin/tokens", g.administered(g.listTokens))
+	r.POST("/admin/tokens", g.administered(g.newToken))
+	r.POST("/admin/tokens/{id}/rotate", g.administered(g.rotateToken))
+	r.DELETE("/admin/tokens/{id}", g.administered(g.revokeToken))
 	r.GET("/admin/rules", g.administered(g.listRules))
 	r.POST("/admin/rules", g.administered(g.pushRule))
 	r.POST("/admin/rules/rollback", g.administered(g.rollbackRule))
@@ -53,6 +61,10 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))
 	r.POST("/admin/rules/backtest", g.administered(g.backtestRule))
 	r.GET("/admin/rules/replay", g.administered(g.replayRule))
+	r.GET("/admin/delivery", g.administered(g.showGivenUp))
+	r.POST("/admin/delivery/retry", g.administered(g.retryDelivery))
+	r.POST("/admin/delivery/forget", g.administered(g.forgetDelivery))
+	r.GET("/admin/archive/check", g.administered(g.checkArchive))
 	return g.recovered(r.Handler)
 }
 
@@ -75,6 +87,9 @@ type handler func(*fasthttp.RequestCtx, *Token) error
 func (g *Gateway) handle(route string, h handler) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
+		if err == nil {
+			err = g.paced(token)
+		}
 		if err != nil {
 			return err
 		}
@@ -106,37 +121,11 @@ func (g *Gateway) recovered(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 				fail(ctx, problem(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
 			}
 		}()
+		if ambiguous(&ctx.Request.Header) {
+			fail(ctx, errAmbiguous)
+			ctx.SetConnectionClose()
+			return
+		}
 		h(ctx)
-	}
-}
-
-// parseError answers what fasthttp could not read as a request.
-func (g *Gateway) parseError(ctx *fasthttp.RequestCtx, err error) {
-	var small *fasthttp.ErrSmallBuffer
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		discard(ctx.Conn())
-		fail(ctx, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas"))
-	case errors.As(err, &small):
-		fail(ctx, problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB"))
-	default:
-		fail(ctx, problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse"))
-	}
-	ctx.SetConnectionClose()
-}
-
-// discard reads what a client goes on sending, up to 16 MiB or until it pauses: closing a connection with unread bytes
-// would reset it, and the client would never see the answer.
-func discard(c net.Conn) {
-	var b [32 << 10]byte
-	for n := 0; n < 16<<20; {
-		if c.SetReadDeadline(time.Now().Add(200*time.Millisecond)) != nil {
-			return
-		}
-		k, err := c.Read(b[:])
-		if err != nil {
-			return
-		}
-		n += k
 	}
 }

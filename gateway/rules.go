@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -53,6 +54,11 @@ func (g *Gateway) pushRule(ctx *fasthttp.RequestCtx) error {
 }
 
 func showActivation(ctx *fasthttp.RequestCtx, a *engine.Activation) error {
+	detail := string(ctx.QueryArgs().Peek("reason"))
+	if a.Refused != "" {
+		detail = strings.TrimSpace(detail + " (" + a.Refused + ": " + a.Error + ")")
+	}
+	concerns(ctx, a.Rule.Name+" "+a.Rule.Version, detail)
 	status := fasthttp.StatusOK
 	if a.Refused != "" {
 		status = fasthttp.StatusUnprocessableEntity
@@ -80,6 +86,7 @@ func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
 		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version"}: `+err.Error())
 	}
+	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := g.o.Rules.Rollback(context.Background(), t, order(ctx))
 	if errors.Is(err, engine.ErrNoSuchRule) {
 		return problem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
@@ -142,7 +149,8 @@ func period(ctx *fasthttp.RequestCtx) (engine.DocumentPeriod, error) {
 type (
 	streamProgress struct {
 		Documents int    `json:"documents"`
-		Day       string `json:"day"`
+		Day       string `json:"day,omitempty"`
+		Of        int    `json:"of,omitempty"`
 	}
 	streamLine struct {
 		Differs  *engine.Comparison     `json:"differs,omitempty"`
@@ -150,6 +158,8 @@ type (
 		Totals   *engine.BacktestTotals `json:"totals,omitempty"`
 		Replayed map[string]int         `json:"replayed,omitempty"`
 		Refused  *engine.Activation     `json:"refused,omitempty"`
+		Found    *engine.ArchiveFinding `json:"found,omitempty"`
+		Checked  *engine.ArchiveTotals  `json:"checked,omitempty"`
 		Error    string                 `json:"error,omitempty"`
 	}
 )
@@ -164,8 +174,10 @@ func (g *Gateway) backtestRule(ctx *fasthttp.RequestCtx) error {
 	bundle := append([]byte(nil), ctx.PostBody()...) // the request is over before the stream is
 	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
 		totals, a, err := g.o.Rules.Backtest(ctx, bundle, p, engine.BacktestReport{
-			Differs:  func(c *engine.Comparison) error { return send(streamLine{Differs: c}) },
-			Progress: func(n int, day string) error { return send(streamLine{Progress: &streamProgress{n, day}}) }})
+			Differs: func(c *engine.Comparison) error { return send(streamLine{Differs: c}) },
+			Progress: func(n int, day string) error {
+				return send(streamLine{Progress: &streamProgress{Documents: n, Day: day}})
+			}})
 		switch {
 		case err != nil:
 			return err
@@ -199,7 +211,7 @@ func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
 		err := g.o.Rules.ReplayPeriod(ctx, p, func(c *engine.Comparison) error {
 			results[c.Result]++
 			if n++; n%1000 == 0 {
-				if err := send(streamLine{Progress: &streamProgress{n, c.Date}}); err != nil {
+				if err := send(streamLine{Progress: &streamProgress{Documents: n, Day: c.Date}}); err != nil {
 					return err
 				}
 			}

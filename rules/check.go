@@ -17,8 +17,8 @@ var ErrVersion = errors.New("the version is not above the floor")
 type Check struct {
 	Keys bundle.Keys
 	// Floor tells the highest version of the bundle's name and generation that was ever live here, "" for none. A
-	// candidate must be above it: a step back is no activation.
-	Floor func(*bundle.Manifest) (string, error)
+	// candidate must be above it: a step back is no activation. Its error ends the admission.
+	Floor func(*bundle.Bundle) (string, error)
 	// Interpreter runs the golden cases as well, first, so that an unproven module meets compiled code last. It may
 	// have a Timeout. Nil leaves it out.
 	Interpreter *Host
@@ -26,6 +26,8 @@ type Check struct {
 	Case func(ctx context.Context, r *Rule, golden []byte) error
 	// Cases is the fewest golden cases that a document bundle must carry.
 	Cases int
+	// Pace is called between two pieces of work, and may rest; nil: there is nothing to give way to.
+	Pace func()
 }
 
 // Names of the steps, in their order.
@@ -62,6 +64,7 @@ func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, 
 		began := time.Now()
 		detail, err := s.run(ctx)
 		a.steps = append(a.steps, Step{Name: s.name, Detail: detail, Took: time.Since(began), Err: err})
+		a.pace()
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			if a.rule != nil {
@@ -83,6 +86,12 @@ type admission struct {
 	steps  []Step
 }
 
+func (a *admission) pace() {
+	if a.check.Pace != nil {
+		a.check.Pace()
+	}
+}
+
 func (a *admission) signature(context.Context) (string, error) {
 	var err error
 	if a.bundle, err = a.check.Keys.Read(a.data); err != nil {
@@ -97,7 +106,7 @@ func (a *admission) version(context.Context) (string, error) {
 		return "no floor", nil
 	}
 	m := &a.bundle.Manifest
-	floor, err := a.check.Floor(m)
+	floor, err := a.check.Floor(a.bundle)
 	if err != nil {
 		return "", fmt.Errorf("reading the floor: %w", err)
 	}
@@ -130,6 +139,7 @@ func (a *admission) interpreter(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	a.pace()
 	detail, err := a.cases(ctx, r)
 	return detail, errors.Join(err, r.Close(ctx))
 }
@@ -156,6 +166,7 @@ func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
 			if err := a.check.Case(ctx, r, a.bundle.Parts[name]); err != nil {
 				return fmt.Errorf("%s%s: %w", name, pass, err)
 			}
+			a.pace()
 		}
 		return nil
 	}

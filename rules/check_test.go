@@ -75,8 +75,8 @@ func TestAdmit(t *testing.T) {
 		{name: "signed by one of two", data: signed(t, constant(7), "2.0.1", 0, s1), step: StepSignature, want: bundle.ErrSignature, text: "1 of the 2 pinned keys have signed (1), 2 must"},
 		{name: "not newer", data: signed(t, constant(7), "2.0.0", 0, s1, s2), step: StepVersion, want: ErrVersion, text: "dte01 2.0.0 is not newer than 2.0.0"},
 		{name: "older, though longer", data: signed(t, constant(7), "1.10.10", 0, s1, s2), step: StepVersion, want: ErrVersion},
-		{name: "the first of its name", data: good, step: StepFuel, change: func(c *Check) { c.Floor = func(*bundle.Manifest) (string, error) { return "", nil } }},
-		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor, change: func(c *Check) { c.Floor = func(*bundle.Manifest) (string, error) { return "", errFloor } }},
+		{name: "the first of its name", data: good, step: StepFuel, change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", nil } }},
+		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor, change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", errFloor } }},
 		{name: "no module", data: signed(t, w.Module{}, "2.0.1", 0, s1, s2), step: StepModule, want: ErrModule},
 		{name: "asks for too much fuel", data: signed(t, constant(7), "2.0.1", 1e12, s1, s2), step: StepModule, want: ErrModule, text: "asks for 1000000000000 units"},
 		{name: "wrong cents", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepInterpreter, text: "cases/seven.json: total is 8, want 7"},
@@ -90,8 +90,8 @@ func TestAdmit(t *testing.T) {
 	} {
 		h, interpreter := host(t, Options{Fuel: 200_000}), host(t, Options{Engine: "interpreter", Fuel: 200_000})
 		check := Check{Keys: bundle.Keys{Pinned: []bundle.Key{k1, k2}, Threshold: 2}, Interpreter: interpreter, Case: total, Cases: 1,
-			Floor: func(m *bundle.Manifest) (string, error) {
-				return map[string]string{"dte01 2": "2.0.0"}[fmt.Sprint(m.Name, " ", m.Schema)], nil
+			Floor: func(b *bundle.Bundle) (string, error) {
+				return map[string]string{"dte01 2": "2.0.0"}[fmt.Sprint(b.Manifest.Name, " ", b.Manifest.Schema)], nil
 			}}
 		if c.change != nil {
 			c.change(&check)

@@ -19,6 +19,9 @@ type Rule struct {
 	Params []int64 // in the order of the module's description
 }
 
+// moduleName is the part of a bundle that is its module.
+const moduleName = "module.wasm"
+
 // ErrNoRule means that no rule of the kind and document is in force yet.
 var ErrNoRule = errors.New("no rule is in force")
 
@@ -26,7 +29,7 @@ var ErrNoRule = errors.New("no rule is in force")
 // parameters that the module declares.
 func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
 	r := &Rule{Bundle: b}
-	wasm, ok := b.Parts["module.wasm"]
+	wasm, ok := b.Parts[moduleName]
 	if !ok {
 		return r, nil
 	}
@@ -73,6 +76,11 @@ func (r *Rule) parametrize() error {
 		faults = append(faults, fmt.Errorf("%w: the manifest gives parameter %s, the module knows none", ErrModule, name))
 	}
 	return errors.Join(faults...)
+}
+
+// Forget lets go of what only an admission needs: the module as it came, and the golden cases.
+func (r *Rule) Forget() {
+	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool { return name == moduleName || strings.HasPrefix(name, "cases/") })
 }
 
 // Close frees the rule's module, if it has one.

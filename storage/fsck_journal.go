@@ -19,6 +19,10 @@ func (c *checker) metaRow(key, value []byte) error {
 		if len(value) != 16 {
 			c.problem(key, "has %d bytes", len(value))
 		}
+	case string(keyBeat):
+		if len(value) != 8 {
+			c.problem(key, "has %d bytes", len(value))
+		}
 	case string(keyRestored):
 		c.problem(key, "the store came from a backup and is not reconciled")
 	default:

@@ -42,6 +42,7 @@ var (
 	memoryDesc  = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
 	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
 	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
+	lostDesc    = prometheus.NewDesc("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.", nil, nil)
 )
 
 // Describe and Collect make the store its own collector. After Close it collects nothing.
@@ -54,7 +55,7 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		s.second.metrics.failures.Describe(ch)
 		ch <- liveDesc
 	}
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, damagedDesc, seriesDesc} {
+	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, damagedDesc, seriesDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -94,6 +95,19 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(damagedDesc, broken)
 	gauge(seriesDesc, float64(s.names.highest()))
+	if lost, err := s.lost(); err == nil {
+		gauge(lostDesc, float64(lost))
+	}
+}
+
+// lost counts the numbers that have no record. Its table has a row a reconciling and series: none in most stores.
+func (s *Store) lost() (n uint64, err error) {
+	err = scan(s.db, []byte{tableLost}, []byte{tableLost + 1}, func(_, value []byte) error {
+		row, err := decodeLost(value)
+		n += row.To - row.From + 1
+		return err
+	})
+	return n, err
 }
 
 // Space is what the store's disk has, in bytes.

@@ -119,7 +119,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { o.Logger.Error("store background work failed", "error", err) },
+			BackgroundError: func(err error) { o.Logger.Error("store background work failed", "error", err.Error()) }, // without its stack
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				message := fmt.Sprintf("%s: %v", info.Path, info.Details)
 				if d.first.CompareAndSwap(nil, &message) {

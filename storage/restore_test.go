@@ -341,6 +341,9 @@ func TestSkipTo(t *testing.T) {
 	if err != nil || len(report.Lost) != 2 || report.Lost[0].From != 2 || report.Lost[0].To != 5 || report.Last["b"] != 8 {
 		t.Errorf("%+v, %v", report, err)
 	}
+	if n, err := s.lost(); n != 11 || err != nil {
+		t.Errorf("%d numbers lost, %v", n, err)
+	}
 	sound(t, s)
 }
 

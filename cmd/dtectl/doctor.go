@@ -11,6 +11,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/sign"
+	"dtegate/rules/bundle"
 )
 
 type doctorCommand struct {
@@ -62,6 +63,7 @@ type doctor struct {
 	now      func() time.Time
 	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
 	findings []finding
+	shelved  map[string][]bundle.Window // the branch's rules, by what they are for; nil: it has none yet, or does not tell
 }
 
 func (d *doctor) examine(ctx context.Context, path string) {
@@ -70,10 +72,11 @@ func (d *doctor) examine(ctx context.Context, path string) {
 	}
 	d.secrets()
 	d.tokens()
+	d.tls()
 	d.key()
 	d.certificate()
 	d.disk()
-	last := d.store()
+	last := d.store(ctx)
 	d.rules()
 	d.clock(last, d.authority(ctx))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -74,16 +75,21 @@ func (d *doctor) tokens() {
 	for _, p := range d.cfg.Points {
 		points[p.ID] = true
 	}
+	active := 0
 	for _, t := range file.Tokens {
+		if !t.Active() {
+			continue
+		}
+		active++
 		if !points[t.Point] {
 			d.fail("tokens", "revoke it, or put the point of sale back into the configuration", "token %d (%s) names point of sale %d, which is not configured", t.ID, t.Name, t.Point)
 		}
 	}
-	if len(file.Tokens) == 0 {
+	if active == 0 {
 		d.warn("tokens", "dtectl token new --point-of-sale … --name …", "there is none: no till can issue")
 		return
 	}
-	d.ok("tokens", "%d", len(file.Tokens))
+	d.ok("tokens", "%d", active)
 }
 
 func (d *doctor) key() {
@@ -146,10 +152,9 @@ func (d *doctor) certificate() {
 	}
 }
 
-// Limits of the disk. Compaction and the log need room of their own; a document takes some 10 KiB.
+// Limits of the disk.
 const (
-	freeFail   = 256 << 20 // bytes
-	freeWarn   = 2 << 30
+	freeWarn   = 4                     // times the reserve, below which nothing new is issued
 	fsyncSlow  = 25 * time.Millisecond // the middle one of fsyncTries
 	fsyncTries = 25
 )
@@ -164,9 +169,9 @@ func (d *doctor) disk() {
 	free := int64(min(s.Bavail*uint64(s.Bsize), math.MaxInt64))
 	const room = "make room, or move the data to a larger disk; dtectl backup and an archive elsewhere come first"
 	switch {
-	case free < freeFail:
-		d.fail("disk", room, "%s free at %s", bytesOf(free), folder)
-	case free < freeWarn:
+	case free < int64(d.cfg.DiskReserve):
+		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", bytesOf(free), folder, bytesOf(int64(d.cfg.DiskReserve)))
+	case free/freeWarn < int64(d.cfg.DiskReserve):
 		d.warn("disk", room, "%s free at %s", bytesOf(free), folder)
 	default:
 		d.ok("disk", "%s free at %s", bytesOf(free), folder)
@@ -232,12 +237,12 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 	return times[len(times)/2], times[len(times)-1], nil
 }
 
-// store returns when the last change in it was written; zero when that is not known.
-func (d *doctor) store() (last time.Time) {
+// store returns the latest time that it knows; zero when that is not known.
+func (d *doctor) store(ctx context.Context) (last time.Time) {
 	s, err := storage.OpenReadOnly(storage.Options{Dir: d.cfg.Data, MarkPath: d.cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: d.now})
 	switch {
 	case errors.Is(err, storage.ErrInUse):
-		d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
+		d.running(ctx)
 		return last
 	case errors.Is(err, storage.ErrNoStore):
 		d.fail("store", "dtectl init makes one, once; dtectl restore makes one of a backup", "there is none at %s", d.cfg.Data)
@@ -254,7 +259,8 @@ func (d *doctor) store() (last time.Time) {
 	} else {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}
-	last, err = s.LastChange()
+	d.stopped(s)
+	last, err = s.LastBeat()
 	if err != nil {
 		d.fail("store", "dtectl fsck tells more", "%v", err)
 	}
@@ -265,15 +271,22 @@ func (d *doctor) store() (last time.Time) {
 const (
 	skewWarn = time.Minute
 	skewFail = 15 * time.Minute
+	backFail = 2 * time.Minute     // behind what the store knows: the appliance issues nothing
+	farWarn  = 31 * 24 * time.Hour // ahead of it: nothing, before MH bears it out
 )
 
 // clock holds the box's clock against the last record and against MH's, where they are known.
 func (d *doctor) clock(last, authority time.Time) {
 	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
 	now := d.now()
-	if now.Before(last) {
-		d.fail("clock", do, "%s is %v before the last record: the clock was set back", local(now), last.Sub(now).Round(time.Second))
+	switch off := now.Sub(last); {
+	case last.IsZero():
+	case off < -backFail:
+		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back", local(now), -off.Round(time.Second))
 		return
+	case off > farWarn:
+		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after dtectl clock accept",
+			"%s is %d days after the time that the store knows", local(now), int(off.Hours()/24))
 	}
 	if authority.IsZero() {
 		d.warn("clock", "see whether NTP runs (timedatectl)", "%s, compared with nothing but the last record", local(now))

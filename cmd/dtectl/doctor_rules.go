@@ -18,7 +18,8 @@ import (
 // are told.
 const rulesSoon = 45 * 24 * time.Hour
 
-// rules verifies every bundle and looks at the calendar: what is valid today, what comes, what ends without a successor.
+// rules verifies every bundle of the folder and looks at the calendar of the shelf (before the first start: of the
+// folder): what is valid today, what comes, what ends without a successor.
 func (d *doctor) rules() {
 	keys := bundle.Keys{Threshold: d.cfg.Rules.Threshold}
 	for _, k := range d.cfg.Rules.Keys {
@@ -59,6 +60,9 @@ func (d *doctor) rules() {
 		} else if windows[name] == nil {
 			windows[name] = []bundle.Window{} // it is for the other ambiente
 		}
+	}
+	if d.shelved != nil {
+		windows = d.shelved
 	}
 	if len(windows) == 0 {
 		d.fail("rules", "have central IT push the rules", "no bundle in %s", d.cfg.Rules.Folder)

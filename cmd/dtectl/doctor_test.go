@@ -102,6 +102,9 @@ func TestDoctor(t *testing.T) {
 		"rule without successor":      {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
 		"rule not yet valid":          {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
 		"no rules":                    {func() { p.must(os.Remove(p.at("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
+		"TLS without a certificate":   {func() { p.configure("listen = \"127.0.0.1:1\"", "listen = \"0.0.0.0:1\"") }, statusFail, "tls", "api: "},
+		"TLS":                         {func() { p.tls(0) }, statusOK, "tls", "api: until "},
+		"TLS ends soon":               {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
 		"no store":                    {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "there is none"},
 		"no mark":                     {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
 		"configuration with a slip":   {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
@@ -188,6 +191,14 @@ func (p *patient) configure(old, with string) {
 		p.t.Fatalf("the configuration has no %q", old)
 	}
 	p.must(os.WriteFile(p.top.Config, []byte(strings.Replace(string(b), old, with, 1)), 0o600))
+}
+
+// tls encrypts the tills' listener with a certificate of so long ago.
+func (p *patient) tls(ago time.Duration) {
+	p.configure("listen = \"127.0.0.1:1\"", "tls = \"on\", listen = \"127.0.0.1:1\"")
+	own := ownAuthority(p.cfg)
+	own.Now = func() time.Time { return p.now.Add(-ago) }
+	p.must(own.Create())
 }
 
 func (p *patient) issue() {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +11,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/sign"
+	"dtegate/gateway/certificate"
 	"dtegate/storage"
 )
 
@@ -37,6 +36,9 @@ func (c *initCommand) Run(top *cli) error {
 	}
 	if err := prepare(cfg, key); err != nil {
 		return err
+	}
+	if authority, err := ownAuthority(cfg).Authority(); err == nil {
+		fmt.Printf("tls      %s, for the tills to trust\npin      %s\n", ownAuthority(cfg).AuthorityFile(), certificate.Fingerprint(authority))
 	}
 	fmt.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
@@ -64,7 +66,7 @@ func readKey(path, passwordFile string) (key *sign.Key, nit string, err error) {
 	return key, certificate.NIT, err
 }
 
-// prepare seals the key, makes the token file and creates the store, in this order: the store comes last, so that
+// prepare seals the key, makes the token file and the LAN's authority and creates the store, in this order: the store comes last, so that
 // an attempt that failed half-way can be repeated.
 func prepare(cfg *config.Config, key *sign.Key) error {
 	if _, err := os.Stat(cfg.Data); err == nil {
@@ -90,6 +92,11 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 			return err
 		}
 	}
+	if cfg.OwnAuthority() {
+		if err := ownAuthority(cfg).Create(); err != nil && !errors.Is(err, certificate.ErrExists) {
+			return err
+		}
+	}
 	if err := storage.Create(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}); err != nil {
 		return fmt.Errorf("creating store: %w", err)
 	}
@@ -98,7 +105,5 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 
 // secret is 32 random bytes in hex.
 func secret() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // crypto/rand never fails since Go 1.24
-	return hex.EncodeToString(b)
+	return config.Secret()
 }

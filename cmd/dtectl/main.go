@@ -16,14 +16,18 @@ type cli struct {
 	Init        initCommand        `cmd:"" help:"Seal the signing key and create the store, once."`
 	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
 	Contingency contingencyCommand `cmd:"" help:"Declare a contingency, or take the declaration back."`
-	Token       tokenCommand       `cmd:"" help:"Make and list the tills' tokens."`
+	Token       tokenCommand       `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
+	TLS         tlsCommand         `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
+	Audit       auditCommand       `cmd:"" help:"Show who did what to the branch, when, and what came of it."`
 	Show        showCommand        `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
-	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped)."`
+	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
+	Delivery    deliveryCommand    `cmd:"" help:"What was given up of mail and archive: list, retry, forget."`
 	Rules       rulesCommand       `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
 	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
 	Rebuild     rebuildCommand     `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
 	Reconcile   reconcileCommand   `cmd:"" help:"Reconcile a restored store with the high-water mark."`
+	Clock       clockCommand       `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`

@@ -153,9 +153,13 @@ tokens = "tokens.toml"
 
 [api]
 listen = %q
+tls = "off"                 # of the demonstration alone: see the defaults in cmd/dted/config
+rate = 10000                # requests a second by one token, the default is 50: the demonstration is measured
+burst = 10000
 
 [ops]
 listen = %q
+tls = "off"
 admin_token_file = "admin.token"
 
 [authority]

@@ -79,7 +79,11 @@ func askOps(ctx context.Context, cfg *config.Config, method, path string, body a
 		}
 		payload = strings.NewReader(string(b))
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+cfg.Ops.Listen+path, payload)
+	address, client, err := ownOps(cfg)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address+path, payload)
 	if err != nil {
 		return err
 	}
@@ -90,7 +94,8 @@ func askOps(ctx context.Context, cfg *config.Config, method, path string, body a
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
-	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	client.Timeout = 30 * time.Second
+	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("asking the appliance (is it running?): %w", err)
 	}

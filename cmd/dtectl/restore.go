@@ -90,7 +90,7 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	c.Reason = cmp.Or(c.Reason, "restored from a backup")
 	r := store.Restored()
 	if r == nil {
-		return c.skip(ctx, store)
+		return c.skip(ctx, cfg, store)
 	}
 	possible := possibleSeries(cfg, r.Taken, time.Now())
 	printRestoration(os.Stdout, r)
@@ -117,6 +117,9 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	if err := store.Reconcile(ctx, plan, c.Reason); err != nil {
 		return err
 	}
+	if err := recordReconciled(ctx, cfg, store, len(plan), c.Reason); err != nil {
+		return err
+	}
 	fmt.Println("reconciled: these series go on at")
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	report := make(map[string]uint64)
@@ -130,7 +133,7 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 }
 
 // skip gives numbers up in a store that owes no reconciliation.
-func (c *reconcileCommand) skip(ctx context.Context, store *storage.Store) error {
+func (c *reconcileCommand) skip(ctx context.Context, cfg *config.Config, store *storage.Store) error {
 	if c.AcceptMark || c.TrustCopy || c.Advance > 0 || len(c.Skip) == 0 {
 		return errors.New("nothing to reconcile: the store was not restored from a backup, or is settled already")
 	}
@@ -140,7 +143,7 @@ func (c *reconcileCommand) skip(ctx context.Context, store *storage.Store) error
 		}
 		fmt.Printf("%s goes on at %d\n", series, c.Skip[series]+1)
 	}
-	return nil
+	return recordReconciled(ctx, cfg, store, len(c.Skip), c.Reason)
 }
 
 func printRestoration(out io.Writer, r *storage.Restoration) {

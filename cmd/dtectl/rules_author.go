@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"dtegate/cmd/dted/config"
@@ -19,6 +20,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/plugins"
 	"dtegate/rules"
+	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 )
 
@@ -53,6 +55,9 @@ func (c *rulesNewCommand) Run() error {
 		if d.IsDir() {
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
 		}
+		if strings.HasSuffix(rel, "_test.go") {
+			return nil // what they ask is about the other rule
+		}
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -65,14 +70,31 @@ func (c *rulesNewCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
+	if err := c.writeTest(to); err != nil {
+		return fmt.Errorf("writing the rule's test: %w", err)
+	}
 	fmt.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
 	return nil
 }
 
+// writeTest gives the copy a test that runs the golden cases of each generation.
+func (c *rulesNewCommand) writeTest(to string) error {
+	manifests, err := filepath.Glob(filepath.Join(to, "*", "manifest.json"))
+	if err != nil {
+		return err
+	}
+	text := "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n"
+	for _, m := range manifests {
+		text += fmt.Sprintf("\tplugintest.Cases(t, %q)\n", c.Name+"/"+filepath.Base(filepath.Dir(m)))
+	}
+	return os.WriteFile(filepath.Join(to, "rule_test.go"), []byte(text+"}\n"), 0o644)
+}
+
 type rulesTestCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
 // Run takes the bundles through the steps of a branch, with a key of its own and no version floor.
@@ -87,7 +109,8 @@ func (c *rulesTestCommand) Run(ctx context.Context) error {
 	}
 	var hosts [2]*rules.Host
 	for i, name := range []string{"compiler", "interpreter"} {
-		if hosts[i], err = rules.NewHost(ctx, rules.Options{Engine: name, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		if hosts[i], err = rules.NewHost(ctx, rules.Options{Engine: name, Logger: slog.New(slog.DiscardHandler),
+			CacheDir: filepath.Join(c.Source, "var", "build", "cache")}); err != nil {
 			return err
 		}
 		defer hosts[i].Close(ctx)
@@ -144,6 +167,9 @@ func (c *rulesTestCommand) try(ctx context.Context, name string, hosts [2]*rules
 	if err != nil {
 		return nil, err
 	}
+	if c.Fuel {
+		m.Fuel = 0 // the host's default
+	}
 	data, err := bundle.Write(parts, m, bundle.Signer{ID: "test", Private: private})
 	if err != nil {
 		return nil, err
@@ -154,12 +180,41 @@ func (c *rulesTestCommand) try(ctx context.Context, name string, hosts [2]*rules
 	for _, s := range taken {
 		a.add(s)
 	}
-	if err == nil {
-		err = r.Close(ctx)
-	} else {
-		err = nil // the steps tell it
+	if err != nil {
+		return a, nil // the steps tell it
 	}
-	return a, err
+	if c.Fuel && r.Module != nil {
+		var peak int64
+		if peak, err = engine.PeakFuel(ctx, r); err == nil {
+			err = declareFuel(filepath.Join(c.Source, "plugins", name, "manifest.json"), peak)
+		}
+	}
+	return a, errors.Join(err, r.Close(ctx))
+}
+
+var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
+
+// declareFuel writes ten times what was measured into a manifest, in two digits, and leaves the rest of it as it is.
+func declareFuel(path string, peak int64) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	unit := int64(1)
+	for 10*peak/unit >= 100 {
+		unit *= 10
+	}
+	text := fmt.Sprintf(`"fuel": %d`, (10*peak+unit-1)/unit*unit)
+	at := declaredFuel.FindIndex(data)
+	if at == nil {
+		return fmt.Errorf("%s has neither fuel nor params", path)
+	}
+	old := string(data[at[0]:at[1]])
+	if !strings.HasPrefix(old, `"fuel"`) {
+		text += ",\n  " + old
+	}
+	fmt.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
+	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
 }
 
 func (a *activation) add(s rules.Step) {

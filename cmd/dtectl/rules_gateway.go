@@ -24,21 +24,36 @@ import (
 
 // gatewayFlags name an appliance: this one's configuration, unless they say otherwise.
 type gatewayFlags struct {
-	Gateway   string `help:"The operators' address of an appliance, http://host:port; default: of the configuration."`
+	Gateway   string `help:"The operators' address of an appliance, https://host:port; default: of the configuration."`
 	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
+	Pin       string `help:"SHA-256 fingerprint of its authority or certificate, as dtectl tls show prints it; default: what the system trusts." placeholder:"HEX"`
 }
 
 // gateway is an appliance's admin API.
-type gateway struct{ url, token string }
+type gateway struct {
+	url, token string
+	client     *http.Client
+}
 
 func (f gatewayFlags) open(top *cli) (*gateway, error) {
-	g, file := &gateway{url: f.Gateway}, f.TokenFile
+	g, file := &gateway{url: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.url == "" || file == "" {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
 			return nil, err
 		}
-		g.url, file = cmp.Or(g.url, "http://"+cfg.Ops.Listen), cmp.Or(file, cfg.Ops.AdminTokenFile)
+		if g.url == "" {
+			if g.url, g.client, err = ownOps(cfg); err != nil {
+				return nil, err
+			}
+		}
+		file = cmp.Or(file, cfg.Ops.AdminTokenFile)
+	}
+	if f.Pin != "" {
+		var err error
+		if g.client, err = pinned(f.Pin); err != nil {
+			return nil, err
+		}
 	}
 	return g, g.readToken(file)
 }
@@ -59,7 +74,7 @@ func (g *gateway) send(ctx context.Context, method, path string, query url.Value
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := g.client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking the appliance (is it running?): %w", err)
 	}

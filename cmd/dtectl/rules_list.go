@@ -94,7 +94,11 @@ func (a *activation) print(out io.Writer) error {
 	}
 	switch {
 	case a.Refused != "":
-		return fmt.Errorf("%s %s is refused at the step %s", a.Rule.Name, a.Rule.Version, a.Refused)
+		name := "the bundle" // until its signature is good, nobody knows whose it is
+		if a.Rule.Name != "" {
+			name = a.Rule.Name + " " + a.Rule.Version
+		}
+		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
 	case a.Already:
 		fmt.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
 	case a.State == "coming":

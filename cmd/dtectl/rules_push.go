@@ -20,7 +20,7 @@ import (
 
 type rulesPushCommand struct {
 	Files    []string `arg:"" type:"existingfile" help:"Signed bundles."`
-	Branches string   `type:"existingfile" help:"Branches, one a line: URL of the operators' listener, and the file of its admin token."`
+	Branches string   `type:"existingfile" help:"Branches, one a line: URL of the operators' listener, the file of its admin token, and the fingerprint of its authority."`
 	Parallel int      `default:"16" help:"Branches at once."`
 	Dry      bool     `help:"Only go through the steps; change nothing."`
 	Reason   string   `help:"Why, for the branches' records."`
@@ -75,13 +75,18 @@ func (c *rulesPushCommand) branches(top *cli) ([]*gateway, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		if len(fields) != 2 {
-			return nil, fmt.Errorf("%s:%d: a line is a URL and a token file", c.Branches, n)
+		if len(fields) != 2 && len(fields) != 3 {
+			return nil, fmt.Errorf("%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", c.Branches, n)
 		}
 		if !filepath.IsAbs(fields[1]) {
 			fields[1] = filepath.Join(filepath.Dir(c.Branches), fields[1])
 		}
-		g := &gateway{url: fields[0]}
+		g := &gateway{url: fields[0], client: http.DefaultClient}
+		if len(fields) == 3 {
+			if g.client, err = pinned(fields[2]); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
+			}
+		}
 		if err := g.readToken(fields[1]); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 type rulesShadowCommand struct {
-	Start rulesShadowStart `cmd:"" help:"Begin, instead of any other."`
+	Start rulesShadowStart `cmd:"" default:"withargs" help:"Begin, instead of any other."`
 	Show  rulesShadowShow  `cmd:"" help:"Show what differed."`
 	Stop  rulesShadowStop  `cmd:"" help:"End it."`
 }

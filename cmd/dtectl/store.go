@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"dtegate/cmd/dted/config"
@@ -13,11 +16,17 @@ import (
 	"dtegate/storage"
 )
 
-type fsckCommand struct{}
+type fsckCommand struct{ archiveFlags }
 
 // Run walks every key of the store, also of one that the appliance refuses to open, alters nothing, and exits non-zero
 // when anything is wrong.
-func (*fsckCommand) Run(ctx context.Context, top *cli) error {
+func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
+	if c.Archive {
+		return c.check(ctx, top)
+	}
+	if c.Read || c.Shared || c.Repair {
+		return errors.New("--read, --shared and --repair go with --archive")
+	}
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -27,8 +36,11 @@ func (*fsckCommand) Run(ctx context.Context, top *cli) error {
 		return fmt.Errorf("checking store (is the appliance stopped?): %w", err)
 	}
 	fmt.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
-	for series, last := range report.Last {
-		fmt.Printf("  %s  1…%d\n", series, last)
+	for _, series := range slices.Sorted(maps.Keys(report.Last)) {
+		fmt.Printf("  %s  1…%d\n", series, report.Last[series])
+	}
+	for _, l := range report.Lost {
+		fmt.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, local(l.At), l.Reason)
 	}
 	for _, p := range report.Problems {
 		fmt.Printf("problem   %v\n", p)

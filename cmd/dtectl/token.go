@@ -1,20 +1,21 @@
 package main
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"dtegate/cmd/dted/config"
 )
 
+// A change is live in the running appliance within a second, and recorded there; it needs no admin token.
 type tokenCommand struct {
-	New  tokenNewCommand  `cmd:"" help:"Make a token and print it, this once."`
-	List tokenListCommand `cmd:"" help:"List the tokens."`
+	New    tokenNewCommand    `cmd:"" help:"Make a token and print it, this once."`
+	List   tokenListCommand   `cmd:"" help:"List the tokens."`
+	Rotate tokenRotateCommand `cmd:"" help:"Give a token another secret and print it, this once."`
+	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once."`
 }
 
 type tokenNewCommand struct {
@@ -23,7 +24,7 @@ type tokenNewCommand struct {
 	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates."`
 }
 
-// Run prints the token alone, so that a script can take it. The appliance reads tokens at its start.
+// Run prints the token alone, so that a script can take it.
 func (c *tokenNewCommand) Run(top *cli) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -37,43 +38,64 @@ func (c *tokenNewCommand) Run(top *cli) error {
 	return nil
 }
 
-// permissions are SPEC 2.8's, a closed list.
-var permissions = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
-	"COMPROBANTE_RETENCION", "ANULACION"}
+var permissions = config.Permissions
 
-func newToken(cfg *config.Config, point int64, name string, granted []string) (string, error) {
-	for _, p := range granted {
-		if !strings.Contains("|"+strings.Join(permissions, "|")+"|", "|"+p+"|") {
-			return "", fmt.Errorf("permission %q is not one of %s", p, strings.Join(permissions, ", "))
-		}
-	}
-	found := false
-	for _, p := range cfg.Points {
-		found = found || p.ID == point
-	}
-	if !found {
-		return "", fmt.Errorf("the configuration has no point of sale with id %d", point)
-	}
-	file, err := config.LoadTokens(cfg.Tokens)
-	if err != nil {
-		return "", err
-	}
-	next := int64(1)
-	for _, t := range file.Tokens {
-		next = max(next, t.ID+1)
-	}
-	token := secret()
-	key, _ := hex.DecodeString(file.Secret) // LoadTokens checked it
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(token))
-	file.Tokens = append(file.Tokens, config.Token{ID: next, Name: name, Hash: hex.EncodeToString(mac.Sum(nil)), Point: point, Permissions: granted})
-	return token, file.Save(cfg.Tokens)
+func newToken(cfg *config.Config, point int64, name string, granted []string) (token string, err error) {
+	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		_, token, err = f.Add(cfg, name, point, granted, who(), time.Now())
+		return err
+	})
+	return token, err
 }
 
-type tokenListCommand struct{}
+type tokenRotateCommand struct {
+	ID    int64         `arg:"" help:"Of the token, as list shows it."`
+	Grace time.Duration `help:"How long the old one stays good, at most 720h." placeholder:"24h"`
+}
+
+// Run prints the new token alone.
+func (c *tokenRotateCommand) Run(top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	var token string
+	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		_, token, err = f.Rotate(c.ID, c.Grace, who(), time.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println(token)
+	return nil
+}
+
+type tokenRevokeCommand struct {
+	ID int64 `arg:"" help:"Of the token, as list shows it."`
+}
+
+// Run ends a token.
+func (c *tokenRevokeCommand) Run(top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		t, err := f.Revoke(c.ID, who(), time.Now())
+		if err == nil {
+			fmt.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+		}
+		return err
+	})
+}
+
+type tokenListCommand struct {
+	All bool `help:"The revoked ones too."`
+}
 
 // Run prints a line a token; the tokens themselves are not kept anywhere.
-func (*tokenListCommand) Run(top *cli) error {
+func (c *tokenListCommand) Run(top *cli) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -83,9 +105,28 @@ func (*tokenListCommand) Run(top *cli) error {
 		return err
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS")
+	fmt.Fprintln(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t")
 	for _, t := range file.Tokens {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "))
+		if t.Active() || c.All {
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, time.Now()))
+		}
 	}
 	return w.Flush()
+}
+
+// lived tells a token's life in words.
+func lived(t *config.Token, now time.Time) string {
+	var parts []string
+	add := func(what string, at time.Time, by string) {
+		if !at.IsZero() {
+			parts = append(parts, strings.TrimSpace(what+local(at)+" "+by))
+		}
+	}
+	add("", t.Made, t.MadeBy)
+	add("rotated ", t.Rotated, t.RotatedBy)
+	if t.PreviousUntil.After(now) {
+		add("the one before good until ", t.PreviousUntil, "")
+	}
+	add("revoked ", t.Revoked, t.RevokedBy)
+	return strings.Join(parts, ", ")
 }

@@ -50,12 +50,10 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-func TestMain(m *testing.M) {
-	code := m.Run()
+func removeBinary() {
 	if path, err := binary(); err == nil {
 		os.RemoveAll(filepath.Dir(path))
 	}
-	os.Exit(code)
 }
 
 // branch is a whole appliance as a process, with a simulated authority in this one.
@@ -140,7 +138,7 @@ func (b *branch) fill(mh string) {
 data = "data"
 mark = "mark"
 tokens = "tokens.toml"
-api = {listen = %q}
+api = {listen = %q, rate = 100000, burst = 100000}
 ops = {listen = %q, admin_token_file = "admin.token"}
 authority = {url = "http://%s", password_file = "authority.password", answer_timeout = "5s"}
 contingency = {responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}, stable = "200ms", probe_every = "100ms", report_after = "200ms", doubt_for = "1s", lot_patience = "2s", lot_poll = "100ms"}
@@ -217,9 +215,6 @@ func (b *branch) stop() {
 		b.t.Errorf("stopping the appliance: %v\n%s", err, b.log.String())
 	}
 }
-
-// client keeps its connections, as a till does.
-var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // post sends a sale from a point of sale; an error means that no answer came.
 func (b *branch) post(path string, point int, key, body string) (int, []byte, error) {

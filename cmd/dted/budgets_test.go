@@ -80,6 +80,10 @@ func TestBudgets(t *testing.T) {
 	b.alone(t)
 	b.cpu(t)
 	b.together(t)
+	b.backtest(t)
+	b.swaps(t)
+	activations(t, b.row)
+	b.printed(t)
 	b.size(t)
 }
 

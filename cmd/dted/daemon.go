@@ -17,8 +17,8 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
+	"dtegate/engine/audit"
 	"dtegate/engine/authority"
-	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/rules"
@@ -34,12 +34,18 @@ type daemon struct {
 	shelf    *engine.Shelf
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
+	gate     *gate
+	pulse    pulse
+	backups  *backups
+	access   *access
 	api, ops net.Listener
 }
 
 // open builds the appliance from its configuration and starts nothing but the listeners. What it cannot trust (key,
 // rules, issuer's data, store) it refuses here, with the reason.
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
+	memory := new(recent)
+	log = slog.New(memory.over(log.Handler()))
 	d = &daemon{log: log}
 	defer func() {
 		if err != nil {
@@ -58,50 +64,54 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, fmt.Errorf("reading MH's password: %w", err)
 	}
-	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, SecondCopy: cfg.SecondCopy, Logger: log, Now: time.Now})
-	if err != nil {
-		return d, fmt.Errorf("opening store: %w", err)
-	}
-	if d.store.Restored() != nil {
-		return d, fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+	if err := openStore(d, cfg); err != nil {
+		return d, err
 	}
 	seller := issuer(cfg)
 	d.shelf, err = openShelf(ctx, d, cfg)
 	if err != nil {
 		return d, err
 	}
+	mh := &reach{next: d.gate, now: time.Now}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
-		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
+		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
 	deliver, err := delivery(cfg, func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) })
 	if err != nil {
 		return d, err
 	}
 	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Logger: log, Now: time.Now})
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.gate.check, Logger: log, Now: time.Now})
 	if err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, client)
-	table, err := tokens(cfg)
-	if err != nil {
+		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client)
+	trail := audit.New(d.store, cfg.Ambiente, time.Now)
+	if d.access, err = openAccess(cfg, trail, log); err != nil {
 		return d, err
 	}
+	registry.MustRegister(d.access)
 	admin, err := adminToken(cfg.Ops.AdminTokenFile)
 	if err != nil {
 		return d, err
 	}
-	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, started: time.Now()}
-	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: table, Issuer: information(cfg), Logger: log, Now: time.Now,
-		Ready: status.ready, Status: status.show, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
-		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL})
+	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
+		tally: engine.NewTally(d.store, time.Now), lan: d.access.lan, reach: mh, recent: memory, started: time.Now()}
+	apiTLS, opsTLS := d.access.lan.configs()
+	d.backups = newBackups(d.store, log)
+	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
+		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
+		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits(cfg.API.Limits), Keeper: d.access, Audit: trail, Backups: d.backups})
+	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)
 	}
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
 		return d, fmt.Errorf("listening for operators: %w", err)
 	}
+	d.pulse = newPulse(d, status.ready)
 	return d, nil
 }
 
@@ -148,6 +158,11 @@ func (d *daemon) Run(ctx context.Context) error {
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
 	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() { d.pulse.tell("STOPPING=1") })()
+	g.Go(func() error { return d.pulse.run(engineCtx) })
+	g.Go(func() error { return d.gate.run(engineCtx) })
+	g.Go(func() error { return d.backups.run(engineCtx) })
+	g.Go(func() error { return d.access.run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	g.Go(func() error { return d.engine.Run(engineCtx) })
 	g.Go(func() error { return d.shelf.Run(engineCtx) })
@@ -180,30 +195,4 @@ func (d *daemon) close() {
 			_ = l.Close() // served listeners are closed already
 		}
 	}
-}
-
-// status answers /readyz and /status.
-type status struct {
-	cfg     *config.Config
-	shelf   *engine.Shelf
-	engine  *engine.Engine
-	host    *rules.Host
-	started time.Time
-}
-
-// ready is nil when the branch can issue today; MH being down does not make it unready.
-func (s *status) ready() error {
-	if len(s.rules()) == 0 {
-		return errors.New("no rule is valid today")
-	}
-	return nil
-}
-
-func (s *status) rules() map[string]engine.RuleRef {
-	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(time.Now()))
-}
-
-func (s *status) show() any {
-	return map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
-		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
 }

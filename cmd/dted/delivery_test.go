@@ -45,14 +45,7 @@ func (b *branch) withInbox() *inbox {
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = server.Serve(ln) }()
 	b.t.Cleanup(func() { _ = server.Close() })
-	f, err := os.OpenFile(filepath.Join(b.dir, "dted.toml"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintf(f, "\n[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = \"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port); err != nil {
-		b.t.Fatal(err)
-	}
+	b.section(fmt.Sprintf("[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = \"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port))
 	return box
 }
 
@@ -203,7 +196,7 @@ func TestLink_Tampered(t *testing.T) {
 		t.Fatalf("%v %s", err, answer)
 	}
 	status := func(url string) int {
-		resp, err := http.Get(url)
+		resp, err := client.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,5 +221,95 @@ func TestLink_Tampered(t *testing.T) {
 	}
 	if got := status(strings.Replace(link, "letter", "ticket80", 1)); got != http.StatusForbidden {
 		t.Errorf("another layout gives %d", got)
+	}
+}
+
+// A document is the same bytes by every way that leads to it, and none of another branch.
+func TestDelivery_Ways(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	t.Cleanup(b.kill)
+	status, answer, err := b.post("/dte/dte01", 1, "", sale10)
+	if err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %v %s", status, err, answer)
+	}
+	var r struct {
+		Data struct {
+			CodigoGeneracion, DteJsonUrl, DtePdfUrl string
+			Base64                                  []byte
+			URL                                     string
+		}
+	}
+	read := func(b []byte) {
+		t.Helper()
+		if err := json.Unmarshal(b, &r); err != nil {
+			t.Fatalf("%v %s", err, b)
+		}
+	}
+	read(answer)
+	code := r.Data.CodigoGeneracion
+	get := func(path string, want int) []byte {
+		t.Helper()
+		status, answer, err := b.get(path, 1)
+		if err != nil || status != want || want == http.StatusNotFound && !strings.Contains(string(answer), `"type":"DOCUMENT_NOT_FOUND"`) {
+			t.Errorf("%s gives %d %v %.200s", path, status, err, answer)
+		}
+		return answer
+	}
+	pdf, legal := get("/dte/pdf/"+code, http.StatusOK), get("/dte/json/"+code, http.StatusOK)
+	read(get("/dte/pdf/"+code+"?format=base64", http.StatusOK))
+	read(get("/dte/pdf/"+code+"?format=url", http.StatusOK))
+	link := strings.TrimPrefix(r.Data.URL, "http://"+b.api)
+	for way, got := range map[string][]byte{"view": get("/dte/pdf/"+code+"?format=view", http.StatusOK), "letter": get("/dte/pdf/"+code+"?layout=letter", http.StatusOK),
+		"download": get("/dte/pdf/"+code+"?format=download", http.StatusOK), "base64": r.Data.Base64, "url": get(link, http.StatusOK),
+		"dtePdfUrl": get("/"+r.Data.DtePdfUrl, http.StatusOK)} {
+		if !bytes.Equal(got, pdf) || len(got) < 1000 {
+			t.Errorf("%s is another PDF, of %d bytes", way, len(got))
+		}
+	}
+	if !bytes.Equal(get("/"+r.Data.DteJsonUrl, http.StatusOK), legal) {
+		t.Error("dteJsonUrl is another file")
+	}
+
+	b.stop()
+	text, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("dted.toml", bytes.Replace(text, []byte("branch = {id = 3}"), []byte("branch = {id = 4}"), 1))
+	b.start()
+	for _, path := range []string{"/dte/pdf/" + code, "/dte/pdf/" + code + "?format=download", "/dte/pdf/" + code + "?format=base64", "/dte/pdf/" + code + "?format=url",
+		"/dte/pdf/" + code + "?format=escpos", "/dte/json/" + code, "/" + r.Data.DteJsonUrl, "/" + r.Data.DtePdfUrl} {
+		get(path, http.StatusNotFound)
+	}
+	if status, answer, err := b.post("/dte/resend/"+code, 1, "", `{"email":"eva@example.com"}`); err != nil || status != http.StatusNotFound {
+		t.Errorf("a resend gives %d %v %s", status, err, answer)
+	}
+	get(link, http.StatusOK) // who has it may have it, for its time
+	b.stop()
+}
+
+// printed: the readable version, as a till gets it.
+func (b *bench) printed(t *testing.T) {
+	line := `{"codigo":"A-0001","descripcion":"Artículo de la línea, con un nombre de largo usual","cantidad":3,"precioUnitario":6.95}`
+	for _, c := range []struct {
+		name, layout string
+		lines, times int
+		limit        float64
+	}{{"PDF, letter, 2,000 lines", "letter", 2000, 5, 1500}, {"PDF, ticket of 80 mm, 10 lines", "ticket80", 10, 50, 5}, {"PDF, ticket of 58 mm, 10 lines", "ticket58", 10, 50, 5}} {
+		body := `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` + strings.Repeat(line+",", c.lines-1) + line + `],"condicionOperacion":1}`
+		status, answer, err := b.post("/dte/dte01", 1, "", body)
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%d %v %.500s", status, err, answer)
+		}
+		path, least := "/dte/pdf/"+decode(t, answer).Code+"?layout="+c.layout, time.Hour
+		for range c.times {
+			least = min(least, timed(func() {
+				if status, _, err := b.get(path, 1); err != nil || status != http.StatusOK {
+					t.Fatalf("%d %v", status, err)
+				}
+			}))
+		}
+		b.row(c.name+", over HTTP (the quickest)", float64(least)/1e6, c.limit, "ms")
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
-	"fmt"
 	"time"
 
 	"dtegate/cmd/dted/config"
@@ -42,30 +40,6 @@ func contingency(c config.Contingency) engine.Contingency {
 		DoubtFor: time.Duration(c.DoubtFor), LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
 		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), Internet: c.Internet,
 	}
-}
-
-// tokens joins the token file with the points of sale that the tokens name.
-func tokens(c *config.Config) (gateway.TokenTable, error) {
-	file, err := config.LoadTokens(c.Tokens)
-	if err != nil {
-		return gateway.TokenTable{}, err
-	}
-	points := make(map[int64]engine.Point)
-	for _, p := range c.Points {
-		points[p.ID] = point(c, p)
-	}
-	var list []gateway.Token
-	for _, t := range file.Tokens {
-		p, ok := points[t.Point]
-		if !ok {
-			return gateway.TokenTable{}, fmt.Errorf("%s: token %d names point of sale %d, which the configuration lacks", c.Tokens, t.ID, t.Point)
-		}
-		k := gateway.Token{ID: t.ID, Point: p, Permissions: t.Permissions}
-		hex.Decode(k.Hash[:], []byte(t.Hash)) // LoadTokens checked it
-		list = append(list, k)
-	}
-	secret, _ := hex.DecodeString(file.Secret)
-	return gateway.NewTokenTable(secret, list), nil
 }
 
 // information is the issuer as the API shows it (SPEC 2.8).

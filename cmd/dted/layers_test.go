@@ -17,6 +17,7 @@ var layers = map[string][]string{
 	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
 
+	"engine/audit":               {"storage"},
 	"engine/dte":                 {},
 	"engine/sign":                {},
 	"engine/authority":           {},
@@ -26,7 +27,8 @@ var layers = map[string][]string{
 	"engine/archive":             {},
 	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
 
-	"gateway": {"engine", "engine/dte", "engine/authority"},
+	"gateway":             {"engine", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
 	"plugins/dte01":   {"plugins/sdk", "rules/abi"},
@@ -39,9 +41,9 @@ var layers = map[string][]string{
 	"plugins":         {"rules/bundle"},
 
 	"cmd/dted/config": {},
-	"cmd/dted": {"cmd/dted/config", "gateway", "engine", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive",
+	"cmd/dted": {"cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/dted/config", "engine", "engine/dte", "engine/sign", "rules", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl": {"cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
 
 	"deploy": {},

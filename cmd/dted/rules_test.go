@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -83,32 +84,25 @@ func (s *tills) stop() {
 	s.wg.Wait()
 }
 
-// TestRules_SwapUnderLoad activates a bundle every 100 ms, or as fast as the branch takes them, good ones and every kind
-// of bad one, while 16 clients sell: no sale fails, and every document is what the bundle that it names makes of its
-// facts. DTE_SOAK does it for five minutes.
-func TestRules_SwapUnderLoad(t *testing.T) {
-	long := 20 * time.Second
-	switch {
-	case os.Getenv("DTE_SOAK") != "":
-		long = 5 * time.Minute
-	case testing.Short():
-		long = 5 * time.Second
-	}
-	b := newBranch(t)
-	b.start()
-	defer b.stop()
-	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil { // MH plays no part
-		t.Fatal(err)
-	}
+// badAndGood are bundles of every kind, and the step that refuses each: "" for those that go live.
+type badAndGood struct {
+	t       testing.TB
+	version int
+	kinds   []kindOfBundle
+}
+
+type kindOfBundle struct {
+	name, refused string
+	make          func() []byte
+}
+
+func newBadAndGood(t testing.TB) *badAndGood {
+	x := &badAndGood{t: t}
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	version := 0
-	next := func() string { version++; return fmt.Sprintf("2.0.%d", version) }
+	next := func() string { x.version++; return fmt.Sprintf("2.0.%d", x.version) }
 	trap, loop := ruletest.Small(t, "dte01/v2", ruletest.Trap), ruletest.Small(t, "dte01/v2", ruletest.Loop)
-	kinds := []struct {
-		name, refused string
-		make          func() []byte
-	}{
+	x.kinds = []kindOfBundle{
 		{"good", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next()) }},
 		{"forged", "signature", func() []byte { return ruletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger, trap) }},
 		{"older", "version", func() []byte { return ruletest.Edition(t, "dte01/v2", "1.9.9", trap) }},
@@ -116,70 +110,110 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 		{"wrong cents", "interpreter", func() []byte {
 			return ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.14"))
 		}},
-		{"good", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next()) }},
+		{"good, of another module", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), ruletest.Recompiled(next())) }},
 		{"looping", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), loop) }},
 		{"rubbish", "signature", func() []byte { return []byte("PK\x03\x04") }},
 	}
+	return x
+}
 
-	s := b.sell16()
-	pause(long / 10) // warm
-	s.lap()
-	pause(long / 4)
-	steady, before := s.lap(), b.resident()
-	counts, activations := make(map[string]int), time.Duration(0)
-	for began, i := time.Now(), 0; time.Since(began) < long; i++ {
-		k := kinds[i%len(kinds)]
-		data := k.make()
-		at := time.Now()
-		status, answer := b.admin(http.MethodPost, "/admin/rules?who=test", data)
-		var a engine.Activation
-		if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
-			t.Errorf("%s: %d %s", k.name, status, answer)
+// swapping is what swaps cost the tills.
+type swapping struct {
+	steady, swapped []time.Duration // how long a sale took while rules came, and between
+	counts          map[string]int
+	took            []time.Duration // of the activations that went live
+	ratios          []float64       // p99 while rules came over p99 before, of each round
+}
+
+// swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a bundle
+// comes every 100 ms, or as fast as the branch takes them.
+func (b *branch) swap(s *tills, x *badAndGood, rounds int) *swapping {
+	r := &swapping{counts: make(map[string]int)}
+	pause(time.Second) // warm
+	for range rounds {
+		data := make([][]byte, len(x.kinds))
+		for i, k := range x.kinds {
+			data[i] = k.make()
 		}
-		activations += time.Since(at)
-		counts[k.name]++
-		pause(max(0, 100*time.Millisecond-time.Since(at)))
+		pause(200 * time.Millisecond)
+		s.lap()
+		pause(time.Second)
+		steady := s.lap()
+		for i, k := range x.kinds {
+			at := time.Now()
+			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test", data[i])
+			var a engine.Activation
+			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
+				b.t.Errorf("%s: %d %s", k.name, status, answer)
+			}
+			if k.refused == "" {
+				r.took = append(r.took, time.Since(at))
+			}
+			r.counts[k.name]++
+			pause(max(0, 100*time.Millisecond-time.Since(at)))
+		}
+		swapped := s.lap()
+		r.steady, r.swapped = append(r.steady, steady...), append(r.swapped, swapped...)
+		r.ratios = append(r.ratios, ratio(quantile(swapped, .99), quantile(steady, .99)))
 	}
-	swapping := s.lap()
-	var backtested []time.Duration
-	status, answer := b.admin(http.MethodPost, "/admin/rules/backtest?from=2000-01-01&to=2999-12-31", ruletest.Edition(t, "dte01/v2", "9.0.0"))
-	backtested = s.lap()
-	s.stop()
-	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
-	if status != http.StatusOK || !bytes.Contains(lines[len(lines)-1], []byte(`{"totals":{`)) || !bytes.Contains(lines[len(lines)-1], []byte(`"results":{"identical":`)) {
-		t.Errorf("backtest: %d %.300s", status, lines[len(lines)-1])
-	}
+	return r
+}
 
-	status, answer = b.admin(http.MethodGet, "/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil)
-	lines = bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
+// TestRules_SwapUnderLoad activates bundles, good ones and every kind of bad one, while 16 clients sell: no sale fails, and
+// every document is what the bundle that it names makes of its facts. DTE_SOAK does it for five minutes.
+func TestRules_SwapUnderLoad(t *testing.T) {
+	rounds, soak := 1, os.Getenv("DTE_SOAK") != ""
+	if soak {
+		rounds = 100
+	}
+	b := newBranch(t)
+	x := newBadAndGood(t)
+	b.start()
+	defer b.stop()
+	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil { // MH plays no part
+		t.Fatal(err)
+	}
+	s := b.sell16()
+	defer s.stop()
+	r := b.swap(s, x, 1)
+	before := b.resident()
+	more := b.swap(s, x, rounds)
+	s.stop()
+	after := b.resident()
+	r.steady, r.swapped, r.took = append(r.steady, more.steady...), append(r.swapped, more.swapped...), append(r.took, more.took...)
+
+	status, answer := b.admin(http.MethodGet, "/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil)
+	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
 	if last := string(lines[len(lines)-1]); status != http.StatusOK || !regexp.MustCompile(`^\{"replayed":\{"identical":\d+\}\}$`).MatchString(last) {
 		t.Errorf("replay: %d %.500s", status, last)
 	}
 	versions := make(map[string]int)
-	for _, code := range s.codes {
+	for i := 0; i < len(s.codes); i += max(1, len(s.codes)/20) {
 		var c engine.Comparison
-		_, answer := b.admin(http.MethodGet, "/admin/rules/replay?code="+code, nil)
+		_, answer := b.admin(http.MethodGet, "/admin/rules/replay?code="+s.codes[i], nil)
 		if err := json.Unmarshal(answer, &c); err != nil || c.Result != "identical" {
-			t.Errorf("%s: %s", code, answer)
+			t.Errorf("%s: %s", s.codes[i], answer)
 		}
 		versions[c.Rule.Version]++
 	}
 	if len(versions) < 3 {
 		t.Errorf("the sales were computed by %v only", versions)
 	}
-	_, status2, err := b.getOps("/metrics")
-	if err != nil || !strings.Contains(string(status2), `dte_rule_step_backs_total{way="return"}`) || strings.Contains(string(status2), `dte_rule_step_backs_total{way="return"} 0`) {
+	_, metrics, err := b.getOps("/metrics")
+	if err != nil || !strings.Contains(string(metrics), `dte_rule_step_backs_total{way="return"}`) || strings.Contains(string(metrics), `dte_rule_step_backs_total{way="return"} 0`) {
 		t.Errorf("no return in the metrics: %v", err)
 	}
-	n := 0
-	for _, c := range counts {
-		n += c
+	t.Logf("%v more, an activation takes %v; p50/p99 steady %v/%v of %d, swapping %v/%v of %d; resident %d → %d MiB", more.counts, quantile(r.took, .5),
+		quantile(r.steady, .5), quantile(r.steady, .99), len(r.steady), quantile(r.swapped, .5), quantile(r.swapped, .99), len(r.swapped), before>>20, after>>20)
+	// The budget is the p99: a soak and make bench, which run alone, hold it. Here other tests run beside this one.
+	if soak && median(more.ratios) > 2 {
+		t.Errorf("p99 while bundles come, over p99 before: %.2f", more.ratios)
 	}
-	t.Logf("%d activations %v, %v each; %d sales by %d versions", n, counts, (activations / time.Duration(n)).Round(time.Millisecond), len(steady)+len(swapping)+len(backtested), len(versions))
-	t.Logf("p50/p99 steady %v/%v, swapping %v/%v, backtest %v/%v (%d sales); resident %d → %d MiB", quantile(steady, .5), quantile(steady, .99),
-		quantile(swapping, .5), quantile(swapping, .99), quantile(backtested, .5), quantile(backtested, .99), len(backtested), before>>20, b.resident()>>20)
-	if quantile(swapping, .99) > 10*quantile(steady, .99) {
-		t.Errorf("p99 went from %v to %v", quantile(steady, .99), quantile(swapping, .99))
+	if quantile(r.swapped, .5) > 4*quantile(r.steady, .5) {
+		t.Errorf("p50 went from %v to %v", quantile(r.steady, .5), quantile(r.swapped, .5))
+	}
+	if after > before+before/2 {
+		t.Errorf("resident memory went from %d to %d MiB", before>>20, after>>20)
 	}
 }
 
@@ -262,5 +296,34 @@ func TestRules_Restart(t *testing.T) {
 		if status, _, err := b.getOps(path); err != nil || status != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d %v", path, status, err)
 		}
+	}
+}
+
+// TestRules_CallerGoesAway: whoever asked for a backtest and hangs up in the middle of it does the branch no harm.
+func TestRules_CallerGoesAway(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	s := b.sell16()
+	pause(time.Second)
+	s.stop()
+	candidate := ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)
+	for range 3 {
+		conn, err := net.Dial("tcp", b.ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /admin/rules/backtest?from=2000-01-01&to=2999-12-31 HTTP/1.1\r\nHost: branch\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testAdmin, len(candidate), candidate)
+		if _, err := conn.Read(make([]byte, 100)); err != nil { // it has begun
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // hang up, and do not say so
+			t.Fatal(err)
+		}
+		conn.Close()
+		pause(200 * time.Millisecond)
+	}
+	if status, answer := b.admin(http.MethodGet, "/admin/rules", nil); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
 	}
 }

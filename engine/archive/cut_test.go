@@ -46,13 +46,13 @@ func TestPut_CutAnywhere(t *testing.T) {
 	attempt := func(reads, writes int) {
 		a := s.archive(t, func(o *Options) {
 			o.Transport = transport(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := s.dial(ctx, network, address)
+				c, err := s.Dial(ctx, network, address)
 				return &cutting{c, reads, writes}, err
 			})
 		})
 		k := fmt.Sprintf("cut/r%d/w%d.pdf", reads, writes)
-		err := a.Put(t.Context(), k, "application/pdf", data)
-		held := s.held(t, k)
+		_, err := a.Put(t.Context(), k, "application/pdf", data)
+		held := s.Held(t, k)
 		if held != nil && !bytes.Equal(held, data) || err == nil && held == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrSetup) {
 			t.Errorf("%s: %d bytes held, %v", k, len(held), err)
 		}
@@ -66,7 +66,7 @@ func TestPut_CutAnywhere(t *testing.T) {
 			failed++
 		}
 		mu.Unlock()
-		if err := healthy.Put(t.Context(), k, "application/pdf", data); err != nil || !bytes.Equal(s.held(t, k), data) {
+		if _, err := healthy.Put(t.Context(), k, "application/pdf", data); err != nil || !bytes.Equal(s.Held(t, k), data) {
 			t.Errorf("%s, again: %v", k, err)
 		}
 	}
@@ -92,21 +92,21 @@ func TestPut_StoreKilled(t *testing.T) {
 	var once sync.Once
 	a := s.archive(t, func(o *Options) {
 		o.Transport = transport(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := s.dial(ctx, network, address)
-			return &after{c, 1 << 20, func() { once.Do(s.kill) }}, err
+			c, err := s.Dial(ctx, network, address)
+			return &after{c, 1 << 20, func() { once.Do(s.Kill) }}, err
 		})
 	})
-	if err := a.Put(t.Context(), key, "application/pdf", data); err == nil || kind(err) != "" {
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err == nil || kind(err) != "" {
 		t.Errorf("killed: %v", err)
 	}
-	if err := a.Put(t.Context(), key, "application/pdf", data); err == nil || kind(err) != "" {
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err == nil || kind(err) != "" {
 		t.Errorf("down: %v", err)
 	}
-	if held := s.held(t, key); held != nil {
+	if held := s.Held(t, key); held != nil {
 		t.Errorf("%d bytes held", len(held))
 	}
-	s.run(t)
-	if err := a.Put(t.Context(), key, "application/pdf", data); err != nil || !bytes.Equal(s.held(t, key), data) {
+	s.Run(t)
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err != nil || !bytes.Equal(s.Held(t, key), data) {
 		t.Errorf("back: %v", err)
 	}
 }
@@ -129,21 +129,21 @@ func (a *after) Write(p []byte) (int, error) {
 // A store whose disk takes no more keeps nothing, and says so in a way that another attempt may follow.
 func TestPut_Full(t *testing.T) {
 	s := start(t)
-	s.kill()
-	s.limit = "64"
-	s.run(t)
+	s.Kill()
+	s.Limit = "64"
+	s.Run(t)
 	a := s.archive(t, nil)
 	data := document(200_000)
-	if err := a.Put(t.Context(), key, "application/pdf", data); err == nil || errors.Is(err, ErrSetup) || errors.Is(err, ErrConflict) {
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err == nil || errors.Is(err, ErrSetup) || errors.Is(err, ErrConflict) {
 		t.Errorf("full: %v", err)
 	}
-	if held := s.held(t, key); held != nil {
+	if held := s.Held(t, key); held != nil {
 		t.Errorf("%d bytes held", len(held))
 	}
-	s.kill()
-	s.limit = ""
-	s.run(t)
-	if err := a.Put(t.Context(), key, "application/pdf", data); err != nil || !bytes.Equal(s.held(t, key), data) {
+	s.Kill()
+	s.Limit = ""
+	s.Run(t)
+	if _, err := a.Put(t.Context(), key, "application/pdf", data); err != nil || !bytes.Equal(s.Held(t, key), data) {
 		t.Errorf("again with room: %v", err)
 	}
 }

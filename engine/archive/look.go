@@ -2,7 +2,10 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"iter"
 	"net/url"
 	"strings"
@@ -15,11 +18,12 @@ import (
 type Object struct {
 	Key  string // without the archive's prefix
 	Size int64  // in bytes
-
-	sum string // base64 of its SHA-256; empty where the store has none
+	// Tag is the store's own name for these bytes (ETag): when it is the same again, they are.
+	Tag string
+	Sum string // base64 of its SHA-256; a List has none
 }
 
-// Stat tells of an object. Errors: [ErrNotFound], [ErrSetup].
+// Stat tells of an object. A store that knows no SHA-256 of it must hand it over. Errors: [ErrNotFound], [ErrSetup].
 func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -27,7 +31,28 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	if err := classify(err); err != nil {
 		return Object{}, err
 	}
-	return Object{Key: key, Size: info.Size, sum: info.ChecksumSHA256}, nil
+	o := Object{Key: key, Size: info.Size, Tag: info.ETag, Sum: info.ChecksumSHA256}
+	if o.Sum == "" || strings.Contains(o.Sum, "-") { // none, or one of the sums of parts
+		return a.Read(ctx, key)
+	}
+	return o, nil
+}
+
+// Read is Stat by the object's bytes, whatever the store says of them.
+func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	body, info, _, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
+	if err := classify(err); err != nil {
+		return Object{}, err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(body, maxObject+1))
+	if err := classify(err); err != nil {
+		return Object{}, fmt.Errorf("reading %s: %w", key, err)
+	}
+	return Object{Key: key, Size: n, Tag: info.ETag, Sum: base64.StdEncoding.EncodeToString(sum.Sum(nil))}, nil
 }
 
 // List goes through the objects whose key begins with a prefix, in the order of their keys. An error is the last
@@ -39,7 +64,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 				yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 				return
 			}
-			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size}, nil) {
+			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size, Tag: info.ETag}, nil) {
 				return
 			}
 		}

@@ -59,7 +59,7 @@ func TestStat(t *testing.T) {
 	if o, err := a.Stat(t.Context(), key); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%+v %v", o, err)
 	}
-	if err := a.Put(t.Context(), key, "application/pdf", document(1234)); err != nil {
+	if _, err := a.Put(t.Context(), key, "application/pdf", document(1234)); err != nil {
 		t.Fatal(err)
 	}
 	if o, err := a.Stat(t.Context(), key); err != nil || o.Key != key || o.Size != 1234 {
@@ -74,13 +74,13 @@ func TestList(t *testing.T) {
 	for n := range 1100 { // a page has 1,000
 		k := fmt.Sprintf("DTES/%04d.json", n)
 		want = append(want, k)
-		path := filepath.Join(s.folder, "data", bucket, "centro", k)
+		path := s.Path("centro/" + k)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{}"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, k := range []string{"centro/otros/x", "sur/DTES/0000.json"} {
-		if err := s.archive(t, nil).Put(t.Context(), k, "text/plain", []byte("x")); err != nil {
+		if _, err := s.archive(t, nil).Put(t.Context(), k, "text/plain", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestList(t *testing.T) {
 	if n > 1001 || !errors.Is(last, context.Canceled) {
 		t.Errorf("%d, then %v", n, last)
 	}
-	s.kill()
+	s.Kill()
 	for _, err := range a.List(t.Context(), "") {
 		if err == nil || kind(err) != "" {
 			t.Error(err)
@@ -129,11 +129,11 @@ func TestPresign(t *testing.T) {
 	data := document(5000)
 	const second = "ferreteria/DTES/test/2026/11/21/DTE01/pdf/9F2C3B1A-0000-4000-8000-000000000002.pdf"
 	for _, k := range []string{key, second} {
-		if err := a.Put(t.Context(), k, "application/pdf", data); err != nil {
+		if _, err := a.Put(t.Context(), k, "application/pdf", data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client := &http.Client{Transport: transport(t, s.dial)}
+	client := &http.Client{Transport: transport(t, s.Dial)}
 	ask := func(method, link string) (int, http.Header, []byte) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, link, nil)
@@ -216,7 +216,7 @@ func TestPresign(t *testing.T) {
 			t.Errorf("%s: %d", method, status)
 		}
 	}
-	if !bytes.Equal(s.held(t, key), data) {
+	if !bytes.Equal(s.Held(t, key), data) {
 		t.Error("a link changed the document")
 	}
 	for _, life := range []time.Duration{0, -time.Minute, 8 * 24 * time.Hour} {

@@ -70,7 +70,11 @@ func (l *letterhead) first() {
 	c.strip(title, right-titleW, c.y, titleW)
 	name := l.brand(right - titleW - gutter - x)
 	c.strip(name, x, c.y, 0)
-	c.y += max(56, height(title), height(name)) + 4
+	least := 34.0
+	if l.logo != nil {
+		least = 56
+	}
+	c.y += max(least, height(title), height(name)) + 4
 	c.fill(c.left, c.y, c.width, 2, l.ink)
 	c.y += 10
 }
@@ -81,16 +85,13 @@ func (l *letterhead) headline() ([]line, float64) {
 	kind := style{7.5, true, grey}
 	st := style{12, true, black}
 	version := "Ver. " + l.fonts.ellipsis(l.v.version, 60, small)
-	if l.v.trial {
-		version += "  ·  AMBIENTE DE PRUEBAS, SIN VALIDEZ FISCAL"
-	}
 	title := l.fonts.ellipsis(l.v.title, 2*most-80, st)
-	w := min(most, max(l.fonts.width(version, small.size, l.v.trial), l.fonts.width(title, st.size, true), l.fonts.width(l.v.kind, kind.size, true))+1)
+	w := min(most, max(l.fonts.width(version, small.size, false), l.fonts.width(title, st.size, true), l.fonts.width(l.v.kind, kind.size, true))+1)
 	lines := l.fonts.para(l.v.kind, w, 1, kind)
 	lines = append(lines, gap(2))
 	lines = append(lines, l.fonts.para(title, w, 1, st)...)
 	lines = append(lines, gap(1))
-	return append(lines, l.fonts.para(version, w, 1, style{small.size, l.v.trial, grey})...), w
+	return append(lines, l.fonts.para(version, w, 1, small)...), w
 }
 
 // brand is the emisor's name, as large as it fits. It is in full in the emisor's own block.
@@ -131,7 +132,7 @@ func (l *letterhead) identification() {
 	c.add(op{kind: opQR, x: x, y: y, w: qrSide, h: qrSide})
 	c.strip(c.para("Consulta pública del documento", qrSide, 0.5, micro), x, y+qrSide, qrSide)
 	c.beside(
-		column{c.left, wide - 10, set(v.codes, wide-10, true)},
+		column{c.left, wide - 10, append(set(v.codes, wide-10, true), set(v.received, wide-10, false)...)},
 		column{c.left + wide, room - wide, set(v.facts, room-wide, false)},
 	)
 	if len(c.pages) == 1 {
@@ -158,7 +159,7 @@ func (l *letterhead) further() {
 	c.y += 36
 }
 
-// marks draws what a reader must not miss: contingency, and a document that is void.
+// marks draws what a reader must not miss: a trial, contingency, and a document that is void.
 func (l *letterhead) marks() {
 	c, v := l.c, l.v
 	box := func(title string, text []string, ink rgb) {
@@ -177,6 +178,9 @@ func (l *letterhead) marks() {
 		}
 		c.keep(lines, c.left, c.width)
 		c.y += 8
+	}
+	if v.trial {
+		box(isTrial, nil, rgb{60, 66, 80})
 	}
 	switch v.state {
 	case Contingency:
@@ -228,7 +232,7 @@ func (l *letterhead) closing() {
 	leftW := c.width - totalsW - gutter
 	totals := l.totals(totalsW)
 	var beside []line
-	limit := max(height(totals), 150)
+	limit := max(height(totals), 120)
 	blocks := []func(w float64) []line{
 		func(w float64) []line { return l.block("Valor en letras", w, nil, v.words) },
 		func(w float64) []line { return l.block("Condiciones", w, v.terms) },
@@ -246,6 +250,7 @@ func (l *letterhead) closing() {
 		blocks = blocks[1:]
 	}
 	c.beside(column{c.left, leftW, beside}, column{c.left + leftW + gutter, totalsW, totals})
+	c.y += 8
 	for _, b := range blocks {
 		if lines := b(c.width); len(lines) > 0 {
 			c.keep(lines, c.left, c.width)
@@ -288,7 +293,7 @@ func (l *letterhead) totals(w float64) []line {
 	var lines []line
 	st := style{8.2, false, black}
 	for _, t := range l.v.totals {
-		lines = append(lines, l.amount(t.label, t.value, w, st, 14)...)
+		lines = append(lines, l.amount(t.label, t.value, w, st, 13)...)
 	}
 	if l.v.total.label == "" {
 		return lines
@@ -302,7 +307,7 @@ func (l *letterhead) totals(w float64) []line {
 	for i := range total {
 		total[i].ground, total[i].rule = &l.ink, nil
 	}
-	return append(append(lines, total...), gap(8))
+	return append(lines, total...)
 }
 
 // amount is a label and an amount at the two ends of a line; the label goes on below where it is long.

@@ -57,7 +57,7 @@ func (p *Printer) receipt(v *view) []part {
 	r.middle(toneTitle, v.title)
 	r.middle(toneSmall, "Ver. "+v.version)
 	if v.trial {
-		r.band("AMBIENTE DE PRUEBAS, SIN VALIDEZ FISCAL")
+		r.band(isTrial)
 	}
 	r.marks(v)
 	r.rule()
@@ -65,6 +65,7 @@ func (p *Printer) receipt(v *view) []part {
 		r.text(toneSmall, f.label)
 		r.text(toneBold, f.value)
 	}
+	r.fields(toneSmall, v.received)
 	r.fields(toneSmall, v.facts)
 	r.rule()
 	r.text(toneBold, v.receptor.heading+": "+v.receptor.name)
@@ -165,6 +166,7 @@ func (r *receipt) block(heading string, fields []field, texts []string) {
 const (
 	inContingency = "TRANSMISIÓN POR CONTINGENCIA"
 	isVoid        = "DOCUMENTO INVALIDADO"
+	isTrial       = "AMBIENTE DE PRUEBAS, SIN VALIDEZ FISCAL"
 )
 
 // marks is what a reader must not miss; a band repeats it at the end.

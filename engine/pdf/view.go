@@ -20,6 +20,7 @@ type view struct {
 	state          State
 	note           []string
 	codes          []field // that identify the document
+	received       []field // what the authority said of it, besides the seal
 	facts          []field // about its issue
 	emisor         party
 	receptor       party
@@ -232,7 +233,7 @@ func (b *builder) identity(v *view, id dte.Value, d Document) {
 	}
 	add(&v.facts, "Motivo de contingencia", reason)
 	add(&v.facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id, "horEmi")))
-	add(&v.facts, "Procesado por Hacienda", b.clean(d.Received))
+	add(&v.received, "Procesado por Hacienda", b.clean(d.Received))
 	add(&v.facts, "Fusión", b.text(id, "fusion"))
 	add(&v.facts, "Moneda", b.text(id, "tipoMoneda"))
 }

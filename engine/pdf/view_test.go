@@ -106,6 +106,20 @@ func TestView_Words(t *testing.T) {
 	}
 }
 
+// TestView_Trial: a document of the test system cannot be taken for one that counts.
+func TestView_Trial(t *testing.T) {
+	p := printer(t)
+	d := fixture(t, "dte01", Processed)
+	d.JSON = bytes.Replace(d.JSON, []byte(`"ambiente": "01"`), []byte(`"ambiente": "00"`), 1)
+	for l := Letter; l <= Ticket58; l++ {
+		pages := p.pages(t, d, l)
+		checkBoxes(t, l.String(), p.fonts, pages, l)
+		if got := squeeze(said(pages)); !strings.Contains(got, squeeze(isTrial)) || strings.Contains(squeeze(said(p.pages(t, fixture(t, "dte01", Processed), l))), squeeze(isTrial)) {
+			t.Errorf("%s: %s", l, got)
+		}
+	}
+}
+
 // TestNew_NoCatalogue prints codes as they are.
 func TestNew_NoCatalogue(t *testing.T) {
 	p, err := New(Options{ConsultURL: "http://local.example/{codigoGeneracion}"})

@@ -2,9 +2,11 @@
 package ruletest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,39 @@ func Param(name, value string) Change {
 			if m.Params[i].Name == name {
 				m.Params[i].Value = value
 			}
+		}
+	}
+}
+
+// Recompiled makes the module another one that does the same: a custom section tells them apart.
+func Recompiled(mark string) Change {
+	return func(parts map[string][]byte, _ *bundle.Manifest) {
+		section := append([]byte{byte(len(mark))}, mark...)
+		parts["module.wasm"] = slices.Concat(parts["module.wasm"], []byte{0, byte(len(section))}, section)
+	}
+}
+
+// Rebuilt makes the module another one to a cache of compiled code as well: a text of the Go runtime's is not the same.
+func Rebuilt(mark byte) Change {
+	return func(parts map[string][]byte, _ *bundle.Manifest) {
+		text := []byte("invalid memory address or nil pointer dereference")
+		other := append([]byte{mark}, text[1:]...)
+		parts["module.wasm"] = bytes.Replace(parts["module.wasm"], text, other, 1)
+	}
+}
+
+// Cases repeats the golden cases under other names until there are so many.
+func Cases(n int) Change {
+	return func(parts map[string][]byte, _ *bundle.Manifest) {
+		var cases []string
+		for name := range parts {
+			if strings.HasPrefix(name, "cases/") {
+				cases = append(cases, name)
+			}
+		}
+		slices.Sort(cases)
+		for i := range n - len(cases) {
+			parts[fmt.Sprintf("cases/again-%d.json", i)] = parts[cases[i%len(cases)]]
 		}
 	}
 }

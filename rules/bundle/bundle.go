@@ -159,14 +159,15 @@ func readFile(f *zip.File, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
+	var b bytes.Buffer
+	b.Grow(int(min(f.UncompressedSize64, uint64(limit))) + bytes.MinRead) // what it says of itself, which may be a lie
+	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 	}
-	if int64(len(b)) > limit {
+	if int64(b.Len()) > limit {
 		return nil, fmt.Errorf("%w: %s has more than the %d bytes that are left for it", ErrTooLarge, f.Name, limit)
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // Write signs a bundle. The same parts and keys give the same bytes.

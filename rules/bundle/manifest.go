@@ -9,6 +9,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -53,12 +55,14 @@ var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\
 
 // Compare orders versions: negative when a is the earlier.
 func Compare(a, b string) int {
-	var x, y [3]int
-	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
-	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] - y[i]
+	for range 3 {
+		var first, second string
+		first, a, _ = strings.Cut(a, ".")
+		second, b, _ = strings.Cut(b, ".")
+		x, _ := strconv.Atoi(first) // versionForm has seen them
+		y, _ := strconv.Atoi(second)
+		if x != y {
+			return x - y
 		}
 	}
 	return 0

@@ -54,3 +54,14 @@ func FuzzParseManifest(f *testing.F) {
 		}
 	})
 }
+
+func TestCompare(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"2.0.3", "2.0.3", 0}, {"2.0.9", "2.0.10", -1}, {"2.1.0", "2.0.10", 1}, {"10.0.0", "9.9.9", 1}, {"1.999999.0", "2.0.0", -1}} {
+		if got := Compare(c.a, c.b); min(1, max(-1, got)) != c.want || min(1, max(-1, Compare(c.b, c.a))) != -c.want {
+			t.Errorf("%s against %s: %d", c.a, c.b, got)
+		}
+	}
+}

@@ -19,10 +19,13 @@ type Config struct {
 	Data     string `toml:"data"` // folder of the store, made by dtectl init
 	Mark     string `toml:"mark"` // file of the high-water mark, best on a second medium
 	// SecondCopy is a folder on another medium that gets every change before it is acknowledged. Default: none.
-	SecondCopy string    `toml:"second_copy"`
-	API        Listener  `toml:"api"`
-	Ops        Ops       `toml:"ops"`
-	Authority  Authority `toml:"authority"`
+	SecondCopy string `toml:"second_copy"`
+	// DiskReserve is the space on the store's disk below which nothing new is issued. Default: 512 MiB.
+	DiskReserve Size      `toml:"disk_reserve"`
+	API         Listener  `toml:"api"`
+	Ops         Ops       `toml:"ops"`
+	TLS         TLS       `toml:"tls"`
+	Authority   Authority `toml:"authority"`
 	// Contingency is how the branch lives without MH.
 	Contingency Contingency       `toml:"contingency"`
 	Key         Key               `toml:"key"`
@@ -40,8 +43,10 @@ type Config struct {
 // Listener is an address that the appliance listens on.
 type Listener struct {
 	Listen string `toml:"listen"`
-	// PublicURL, of the tills' listener, is what signed links begin with, "https://dte.example.com". Default: http and the
-	// Host of the request.
+	Transport
+	Limits
+	// PublicURL, of the tills' listener, is what signed links begin with, "https://dte.example.com". Default: http, or
+	// https with TLS, and the Host of the request.
 	PublicURL string `toml:"public_url"`
 }
 
@@ -80,7 +85,8 @@ type Archive struct {
 
 // Ops is the operators' listener.
 type Ops struct {
-	Listen         string `toml:"listen"`
+	Listen string `toml:"listen"`
+	Transport
 	AdminTokenFile string `toml:"admin_token_file"` // one line; without it nobody administers
 }
 
@@ -202,6 +208,7 @@ func Load(path string) (*Config, error) {
 	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
 	}
+	c.setTransport(folder)
 	resolve(folder, &c.Print.Logo)
 	if c.Mail != nil {
 		resolve(folder, &c.Mail.PasswordFile)
@@ -223,6 +230,9 @@ func Load(path string) (*Config, error) {
 	}
 	if c.Rules.Threshold == 0 {
 		c.Rules.Threshold = 1
+	}
+	if c.DiskReserve == 0 {
+		c.DiskReserve = 512 << 20
 	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -249,6 +259,10 @@ func (c *Config) check() error {
 	}
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
+	}
+	faults = append(faults, c.API.check("api"), c.Ops.check("ops"))
+	if c.API.Rate < 0 || c.API.Burst < 0 {
+		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}
 	seen := make(map[Point]bool)
 	for _, p := range c.Points {

@@ -1,10 +1,18 @@
 package config
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -16,14 +24,33 @@ type TokenFile struct {
 	Tokens []Token `toml:"token"`
 }
 
-// Token is one till's right to issue.
+// Token is one till's right to issue. A revoked one stays in the file without a hash: documents name its id.
 type Token struct {
-	ID          int64    `toml:"id"`
-	Name        string   `toml:"name"`
-	Hash        string   `toml:"hash"` // hex of HMAC-SHA-256 under the secret
-	Point       int64    `toml:"point_of_sale"`
-	Permissions []string `toml:"permissions"`
+	ID          int64     `toml:"id"`
+	Name        string    `toml:"name"`
+	Hash        string    `toml:"hash"` // hex of HMAC-SHA-256 under the secret; empty: revoked
+	Point       int64     `toml:"point_of_sale"`
+	Permissions []string  `toml:"permissions"`
+	Made        time.Time `toml:"made,omitzero"`
+	MadeBy      string    `toml:"made_by,omitempty"`
+	Rotated     time.Time `toml:"rotated,omitzero"`
+	RotatedBy   string    `toml:"rotated_by,omitempty"`
+	// PreviousHash is the token before the last rotation, good until PreviousUntil.
+	PreviousHash  string    `toml:"previous_hash,omitempty"`
+	PreviousUntil time.Time `toml:"previous_until,omitzero"`
+	Revoked       time.Time `toml:"revoked,omitzero"`
+	RevokedBy     string    `toml:"revoked_by,omitempty"`
 }
+
+// Permissions are SPEC 2.8's, a closed list.
+var Permissions = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
+	"COMPROBANTE_RETENCION", "ANULACION"}
+
+// MaxGrace is the longest that a rotated token may stay good.
+const MaxGrace = 30 * 24 * time.Hour
+
+// ErrNoToken means that there is no token with an id, or that it is revoked.
+var ErrNoToken = errors.New("no such token")
 
 // LoadTokens reads a token file.
 func LoadTokens(path string) (*TokenFile, error) {
@@ -31,15 +58,127 @@ func LoadTokens(path string) (*TokenFile, error) {
 	if err := read(path, t); err != nil {
 		return nil, err
 	}
-	if b, err := hex.DecodeString(t.Secret); err != nil || len(b) != 32 {
+	if !isHash(t.Secret) {
 		return nil, fmt.Errorf("%s: secret must be 32 bytes in hex", path)
 	}
+	ids := make(map[int64]bool)
 	for _, k := range t.Tokens {
-		if b, err := hex.DecodeString(k.Hash); err != nil || len(b) != 32 {
+		if ids[k.ID] {
+			return nil, fmt.Errorf("%s: token %d stands twice", path, k.ID)
+		}
+		ids[k.ID] = true
+		if k.Active() && !isHash(k.Hash) || k.PreviousHash != "" && !isHash(k.PreviousHash) {
 			return nil, fmt.Errorf("%s: token %d: hash must be 32 bytes in hex", path, k.ID)
 		}
 	}
 	return t, nil
+}
+
+func isHash(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == 32
+}
+
+// Active tells whether the token, or the one before it, opens anything.
+func (t *Token) Active() bool { return t.Revoked.IsZero() }
+
+// EditTokens changes a token file under a lock that the appliance and dtectl share. Nothing is written when edit fails.
+func EditTokens(path string, edit func(*TokenFile) error) error {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("locking tokens: %w", err)
+	}
+	defer folder.Close() // and unlock
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("locking tokens: %w", err)
+	}
+	t, err := LoadTokens(path)
+	if err != nil {
+		return err
+	}
+	if err := edit(t); err != nil {
+		return err
+	}
+	return t.Save(path)
+}
+
+// Add makes a token for a point of sale and returns it with its secret, which is kept nowhere.
+func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token, string, error) {
+	for _, p := range permissions {
+		if !slices.Contains(Permissions, p) {
+			return nil, "", fmt.Errorf("permission %q is not one of %s", p, strings.Join(Permissions, ", "))
+		}
+	}
+	if len(permissions) == 0 {
+		return nil, "", errors.New("a token needs a permission")
+	}
+	if name == "" || len(name) > 100 {
+		return nil, "", errors.New("a token needs a name of at most 100 bytes")
+	}
+	if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.ID == point }) {
+		return nil, "", fmt.Errorf("the configuration has no point of sale with id %d", point)
+	}
+	k := Token{ID: 1, Name: name, Point: point, Permissions: permissions, Made: at.UTC().Truncate(time.Second), MadeBy: by}
+	for _, other := range t.Tokens {
+		k.ID = max(k.ID, other.ID+1)
+	}
+	secret := Secret()
+	k.Hash = t.hash(secret)
+	t.Tokens = append(t.Tokens, k)
+	return &t.Tokens[len(t.Tokens)-1], secret, nil
+}
+
+// Rotate gives a token another secret. The one that it had stays good for a grace, 0 to MaxGrace; one from an earlier
+// rotation ends.
+func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Time) (*Token, string, error) {
+	k, err := t.find(id)
+	if err != nil {
+		return nil, "", err
+	}
+	if grace < 0 || grace > MaxGrace {
+		return nil, "", fmt.Errorf("a grace is 0 to %v", MaxGrace)
+	}
+	k.PreviousHash, k.PreviousUntil = "", time.Time{}
+	if grace > 0 {
+		k.PreviousHash, k.PreviousUntil = k.Hash, at.Add(grace).UTC().Truncate(time.Second)
+	}
+	secret := Secret()
+	k.Hash, k.Rotated, k.RotatedBy = t.hash(secret), at.UTC().Truncate(time.Second), by
+	return k, secret, nil
+}
+
+// Revoke ends a token at once, and the one before it.
+func (t *TokenFile) Revoke(id int64, by string, at time.Time) (*Token, error) {
+	k, err := t.find(id)
+	if err != nil {
+		return nil, err
+	}
+	k.Hash, k.PreviousHash, k.PreviousUntil = "", "", time.Time{}
+	k.Revoked, k.RevokedBy = at.UTC().Truncate(time.Second), by
+	return k, nil
+}
+
+func (t *TokenFile) find(id int64) (*Token, error) {
+	for i := range t.Tokens {
+		if t.Tokens[i].ID == id && t.Tokens[i].Active() {
+			return &t.Tokens[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d", ErrNoToken, id)
+}
+
+func (t *TokenFile) hash(secret string) string {
+	key, _ := hex.DecodeString(t.Secret) // LoadTokens checked it
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(secret))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// Secret is 32 random bytes in hex.
+func Secret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails since Go 1.24
+	return hex.EncodeToString(b)
 }
 
 // Save writes the token file whole or not at all.
@@ -49,39 +188,4 @@ func (t *TokenFile) Save(path string) error {
 		return fmt.Errorf("encoding tokens: %w", err)
 	}
 	return WriteFile(path, b)
-}
-
-// WriteFile replaces a private file: written aside, synced, renamed, and the folder synced.
-func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return SyncFolder(filepath.Dir(path))
-}
-
-// SyncFolder makes the names in a folder durable.
-func SyncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
-	}
-	return nil
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/audit"
+	"dtegate/storage"
+)
+
+type auditCommand struct {
+	Limit int  `default:"100" help:"How many of the newest."`
+	JSON  bool `help:"Write one JSON object a line."`
+}
+
+// Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands still.
+func (c *auditCommand) Run(ctx context.Context, top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	acts, err := readActs(ctx, cfg, top, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		e := json.NewEncoder(os.Stdout)
+		for _, a := range acts {
+			if err := e.Encode(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return printActs(os.Stdout, acts)
+}
+
+func readActs(ctx context.Context, cfg *config.Config, top *cli, limit int) ([]audit.Act, error) {
+	store, err := storage.OpenReadOnly(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if errors.Is(err, storage.ErrInUse) {
+		g, err := gatewayFlags{}.open(top)
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Acts []audit.Act `json:"acts"`
+		}
+		return answer.Acts, g.ask(ctx, http.MethodGet, "/admin/audit", url.Values{"limit": {strconv.Itoa(limit)}}, nil, &answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	acts, err := audit.Read(store, limit)
+	return acts, errors.Join(err, store.Close())
+}
+
+func printActs(out io.Writer, acts []audit.Act) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t")
+	for _, a := range acts {
+		if a.Outcome == "" {
+			a.Outcome = "begun"
+		}
+		var more []string
+		for _, s := range []string{a.Detail, a.Error} {
+			if s != "" {
+				more = append(more, s)
+			}
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+	}
+	return w.Flush()
+}
+
+// recordReconciled records who gave numbers up.
+func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.Store, series int, reason string) error {
+	return audit.New(store, cfg.Ambiente, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.reconcile",
+		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
+}

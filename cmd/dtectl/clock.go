@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+type clockCommand struct {
+	Accept clockAccept `cmd:"" help:"Take the box's clock for right, where MH cannot be asked (the appliance must be stopped)."`
+}
+
+type clockAccept struct{}
+
+// Run has the store forget the time that it knew: after a clock that was ahead, or a year in a cupboard.
+func (*clockAccept) Run(top *cli) error {
+	store, err := open(top)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	last, err := store.LastBeat()
+	if err == nil {
+		err = store.Beat(now)
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		return err
+	}
+	fmt.Printf("%s is taken for right; until now it was %s\n", local(now), local(last))
+	return nil
+}

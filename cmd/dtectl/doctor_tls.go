@@ -1,0 +1,41 @@
+package main
+
+import (
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/gateway/certificate"
+)
+
+// tlsSoon is when the end of a listener's certificate should be known to people; the box renews its own long before.
+const tlsSoon = 21 * 24 * time.Hour
+
+// tls looks at the certificates of the listeners that are encrypted.
+func (d *doctor) tls() {
+	for _, l := range []struct {
+		name, listen string
+		transport    config.Transport
+	}{{"api", d.cfg.API.Listen, d.cfg.API.Transport}, {"ops", d.cfg.Ops.Listen, d.cfg.Ops.Transport}} {
+		if !l.transport.Encrypted(l.listen) {
+			if l.transport.TLS == "off" {
+				d.ok("tls", "%s: plain HTTP, as the configuration says", l.name)
+			}
+			continue
+		}
+		file, do := l.transport.Certificate, "put a new certificate and its key there: the appliance takes them without a restart"
+		if file == "" {
+			file, do = ownAuthority(d.cfg).ServerFile(), "dtectl tls new makes the box's own authority; a running appliance renews its certificate"
+		}
+		leaf, err := certificate.Read(file)
+		switch {
+		case err != nil:
+			d.fail("tls", do, "%s: %v", l.name, err)
+		case d.now().After(leaf.NotAfter):
+			d.fail("tls", do, "%s: the certificate ended on %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
+			d.warn("tls", do, "%s: the certificate ends on %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+		default:
+			d.ok("tls", "%s: until %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+		}
+	}
+}

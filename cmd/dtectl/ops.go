@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/gateway/certificate"
+)
+
+// ownOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.
+func ownOps(cfg *config.Config) (address string, client *http.Client, err error) {
+	host, port, err := net.SplitHostPort(cfg.Ops.Listen)
+	if err != nil {
+		return "", nil, fmt.Errorf("ops.listen: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	if !cfg.Ops.Encrypted(cfg.Ops.Listen) {
+		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
+	}
+	file := cfg.Ops.Certificate
+	if file == "" {
+		file = ownAuthority(cfg).ServerFile()
+	}
+	leaf, err := certificate.Read(file)
+	if err != nil {
+		return "", nil, err
+	}
+	client, err = pinned(certificate.Fingerprint(leaf))
+	return "https://" + net.JoinHostPort(host, port), client, err
+}
+
+// pinned is a client that believes a server whose certificate, or the authority that it shows behind it, has a SHA-256
+// fingerprint. An authority is a box's own: its name does not matter.
+func pinned(pin string) (*http.Client, error) {
+	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
+	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
+		return nil, errors.New("a fingerprint is a SHA-256 in hex: 64 digits")
+	}
+	verify := func(s tls.ConnectionState) error {
+		for i, c := range s.PeerCertificates {
+			if certificate.Fingerprint(c) != pin {
+				continue
+			}
+			if i == 0 {
+				return nil
+			}
+			roots := x509.NewCertPool()
+			roots.AddCert(c)
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
+			return err
+		}
+		return errors.New("the server's certificate is not the pinned one")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: verify} // verify looks instead
+	return &http.Client{Transport: transport}, nil
+}
+
+func ownAuthority(cfg *config.Config) *certificate.Own {
+	return &certificate.Own{Folder: cfg.TLS.Folder, Names: cfg.TLS.Names, Now: time.Now, Write: config.WriteFile}
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine"
+	"dtegate/engine/audit"
+	"dtegate/gateway"
+)
+
+// lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
+const lookEvery = time.Second
+
+// access is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record of
+// every change. Whoever changed the file, the change is found, made live and recorded by the same code, also when it was
+// made while the appliance stood still.
+type access struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	trail   *audit.Trail
+	lan     *lan
+	publish func(gateway.TokenTable) // to the tills' listener
+	broken  prometheus.Gauge
+
+	mu    sync.Mutex
+	file  *config.TokenFile // the live one
+	known map[string]string // its tokens by id, as the trail knows them: mark
+	stamp [2]int64          // of the file that was read last: size, time
+}
+
+// openAccess reads the tokens and the certificates. A file that cannot be used ends a start.
+func openAccess(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*access, error) {
+	a := &access{cfg: cfg, log: log, trail: trail, publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
+	a.stamp = stampOf(cfg.Tokens)
+	file, err := config.LoadTokens(cfg.Tokens)
+	if err == nil {
+		_, err = tokens(cfg, file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := trail.Latest()
+	if err == nil && state != nil {
+		err = json.Unmarshal(state, &a.known)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what is known of tokens: %w", err)
+	}
+	a.file = file
+	a.settle("the token file, while stopped")
+	a.lan, err = openLAN(cfg, trail, log)
+	return a, err
+}
+
+// table is what the gateway starts with.
+func (a *access) table() gateway.TokenTable {
+	t, _ := tokens(a.cfg, a.file) // it was good in openAccess
+	return t
+}
+
+// Describe implements prometheus.Collector.
+func (a *access) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
+
+// Collect implements prometheus.Collector.
+func (a *access) Collect(ch chan<- prometheus.Metric) {
+	a.broken.Collect(ch)
+	a.lan.Collect(ch)
+}
+
+// run looks at the files until ctx ends.
+func (a *access) run(ctx context.Context) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-hup:
+			a.log.Info("looking at tokens and certificates: SIGHUP")
+			a.mu.Lock()
+			a.stamp = [2]int64{}
+			a.mu.Unlock()
+		}
+		a.look()
+		a.lan.look()
+	}
+}
+
+// look reads the token file if it is another. One that cannot be used leaves the tokens before it good.
+func (a *access) look() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := stampOf(a.cfg.Tokens)
+	if now == a.stamp {
+		return
+	}
+	a.stamp = now
+	file, err := config.LoadTokens(a.cfg.Tokens)
+	if err == nil {
+		err = a.put(file, "the token file")
+	}
+	if err != nil {
+		a.broken.Set(1)
+		a.log.Error("the token file cannot be used: the tokens before it stay good", "error", err)
+	}
+}
+
+// put makes a file live and records what is new in it.
+func (a *access) put(file *config.TokenFile, from string) error {
+	table, err := tokens(a.cfg, file)
+	if err != nil {
+		return err
+	}
+	a.file = file
+	a.broken.Set(0)
+	a.publish(table)
+	a.settle(from)
+	return nil
+}
+
+// settle records how the live file differs from what the trail knows.
+func (a *access) settle(from string) {
+	now := make(map[string]string)
+	for _, t := range a.file.Tokens {
+		now[strconv.FormatInt(t.ID, 10)] = mark(&t)
+	}
+	acts := changes(a.known, now, a.file)
+	if len(acts) == 0 {
+		return
+	}
+	state, err := json.Marshal(now)
+	if err != nil {
+		a.log.Error("a change of tokens is not recorded", "error", err)
+		return
+	}
+	acts[len(acts)-1].State = state // the last: what was not recorded is found again
+	for _, act := range acts {
+		act.From, act.Outcome = from, audit.Done
+		a.log.Info("tokens", "act", act.What, "token", act.Target, "who", act.Who)
+		if err := a.trail.Record(context.Background(), act); err != nil {
+			a.log.Error("a change of tokens is not recorded", "error", err)
+			return
+		}
+	}
+	a.known = now
+}
+
+// changes are the acts that lead from what was known of tokens to a file. Nothing known: the file is a start.
+func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
+	if known == nil {
+		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) + " tokens"}}
+	}
+	for _, t := range file.Tokens {
+		id := strconv.FormatInt(t.ID, 10)
+		before, there := known[id]
+		if there && before == now[id] {
+			continue
+		}
+		act := audit.Act{What: "token.changed", Who: "somebody", Target: id, Detail: t.Name}
+		switch {
+		case !t.Active():
+			act.What, act.Who = "token.revoke", cmp.Or(t.RevokedBy, act.Who)
+		case !there:
+			act.What, act.Who = "token.new", cmp.Or(t.MadeBy, act.Who)
+		case !t.Rotated.IsZero():
+			act.What, act.Who = "token.rotate", cmp.Or(t.RotatedBy, act.Who)
+		}
+		acts = append(acts, act)
+	}
+	for id := range known {
+		if _, there := now[id]; !there {
+			acts = append(acts, audit.Act{What: "token.removed", Who: "somebody", Target: id})
+		}
+	}
+	slices.SortStableFunc(acts, func(a, b audit.Act) int { return cmp.Compare(len(a.Target), len(b.Target)) })
+	return acts
+}
+
+// mark tells a token from what it was, without giving its hash away.
+func mark(t *config.Token) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the meantime
+// is recorded first, as his.
+func (a *access) edit(by gateway.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info gateway.TokenInfo, secret string, err error) {
+	a.look()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var file *config.TokenFile
+	err = config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
+		t, s, err := change(f)
+		if err == nil {
+			file, info, secret = f, shown(t), s
+		}
+		return err
+	})
+	if err == nil {
+		a.stamp = stampOf(a.cfg.Tokens)
+		err = a.put(file, by.From)
+	}
+	if err != nil {
+		refused := audit.Act{Who: by.Who, From: by.From, What: what, Target: target, Outcome: audit.Refused, Error: err.Error()}
+		if failed := a.trail.Record(context.Background(), refused); failed != nil {
+			a.log.Error("a refused change of tokens is not recorded", "error", failed)
+		}
+	}
+	return info, secret, err
+}
+
+// Tokens implements gateway.Keeper.
+func (a *access) Tokens() []gateway.TokenInfo {
+	a.look()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := make([]gateway.TokenInfo, 0, len(a.file.Tokens))
+	for i := range a.file.Tokens {
+		list = append(list, shown(&a.file.Tokens[i]))
+	}
+	return list
+}
+
+// NewToken implements gateway.Keeper.
+func (a *access) NewToken(by gateway.By, t gateway.TokenInfo) (gateway.TokenInfo, string, error) {
+	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
+		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, time.Now())
+		return k, secret, fault(err)
+	})
+}
+
+// RotateToken implements gateway.Keeper.
+func (a *access) RotateToken(by gateway.By, id int64, grace time.Duration) (gateway.TokenInfo, string, error) {
+	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
+		k, secret, err := f.Rotate(id, grace, by.Who, time.Now())
+		return k, secret, fault(err)
+	})
+}
+
+// RevokeToken implements gateway.Keeper.
+func (a *access) RevokeToken(by gateway.By, id int64) (gateway.TokenInfo, error) {
+	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
+		k, err := f.Revoke(id, by.Who, time.Now())
+		return k, "", fault(err)
+	})
+	return info, err
+}
+
+// fault says what of a change is the caller's.
+func fault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, config.ErrNoToken):
+		return fmt.Errorf("%w: %w", gateway.ErrNoToken, err)
+	}
+	return fmt.Errorf("%w: %w", gateway.ErrTokenFault, err)
+}
+
+func shown(t *config.Token) gateway.TokenInfo {
+	return gateway.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
+		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
+}
+
+func stampOf(path string) [2]int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return [2]int64{-1}
+	}
+	return [2]int64{info.Size(), info.ModTime().UnixNano()}
+}
+
+// tokens joins the token file with the points of sale that the tokens name.
+func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
+	points := make(map[int64]engine.Point)
+	for _, p := range c.Points {
+		points[p.ID] = point(c, p)
+	}
+	var list []gateway.Token
+	add := func(t *config.Token, hash string, until time.Time) {
+		k := gateway.Token{ID: t.ID, Point: points[t.Point], Permissions: t.Permissions, Until: until}
+		hex.Decode(k.Hash[:], []byte(hash)) // LoadTokens checked it
+		list = append(list, k)
+	}
+	for _, t := range file.Tokens {
+		if !t.Active() {
+			continue
+		}
+		if _, ok := points[t.Point]; !ok {
+			return gateway.TokenTable{}, fmt.Errorf("%s: token %d names point of sale %d, which the configuration lacks", c.Tokens, t.ID, t.Point)
+		}
+		add(&t, t.Hash, time.Time{})
+		if t.PreviousHash != "" {
+			add(&t, t.PreviousHash, t.PreviousUntil)
+		}
+	}
+	secret, _ := hex.DecodeString(file.Secret)
+	return gateway.NewTokenTable(secret, list), nil
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"dtegate/engine"
+	"dtegate/engine/archive/archivetest"
+)
+
+// withArchive gives a branch that has not started a real S3 store.
+func (b *branch) withArchive() *archivetest.Store {
+	b.t.Helper()
+	s := archivetest.Start(b.t)
+	b.write("archive.secret", []byte(archivetest.Secret+"\n"))
+	b.section(fmt.Sprintf("[archive]\nendpoint = %q\nbucket = %q\naccess_key = %q\nsecret_file = \"archive.secret\"\npath_style = true\n",
+		s.Endpoint(b.t), archivetest.Bucket, archivetest.Access))
+	return s
+}
+
+// section adds one to the configuration.
+func (b *branch) section(text string) {
+	b.t.Helper()
+	name := filepath.Join(b.dir, "dted.toml")
+	before, err := os.ReadFile(name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.write("dted.toml", append(before, "\n"+text...))
+}
+
+// operator builds dtectl once per test process, beside dted.
+var operator = sync.OnceValues(func() (string, error) {
+	appliance, err := binary()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(appliance), "dtectl")
+	out, err := exec.Command("go", "build", "-o", path, "../dtectl").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// dtectl runs the operator's tool and returns what it says, and whether it ended with status 0.
+func (b *branch) dtectl(args ...string) (said string, ok bool) {
+	b.t.Helper()
+	path, err := operator()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out, err := exec.Command(path, append([]string{"-c", filepath.Join(b.dir, "dted.toml")}, args...)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		b.t.Fatal(err)
+	}
+	return string(out), err == nil
+}
+
+// undelivered is what the appliance says of what it owes receivers and archive.
+func (b *branch) undelivered() (u engine.Undelivered) {
+	b.t.Helper()
+	resp, err := client.Get("http://" + b.ops + "/status")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var s struct {
+		Owed struct {
+			Delivery *engine.Undelivered `json:"delivery"`
+		} `json:"owed"`
+	}
+	s.Owed.Delivery = &u
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		b.t.Fatal(err)
+	}
+	return u
+}
+
+// archived waits until nothing waits for the archive.
+func (b *branch) archived() {
+	b.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); b.undelivered().Archive > 0; <-time.After(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%+v", b.undelivered())
+		}
+	}
+}
+
+// The operator compares store and archive, with the appliance running and stopped, and has it put back what is missing.
+func TestFsck_Archive(t *testing.T) {
+	b := newBranch(t)
+	bucket := b.withArchive()
+	b.start()
+	t.Cleanup(b.kill)
+	var keys []string // of the files, json and pdf in turns
+	var codes []string
+	for range 6 {
+		status, answer, err := b.post("/dte/dte01", 1, "", sale10)
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%d %v %s", status, err, answer)
+		}
+		var r struct {
+			Data struct{ CodigoGeneracion, DteJsonUrl, DtePdfUrl string }
+		}
+		if err := json.Unmarshal(answer, &r); err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, r.Data.CodigoGeneracion)
+		keys = append(keys, r.Data.DteJsonUrl, r.Data.DtePdfUrl)
+	}
+	b.archived()
+	for _, k := range keys {
+		if len(bucket.Held(t, k)) < 1000 {
+			t.Fatalf("%s is not archived", k)
+		}
+	}
+	said, ok := b.dtectl("fsck", "--archive")
+	if !ok || said != "documents 6 archived, 12 objects\nno problem found\n" {
+		t.Fatalf("%v\n%s", ok, said)
+	}
+
+	hands, err := minio.New(strings.TrimPrefix(bucket.Endpoint(t), "http://"), &minio.Options{Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
+		Creds: credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key, text string) {
+		t.Helper()
+		if _, err := hands.PutObject(t.Context(), archivetest.Bucket, key, strings.NewReader(text), int64(len(text)), minio.PutObjectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(key string) {
+		t.Helper()
+		if err := hands.RemoveObject(t.Context(), archivetest.Bucket, key, minio.RemoveObjectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := strings.TrimSuffix(keys[0], codes[0]+".json")
+	another, stray, misplaced := folder+"9F2C3B1A-0000-4000-8000-000000000001.json", "tienda/DTES/test/leeme.txt", "tienda/DTES/test/"+filepath.Base(keys[3])
+	remove(keys[0])
+	remove(keys[3])
+	put(keys[4], "{}")
+	put(another, "{}")
+	put(stray, "hola")
+	put(misplaced, "%PDF")
+	rotten := bucket.Held(t, keys[7])
+	rotten[len(rotten)/2] ^= 1 // under the store's feet: only reading tells
+	if err := os.WriteFile(bucket.Path(keys[7]), rotten, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"altered " + keys[4], "foreign " + another, "foreign " + misplaced, "foreign " + stray, "missing " + keys[0], "missing " + keys[3]}
+	verify := func(want []string, args ...string) {
+		t.Helper()
+		said, ok := b.dtectl(append([]string{"fsck", "--archive"}, args...)...)
+		got := regexp.MustCompile(`(?m)^(missing|altered|foreign) +(\S+)`).FindAllString(said, -1)
+		for i, line := range got {
+			got[i] = strings.Join(strings.Fields(line), " ")
+		}
+		slices.Sort(got)
+		if slices.Sort(want); ok || !slices.Equal(got, want) || !strings.Contains(said, fmt.Sprintf("%d missing", strings.Count(strings.Join(want, " "), "missing "))) {
+			t.Errorf("%v: %v\n%s\nwant\n%s", args, ok, said, strings.Join(want, "\n"))
+		}
+	}
+	without := func(s string) []string {
+		return slices.DeleteFunc(slices.Clone(want), func(line string) bool { return strings.Contains(line, s) })
+	}
+	verify(want)
+	verify(append(slices.Clone(want), "altered "+keys[7]), "--read")
+	verify(without(another), "--shared")
+
+	// What is missing is put back by the appliance; the others are for people.
+	said, ok = b.dtectl("fsck", "--archive", "--repair")
+	if ok || !strings.Contains(said, "2 set due again") {
+		t.Errorf("%v %s", ok, said)
+	}
+	b.archived()
+	verify(without("missing"))
+	b.stop()
+	verify(without("missing"))
+	if said, ok = b.dtectl("fsck", "--archive", "--repair"); ok || !strings.Contains(said, "not running") {
+		t.Errorf("%v %s", ok, said)
+	}
+	// An object that was altered: somebody takes it away, then it is missing.
+	for _, k := range []string{keys[4], another, stray, misplaced} {
+		remove(k)
+	}
+	verify([]string{"missing " + keys[4]})
+	b.start()
+	b.dtectl("fsck", "--archive", "--repair")
+	b.archived()
+	if said, ok = b.dtectl("fsck", "--archive"); !ok {
+		t.Error(said)
+	}
+	if said, ok = b.dtectl("fsck"); ok || !strings.Contains(said, "stopped") {
+		t.Errorf("%v %s", ok, said)
+	}
+	// A store that does not answer, or does not let the box in, has lost nothing.
+	bucket.Kill()
+	if said, ok = b.dtectl("fsck", "--archive"); ok || strings.Contains(said, "missing") {
+		t.Errorf("with the store down: %v %s", ok, said)
+	}
+	bucket.Run(t)
+	b.stop()
+	b.write("archive.secret", []byte("otra\n"))
+	if said, ok = b.dtectl("fsck", "--archive"); ok || strings.Contains(said, "missing") || !strings.Contains(said, "does not take this appliance") {
+		t.Errorf("with a wrong secret: %v %s", ok, said)
+	}
+}
+
+// The operator sees what was given up, has it tried again, or takes it off the list.
+func TestOperator_GivenUp(t *testing.T) {
+	b := newBranch(t)
+	box := b.withInbox()
+	b.start()
+	t.Cleanup(b.kill)
+	box.mu.Lock()
+	box.code = 550
+	box.mu.Unlock()
+	var codes []string
+	for range 2 {
+		status, answer, err := b.post("/dte/dte01", 1, "", sale10)
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%d %v %s", status, err, answer)
+		}
+		codes = append(codes, decode(t, answer).Code)
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !done(); <-time.After(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
+	}
+	list := func() string { said, _ := b.dtectl("delivery", "list"); return said }
+	until("not given up", func() bool { return strings.Count(list(), "550") == 2 })
+	if said := list(); !strings.Contains(said, codes[0]) || !strings.Contains(said, "ana@example.com") {
+		t.Error(said)
+	}
+	if said, ok := b.dtectl("delivery", "forget", codes[0]); !ok || said != "1 forgotten\n" || strings.Contains(list(), codes[0]) {
+		t.Errorf("%v %s", ok, said)
+	}
+	if said, ok := b.dtectl("delivery", "retry", codes[0]); ok || !strings.Contains(said, "nothing was given up") {
+		t.Errorf("%v %s", ok, said)
+	}
+	box.mu.Lock()
+	box.code = 0
+	box.mu.Unlock()
+	if said, ok := b.dtectl("delivery", "retry", "--all"); !ok || said != "1 set due again\n" {
+		t.Errorf("%v %s", ok, said)
+	}
+	until("not mailed", func() bool {
+		box.mu.Lock()
+		defer box.mu.Unlock()
+		return len(box.letters) == 1 && box.letters[0].Files[0] == codes[1]+".pdf"
+	})
+	until("still listed", func() bool { return list() == "nothing was given up\n" })
+	if said, ok := b.dtectl("delivery", "retry", "00000000-0000-4000-8000-000000000000"); ok || !strings.Contains(said, "404") {
+		t.Errorf("%v %s", ok, said)
+	}
+	b.stop()
+}

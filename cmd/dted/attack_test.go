@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+// raw sends bytes as they are and returns the status of each answer and all text, until the appliance closes or pauses.
+func raw(t *testing.T, address, request string) (statuses []int, text string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = io.WriteString(c, request) }() // it may be cut off
+	var all bytes.Buffer
+	r := bufio.NewReader(io.TeeReader(c, &all))
+	for {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return statuses, all.String()
+		}
+		statuses = append(statuses, resp.StatusCode)
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err != nil || resp.Close {
+			return statuses, all.String()
+		}
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// TestAttack_Requests: requests that try to be what they are not. None of them is answered with another's data, issues
+// anything, or reaches the operators' routes from the tills' listener.
+func TestAttack_Requests(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	good := "x-api-token: " + testToken + "1\r\n"
+	head := "Host: x\r\nConnection: close\r\n"
+	body := func(method, headers, body string) string {
+		return method + " /dte/dte01 HTTP/1.1\r\n" + head + "Content-Type: application/json\r\n" + headers + "\r\n" + body
+	}
+	length := "Content-Length: " + strconv.Itoa(len(sale01)) + "\r\n"
+	chunk := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(sale01), sale01)
+	smuggled := "GET /dte/information HTTP/1.1\r\nHost: x\r\n" + good + "\r\n"
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(make([]byte, 64<<20)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, request string
+		want          []int // one of them; 0: closed without an answer
+	}{
+		{"no token", body("POST", length, sale01), []int{401}},
+		{"wrong token", body("POST", "x-api-token: wrong\r\n"+length, sale01), []int{401}},
+		{"empty token", body("POST", "x-api-token: \r\n"+length, sale01), []int{401}},
+		{"basic authentication", body("POST", "Authorization: Basic "+testToken+"1\r\n"+length, sale01), []int{401}},
+		{"the admin token", body("POST", "Authorization: Bearer "+testAdmin+"\r\n"+length, sale01), []int{401}},
+		{"two different tokens", body("POST", good+"x-api-token: wrong\r\nAuthorization: Bearer wrong\r\n"+length, sale01), []int{400, 401}},
+		{"admin route", "GET /admin/rules HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"dots", "GET /dte/../metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"encoded dots", "GET /dte/%2e%2e/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"doubly encoded dots", "GET /dte/%252e%252e/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"encoded slash", "GET /dte/documento/..%2f..%2fmetrics HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404}},
+		{"backslash", "GET /dte\\..\\metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404}},
+		{"double slash without a token", "GET //dte//information HTTP/1.1\r\n" + head + "\r\n", []int{401, 404}},
+		{"files", "GET /tienda/DTES/..%2f..%2f..%2fsigning.jwe HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404}},
+		{"absolute URI without a token", "GET http://127.0.0.1/dte/information HTTP/1.1\r\n" + head + "\r\n", []int{401}},
+		{"absolute URI of the operators", "GET http://" + b.ops + "/metrics HTTP/1.1\r\n" + head + good + "\r\n", []int{404}},
+		{"CONNECT", "CONNECT " + b.ops + " HTTP/1.1\r\n" + head + good + "\r\n", []int{400, 404, 405}},
+		{"NUL in the path", "GET /dte/information\x00 HTTP/1.1\r\n" + head + "\r\n", []int{400, 401, 404}},
+		{"NUL in a header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + testToken + "1\x00\r\n\r\n", []int{400, 401}},
+		{"space before the colon", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token : " + testToken + "1\r\n\r\n", []int{400, 401}},
+		{"huge header", "GET /dte/information HTTP/1.1\r\n" + head + "x-api-token: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", []int{431}},
+		{"huge path", "GET /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\n" + head + good + "\r\n", []int{431}},
+		{"many headers", "GET /dte/information HTTP/1.1\r\n" + head + strings.Repeat("a: b\r\n", 100_000) + "\r\n", []int{431}},
+		{"two lengths", body("POST", good+length+"Content-Length: 5\r\n", sale01), []int{400}},
+		{"a negative length", body("POST", good+"Content-Length: -5\r\n", sale01), []int{400}},
+		{"a length beyond all numbers", body("POST", good+"Content-Length: 99999999999999999999\r\n", sale01), []int{400, 413}},
+		{"length and chunks", body("POST", good+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunk), []int{400}},
+		{"chunks and length", body("POST", good+"Transfer-Encoding: chunked\r\nContent-Length: "+strconv.Itoa(len(chunk)+len(smuggled))+"\r\n", chunk+smuggled), []int{400}},
+		{"no chunks and length", body("POST", good+length+"Transfer-Encoding: chunked\r\n", "0\r\n\r\n"+smuggled), []int{400}},
+		{"chunks by another name", body("POST", good+"Transfer-Encoding: xchunked\r\n"+length, sale01), []int{400, 501}},
+		{"chunks twice", body("POST", good+"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunk), []int{400}},
+		{"broken chunks", body("POST", good+"Transfer-Encoding: chunked\r\n", "zz\r\n"+sale01), []int{400}},
+		{"too large", body("POST", good+"Content-Length: 2097152\r\n", strings.Repeat(" ", 2<<20)), []int{413}},
+		{"too large, in chunks", body("POST", good+"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 2<<20, strings.Repeat(" ", 2<<20))), []int{413}},
+		{"too large, after being asked", body("POST", good+"Expect: 100-continue\r\nContent-Length: 2097152\r\n", strings.Repeat(" ", 2<<20)), []int{100, 413, 417}},
+		{"large without a token", body("POST", "Content-Length: 1048576\r\n", strings.Repeat(" ", 1<<20)), []int{401}},
+		{"a gzip bomb", body("POST", good+"Content-Encoding: gzip\r\nContent-Length: "+strconv.Itoa(bomb.Len())+"\r\n", bomb.String()), []int{415}},
+		{"a deflated body", body("POST", good+"Content-Encoding: deflate\r\n"+length, sale01), []int{415}},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{0, 400, 404, 405}},
+		{"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", []int{400}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			statuses, text := raw(t, b.api, c.request)
+			if len(statuses) == 0 {
+				statuses = []int{0}
+			}
+			for _, s := range statuses {
+				if !slices.Contains(c.want, s) {
+					t.Fatalf("%v, want %v: %.300s", statuses, c.want, text)
+				}
+			}
+			for _, secret := range []string{"codigoGeneracion\":\"", "dte_http", "emisor", "ciphertext", testToken} {
+				if strings.Contains(text, secret) {
+					t.Errorf("the answer holds %q: %.300s", secret, text)
+				}
+			}
+		})
+	}
+	// The operators' listener keeps its own door: a large body without the admin token is not read.
+	for _, path := range []string{"/admin/rules", "/admin/contingency", "/status", "/metrics"} {
+		statuses, text := raw(t, b.ops, "POST "+path+" HTTP/1.1\r\n"+head+"Authorization: Bearer "+testToken+"1\r\nContent-Length: 16777216\r\n\r\n"+strings.Repeat("x", 8<<20))
+		if len(statuses) != 1 || statuses[0] != http.StatusUnauthorized {
+			t.Errorf("8 MiB for %s without the admin token: %v %.200s", path, statuses, text)
+		}
+	}
+	for i := 0; b.asToken("wrong "+strconv.Itoa(i)) != http.StatusTooManyRequests; i++ {
+		if i > 500 {
+			t.Fatal("wrong tokens are taken without end")
+		}
+	}
+	if b.asToken(testToken+"1") != http.StatusOK {
+		t.Error("wrong tokens shut out a good one")
+	}
+	status, answer, err := b.post("/dte/dte01", 1, "", sale01)
+	if err != nil || status != http.StatusCreated || !strings.HasSuffix(decode(t, answer).ControlNumber, "-000000000000001") {
+		t.Errorf("an attack spent a number: %d %v %s", status, err, answer)
+	}
+	if metrics := b.metrics(); strings.Contains(metrics, `dte_http_refused_total{listener="api",reason="size"} 0`) || strings.Contains(metrics, `reason="wrong_tokens"} 0`+"\n"+`dte_http_refused_total{listener="ops",reason="address`) {
+		t.Error("refusals are not counted")
+	}
+}
+
+// A token that asks too much is told to wait, others are not.
+func TestAttack_Rate(t *testing.T) {
+	b := newBranch(t)
+	b.alter("rate = 100000, burst = 100000", "rate = 1, burst = 20")
+	b.start()
+	defer b.stop()
+	for i := range 21 {
+		req, err := http.NewRequest(http.MethodGet, "http://"+b.api+"/dte/information", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-token", testToken+"1")
+		resp, err := connections.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if limited := resp.StatusCode == http.StatusTooManyRequests; limited {
+			if i < 20 || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("request %d: %d %v", i+1, resp.StatusCode, resp.Header)
+			}
+			if b.asToken(testToken+"2") != http.StatusOK {
+				t.Error("one till's haste stops another")
+			}
+			return
+		}
+	}
+	soon(t, "a hasty token is told to wait", func() bool { return b.asToken(testToken+"1") == http.StatusTooManyRequests })
+}
+
+// TestAttack_Connections: ten thousand connections from a whole network (500 with -short), slow headers, slow bodies and
+// half-open ones. A till goes on selling meanwhile.
+func TestAttack_Connections(t *testing.T) {
+	most := 10_000
+	if testing.Short() {
+		most = 500
+	}
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	sell := func(what string) {
+		t.Helper()
+		began := time.Now()
+		status, body, err := b.post("/dte/dte01", 1, "", sale01)
+		if took := time.Since(began); err != nil || status != http.StatusCreated || took > 15*time.Second {
+			t.Fatalf("%s: %d %v %s after %v", what, status, err, body, took)
+		}
+	}
+	sell("before")
+	var mu sync.Mutex
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	var next sync.WaitGroup
+	work := make(chan int)
+	for range 16 {
+		next.Go(func() {
+			for i := range work {
+				// 200 hosts, each beyond what one may have.
+				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%200))}, Timeout: 10 * time.Second}
+				c, err := d.Dial("tcp", b.api)
+				if err != nil {
+					continue // the test's own files may run out
+				}
+				_, _ = io.WriteString(c, []string{"", "GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to", // half-open, slow headers
+					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",                                          // a slow body
+					"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "8\r\nContent-Length: 1000000\r\n\r\n{"}[i%4]) // and of a till
+				mu.Lock()
+				open = append(open, c)
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range most {
+		work <- i
+		if i%(most/5) == most/10 {
+			sell(fmt.Sprintf("with %d connections", i))
+			client.CloseIdleConnections() // the next till is a newcomer
+		}
+	}
+	close(work)
+	next.Wait()
+	sell("with all of them")
+	t.Logf("%d connections made; %s", len(open), grep(b.metrics(), "dte_http_refused_total{listener=\"api\""))
+	if metrics := b.metrics(); most == 10_000 && strings.Contains(metrics, `dte_http_refused_total{listener="api",reason="stranger"} 0`) {
+		t.Error("no stranger made room")
+	}
+	resident := b.resident() >> 20
+	t.Logf("%d MiB", resident)
+	if resident > 768 {
+		t.Errorf("%d MiB: systemd ends it at 1024", resident)
+	}
+}
+
+func grep(text, prefix string) string {
+	var found []string
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimPrefix(line, prefix))
+		}
+	}
+	return strings.Join(found, " ")
+}
+
+// TestAttack_Secrets: whatever happens, no secret comes out: not in the log, an answer, a metric or the trail. And who
+// takes the folder without the passphrase has neither the key nor a token.
+func TestAttack_Secrets(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	var out strings.Builder
+	note := func(status int, body []byte, err error) { fmt.Fprintln(&out, status, string(body), err) }
+	note(b.post("/dte/dte01", 1, "k", sale01))
+	note(b.post("/dte/dte01", 1, "k", strings.Replace(sale01, "6.95", "1", 1)))
+	note(b.post("/dte/dte01", 9, "", sale01))
+	note(b.post("/dte/dte99", 1, "", sale01))
+	note(b.post("/dte/dte01", 1, "", "{"))
+	note(b.get("/dte/information", 1))
+	made := b.tokenAct("POST", "/admin/tokens", `{"name":"x","point_of_sale":1,"permissions":["ANULACION"]}`, 201)
+	for _, path := range []string{"/status", "/admin/tokens", "/admin/audit", "/admin/rules"} {
+		status, body := b.admin("GET", path, nil)
+		note(status, body, nil)
+	}
+	status, body := b.admin("POST", "/admin/tokens", []byte(`{"name":"`+made.Token))
+	note(status, body, nil)
+	for _, request := range []string{"GET /%zz HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "1\r\nbad header\r\n\r\n",
+		"POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: " + testToken + "1\r\nContent-Length: x\r\n\r\n"} {
+		_, text := raw(t, b.api, request)
+		out.WriteString(text)
+		_, text = raw(t, b.ops, strings.ReplaceAll(request, "x-api-token: "+testToken+"1", "Authorization: Bearer "+testAdmin))
+		out.WriteString(text)
+	}
+	out.WriteString(b.metrics())
+	b.tokenAct("DELETE", fmt.Sprintf("/admin/tokens/%d", made.ID), "", 200)
+	b.stop()
+	tokens, err := os.ReadFile(filepath.Join(b.dir, "tokens.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := out.String() + b.log.String()
+	secrets := map[string]string{"a till's token": testToken + "1", "the admin token": testAdmin, "the passphrase": testPassphrase, "MH's password": "secreto",
+		"a token that was made": made.Token, "the secret of the tokens": strings.Repeat("09", 32)}
+	for name, secret := range secrets {
+		if strings.Contains(all, secret) {
+			t.Errorf("%s came out", name)
+		}
+		if name != "the secret of the tokens" && bytes.Contains(tokens, []byte(secret)) {
+			t.Errorf("%s is in the token file", name)
+		}
+	}
+	for _, material := range []string{"PRIVATE KEY", "eyJhbGciOiJQQkVTMi", textproto.TrimString(grep(string(tokens), "hash = "))} {
+		if material != "" && strings.Contains(all, material) {
+			t.Errorf("%q came out", material)
+		}
+	}
+	stolen(t, b)
+}
+
+// stolen looks at all that lies in the branch's folder, but the files that are not on the disk of a box: the passphrase and
+// MH's password, which systemd holds.
+func stolen(t *testing.T, b *branch) {
+	t.Helper()
+	sealed, err := os.ReadFile(filepath.Join(b.dir, "signing.jwe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, guess := range []string{"", "passphrase", testAdmin, testToken + "1"} {
+		if _, err := sign.Open(sealed, []byte(guess)); err == nil {
+			t.Fatalf("the key opens with %q", guess)
+		}
+	}
+	err = filepath.WalkDir(b.dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == "signing.passphrase" || e.Name() == "authority.password" || e.Name() == "admin.token" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, secret := range []string{testPassphrase, testToken + "1", "secreto", "PRIVATE KEY", testAdmin} {
+			if bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s holds %q", path, secret)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	store, err := storage.Open(b.storeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"dtegate/engine"
+)
+
+// How far the clock may be off before nothing is issued: a document's date and hour are law, its year is its series.
+const (
+	clockBack  = 2 * time.Minute     // behind the latest time known right
+	clockAhead = 15 * time.Minute    // ahead of it, counted by the time that has really passed since
+	clockFar   = 31 * 24 * time.Hour // ahead of what the last process left: nobody knows how long the box was off
+	clockNear  = 15 * time.Minute    // within this of MH's clock it is right, whatever else was thought
+)
+
+// clock tells whether the time of the box may stand on a document. Three witnesses: the time that the last process left
+// in the store, the time that passes (which no setting of the clock alters), and the date of MH's answers. MH can clear
+// a doubt and not raise one: a wrong clock at MH must not stop the branches.
+type clock struct {
+	now     func() time.Time     // the box's clock
+	elapsed func() time.Duration // since the process began
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	right time.Time     // the latest time that was taken for right, the store's at first
+	since time.Duration // when that was, by elapsed
+	own   bool          // it was in this process
+	doubt error         // nil: none
+	skew  time.Duration // to MH's clock, by its latest answer
+	known bool          // there was one
+}
+
+// newClock begins with the time that the store knows, zero for none.
+func newClock(stored time.Time, log *slog.Logger) *clock {
+	began := time.Now()
+	return &clock{right: stored, log: log, now: func() time.Time { return time.Now().Round(0) },
+		elapsed: func() time.Duration { return time.Since(began) }}
+}
+
+// clockRetry is when a till may try again.
+const clockRetry = 15 * time.Second
+
+// check is nil while the clock is taken for right.
+func (c *clock) check() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, elapsed := c.now(), c.elapsed()
+	expected, ahead := c.right, clockFar
+	if c.own {
+		expected, ahead = c.right.Add(elapsed-c.since), clockAhead
+	}
+	off := now.Sub(expected)
+	switch {
+	case c.right.IsZero():
+		c.trust(now, elapsed)
+	case off < -clockBack:
+		c.suspect(off, "atrasado %v respecto de la última hora confiable", -off)
+	case off > ahead:
+		c.suspect(off, "adelantado %v respecto de la última hora confiable", off)
+	default:
+		c.trust(now, elapsed)
+	}
+	return c.doubt
+}
+
+func (c *clock) suspect(off time.Duration, format string, by time.Duration) {
+	if c.doubt == nil {
+		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
+	}
+	c.doubt = &engine.Error{Code: engine.CodeClockWrong, RetryAfter: clockRetry,
+		Message: "El reloj del equipo está " + fmt.Sprintf(format, by.Round(time.Second)) + ": no se emiten documentos nuevos hasta que esté en hora"}
+}
+
+func (c *clock) trust(now time.Time, elapsed time.Duration) {
+	if c.doubt != nil {
+		c.log.Info("clock is right again", "now", now)
+	}
+	c.right, c.since, c.own, c.doubt = now, elapsed, true, nil
+}
+
+// trusted is the latest time that was taken for right.
+func (c *clock) trusted() time.Time {
+	_ = c.check()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.right
+}
+
+// state is what the metrics show; known is false before MH's first answer.
+func (c *clock) state() (doubted bool, skew time.Duration, known bool) {
+	doubted = c.check() != nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return doubted, c.skew, c.known
+}
+
+// observe takes what an answer of MH says of the time.
+func (c *clock) observe(date string) {
+	said, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	c.skew, c.known = now.Sub(said), true
+	if c.skew.Abs() <= clockNear {
+		c.trust(now, c.elapsed())
+	}
+}

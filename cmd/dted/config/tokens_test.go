@@ -1,0 +1,144 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func newTokenFile(t *testing.T) (string, *Config) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens.toml")
+	if err := (&TokenFile{Secret: Secret()}).Save(path); err != nil {
+		t.Fatal(err)
+	}
+	return path, &Config{Points: []Point{{ID: 1}, {ID: 2}}}
+}
+
+// A token's life: made, rotated with a grace, revoked. Its id is never another's, and its secret is in no file.
+func TestTokens(t *testing.T) {
+	path, cfg := newTokenFile(t)
+	at := time.Date(2026, 11, 21, 12, 0, 0, 5, time.UTC)
+	var secrets []string
+	edit := func(change func(*TokenFile) error) *TokenFile {
+		t.Helper()
+		if err := EditTokens(path, change); err != nil {
+			t.Fatal(err)
+		}
+		f, err := LoadTokens(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets {
+			if strings.Contains(string(text), s) {
+				t.Fatal("a token is in the file")
+			}
+		}
+		return f
+	}
+	add := func(f *TokenFile) error {
+		_, secret, err := f.Add(cfg, "caja", 2, []string{"ANULACION"}, "ana", at)
+		secrets = append(secrets, secret)
+		return err
+	}
+	f := edit(add)
+	first := f.Tokens[0]
+	if first.ID != 1 || first.Point != 2 || first.MadeBy != "ana" || !first.Made.Equal(at.Truncate(time.Second)) || first.Hash != f.hash(secrets[0]) {
+		t.Errorf("made: %+v", first)
+	}
+	f = edit(func(f *TokenFile) error {
+		_, secret, err := f.Rotate(1, time.Hour, "eva", at)
+		secrets = append(secrets, secret)
+		return err
+	})
+	k := f.Tokens[0]
+	if k.Hash != f.hash(secrets[1]) || k.PreviousHash != first.Hash || !k.PreviousUntil.Equal(at.Add(time.Hour).Truncate(time.Second)) || k.RotatedBy != "eva" {
+		t.Errorf("rotated: %+v", k)
+	}
+	f = edit(func(f *TokenFile) error {
+		_, secret, err := f.Rotate(1, 0, "eva", at)
+		secrets = append(secrets, secret)
+		return err
+	})
+	if k := f.Tokens[0]; k.PreviousHash != "" || !k.PreviousUntil.IsZero() {
+		t.Errorf("rotated without a grace: %+v", k)
+	}
+	f = edit(func(f *TokenFile) error { _, err := f.Revoke(1, "leo", at); return err })
+	if k := f.Tokens[0]; k.Active() || k.Hash != "" || k.RevokedBy != "leo" {
+		t.Errorf("revoked: %+v", k)
+	}
+	if f = edit(add); f.Tokens[1].ID != 2 {
+		t.Errorf("the id of a revoked token was given again: %+v", f.Tokens)
+	}
+	before, _ := os.ReadFile(path)
+	for name, wrong := range map[string]func(*TokenFile) error{
+		"revoked twice":   func(f *TokenFile) error { _, err := f.Revoke(1, "", at); return err },
+		"rotated after":   func(f *TokenFile) error { _, _, err := f.Rotate(1, 0, "", at); return err },
+		"unknown":         func(f *TokenFile) error { _, err := f.Revoke(9, "", at); return err },
+		"endless grace":   func(f *TokenFile) error { _, _, err := f.Rotate(2, MaxGrace+1, "", at); return err },
+		"negative grace":  func(f *TokenFile) error { _, _, err := f.Rotate(2, -1, "", at); return err },
+		"unknown point":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 3, Permissions, "", at); return err },
+		"unknown right":   func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, []string{"ROOT"}, "", at); return err },
+		"without a right": func(f *TokenFile) error { _, _, err := f.Add(cfg, "x", 1, nil, "", at); return err },
+		"without a name":  func(f *TokenFile) error { _, _, err := f.Add(cfg, "", 1, Permissions, "", at); return err },
+	} {
+		if err := EditTokens(path, wrong); err == nil || strings.Contains(name, "revoked") && !errors.Is(err, ErrNoToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after, _ := os.ReadFile(path); string(after) != string(before) {
+		t.Error("an edit that failed changed the file")
+	}
+}
+
+// Two who edit at once lose nothing of each other.
+func TestEditTokens_Together(t *testing.T) {
+	path, cfg := newTokenFile(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			err := EditTokens(path, func(f *TokenFile) error {
+				_, _, err := f.Add(cfg, "caja", 1, Permissions, "", time.Now())
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if f, err := LoadTokens(path); err != nil || len(f.Tokens) != 20 || f.Tokens[19].ID != 20 {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// Outside the box itself a listener is encrypted unless the configuration says that it is not.
+func TestEncrypted(t *testing.T) {
+	for _, c := range []struct {
+		listen string
+		t      Transport
+		want   bool
+	}{
+		{"127.0.0.1:8080", Transport{}, false}, {"[::1]:8080", Transport{}, false}, {"localhost:8080", Transport{}, false},
+		{"0.0.0.0:8080", Transport{}, true}, {":8080", Transport{}, true}, {"10.0.0.5:8080", Transport{}, true}, {"caja.example:8080", Transport{}, true},
+		{"0.0.0.0:8080", Transport{TLS: "off"}, false}, {"127.0.0.1:8080", Transport{TLS: "on"}, true},
+		{"127.0.0.1:8080", Transport{Certificate: "a", Key: "b"}, true},
+	} {
+		if got := c.t.Encrypted(c.listen); got != c.want {
+			t.Errorf("%s %+v: %v", c.listen, c.t, got)
+		}
+	}
+	for _, wrong := range []Transport{{TLS: "of"}, {Certificate: "a"}, {Key: "b"}, {TLS: "off", Certificate: "a", Key: "b"}} {
+		if wrong.check("api") == nil {
+			t.Errorf("%+v passes", wrong)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"dtegate/gateway"
+	"dtegate/gateway/apitest"
+)
+
+// contract is what the requests and answers of all tests of this package are held against.
+var contract = func() *apitest.Contract {
+	c, err := apitest.Parse(gateway.OpenAPI)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}()
+
+// client keeps its connections, as a till does.
+var client = &http.Client{Timeout: time.Minute, Transport: contract.Transport(connections)}
+
+var connections = &http.Transport{MaxIdleConnsPerHost: 64}
+
+// TestMain fails the run when an exchange broke the contract; a whole run must have seen every operation succeed.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *budgets {
+		client.Transport = connections // what is measured is the appliance
+	}
+	code := m.Run()
+	for _, fault := range contract.Faults() {
+		fmt.Println("the contract is broken:", fault)
+		code = 1
+	}
+	if whole() && code == 0 {
+		for _, unseen := range contract.Unseen(true) {
+			fmt.Println("no test of this package has seen:", unseen)
+			code = 1
+		}
+	}
+	removeBinary()
+	os.Exit(code)
+}
+
+// whole tells that every test ran.
+func whole() bool {
+	return flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" &&
+		!testing.Short()
+}
+
+// TestContract asks for what no other test does: the contract itself, its page, and a page of documents.
+func TestContract(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	for _, path := range []string{"/openapi.json", "/docs", "/dte/documentos?limite=1", "/dte/cambios"} {
+		if status, body, err := b.get(path, 1); err != nil || status != http.StatusOK {
+			t.Errorf("%s: %d %v %.200s", path, status, err, body)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/authority"
+	"dtegate/storage"
+)
+
+// gate holds new documents back while the box itself is not fit: no room on its disk, or a wrong clock. What is issued
+// already goes on.
+type gate struct {
+	disk      *disk
+	clock     *clock
+	authority string            // MH's address, who is asked for the time
+	transport http.RoundTripper // to MH
+}
+
+// openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
+func openStore(d *daemon, cfg *config.Config) (err error) {
+	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout)}
+	d.gate.disk.tend()
+	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, SecondCopy: cfg.SecondCopy, Logger: d.log, Now: time.Now})
+	if err != nil {
+		return fmt.Errorf("opening store: %w", err)
+	}
+	if d.store.Restored() != nil {
+		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+	}
+	last, err := d.store.LastBeat()
+	if err != nil {
+		return fmt.Errorf("reading the store's time: %w", err)
+	}
+	d.gate.clock = newClock(last, d.log)
+	return nil
+}
+
+// connectTimeout is how long a connection to MH may take: three tries stay under a second.
+const connectTimeout = 300 * time.Millisecond
+
+// RoundTrip passes MH's answers on, and their time to the clock.
+func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := g.transport.RoundTrip(r)
+	if err == nil {
+		g.clock.observe(resp.Header.Get("Date"))
+	}
+	return resp, err
+}
+
+// check is nil when a new document may be issued.
+func (g *gate) check() error {
+	if err := g.disk.check(); err != nil {
+		return err
+	}
+	return g.clock.check()
+}
+
+// tendEvery is how often disk and clock are looked at when nobody sells.
+const tendEvery = 2 * time.Second
+
+// run tends the ballast, and has MH say the time while the clock is in doubt: no sale is sent then that would bring an
+// answer. That takes no credentials and no document.
+func (g *gate) run(ctx context.Context) error {
+	var asked time.Time
+	for {
+		g.disk.tend()
+		_ = g.disk.check()
+		if g.clock.check() != nil && time.Since(asked) >= askEvery {
+			asked = time.Now()
+			g.ask(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(tendEvery):
+		}
+	}
+}
+
+// askEvery is how often MH is asked for the time.
+const askEvery = 5 * time.Second
+
+func (g *gate) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.authority, nil)
+	if err != nil {
+		return
+	}
+	req.Header.Set("User-Agent", "dtegate")
+	if resp, err := g.RoundTrip(req); err == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+var (
+	skewDesc    = prometheus.NewDesc("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.", nil, nil)
+	doubtedDesc = prometheus.NewDesc("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", nil, nil)
+	fullDesc    = prometheus.NewDesc("dte_store_full", "1 while nothing new is issued for want of space.", nil, nil)
+	reserveDesc = prometheus.NewDesc("dte_store_reserve_bytes", "Free space below which nothing new is issued.", nil, nil)
+)
+
+// Describe and Collect make the gate a collector.
+func (g *gate) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{skewDesc, doubtedDesc, fullDesc, reserveDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gate) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	flag := func(d *prometheus.Desc, set bool) {
+		v := 0.0
+		if set {
+			v = 1
+		}
+		gauge(d, v)
+	}
+	doubted, skew, known := g.clock.state()
+	flag(doubtedDesc, doubted)
+	if known {
+		gauge(skewDesc, skew.Seconds())
+	}
+	flag(fullDesc, g.disk.check() != nil)
+	gauge(reserveDesc, float64(g.disk.reserve))
+}

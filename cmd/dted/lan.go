@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/audit"
+	"dtegate/gateway/certificate"
+)
+
+// renewEvery is how often it is asked whether the box's own certificate should be renewed.
+const renewEvery = time.Hour
+
+// lan is TLS on the listeners.
+type lan struct {
+	log     *slog.Logger
+	trail   *audit.Trail
+	own     *certificate.Own // nil: no listener needs it
+	api     *certificate.Keeper
+	ops     *certificate.Keeper
+	expiry  *prometheus.GaugeVec
+	broken  *prometheus.GaugeVec
+	said    map[string]string // the fault of a certificate that was logged last
+	renewal time.Time         // the next look at the own certificate
+}
+
+// openLAN reads the certificates of the listeners that are encrypted, and renews the box's own if it is due.
+func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, error) {
+	l := &lan{log: log, trail: trail, said: make(map[string]string),
+		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds", Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
+		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken", Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."}, []string{"certificate"})}
+	if cfg.OwnAuthority() {
+		l.own = ownAuthority(cfg)
+		authority, err := l.own.Authority()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf(`no certificate for a listener that the LAN reaches: make the box's own authority with dtectl tls new, or name certificate and key, or set tls = "off": %w`, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
+		l.renew()
+	}
+	open := func(t config.Transport, listen string) (*certificate.Keeper, error) {
+		switch {
+		case !t.Encrypted(listen):
+			return nil, nil
+		case t.Certificate != "":
+			return certificate.Open(t.Certificate, t.Key)
+		}
+		return certificate.Open(l.own.ServerFile(), l.own.ServerFile())
+	}
+	var err error
+	if l.api, err = open(cfg.API.Transport, cfg.API.Listen); err != nil {
+		return nil, err
+	}
+	if l.ops, err = open(cfg.Ops.Transport, cfg.Ops.Listen); err != nil {
+		return nil, err
+	}
+	l.look()
+	return l, nil
+}
+
+func ownAuthority(cfg *config.Config) *certificate.Own {
+	return &certificate.Own{Folder: cfg.TLS.Folder, Names: cfg.TLS.Names, Now: time.Now, Write: config.WriteFile}
+}
+
+// look reads the files that changed, and renews.
+func (l *lan) look() {
+	if l.own != nil && !time.Now().Before(l.renewal) {
+		l.renew()
+	}
+	for name, k := range map[string]*certificate.Keeper{"api": l.api, "ops": l.ops} {
+		if k == nil {
+			continue
+		}
+		changed, err := k.Check()
+		l.tell(name, err)
+		if changed {
+			l.log.Info("another certificate is live", "listener", name, "until", k.Expiry())
+		}
+		l.expiry.WithLabelValues(name).Set(float64(k.Expiry().Unix()))
+	}
+}
+
+func (l *lan) renew() {
+	l.renewal = time.Now().Add(renewEvery)
+	why, err := l.own.Due()
+	if err == nil && why != "" {
+		if err = l.own.Renew(); err == nil {
+			err = l.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew", Detail: why, Outcome: audit.Done})
+		}
+	}
+	l.tell("ca", err)
+}
+
+// tell shows a fault, and logs it when it is another than before.
+func (l *lan) tell(name string, err error) {
+	text, bad := "", 0.0
+	if err != nil {
+		text, bad = err.Error(), 1
+	}
+	l.broken.WithLabelValues(name).Set(bad)
+	if text != "" && text != l.said[name] {
+		l.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error", err)
+	}
+	l.said[name] = text
+}
+
+// configs are what the listeners serve; nil: plain HTTP.
+func (l *lan) configs() (api, ops *tls.Config) {
+	if l.api != nil {
+		api = l.api.Config()
+	}
+	if l.ops != nil {
+		ops = l.ops.Config()
+	}
+	return api, ops
+}
+
+// Collect adds the metrics.
+func (l *lan) Collect(ch chan<- prometheus.Metric) {
+	l.expiry.Collect(ch)
+	l.broken.Collect(ch)
+}

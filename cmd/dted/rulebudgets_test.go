@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/ruletest"
+)
+
+// tried runs a backtest of the branch's documents from a day on, and gives its totals.
+func (b *branch) tried(t *testing.T, from string, candidate []byte) *engine.BacktestTotals {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, "http://"+b.ops+"/admin/rules/backtest?to=2999-12-31&from="+from, bytes.NewReader(candidate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testAdmin)
+	resp, err := http.DefaultClient.Do(req) // it has no time-out: a backtest gives way to the tills
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
+	var last struct{ Totals *engine.BacktestTotals }
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || resp.StatusCode != http.StatusOK || last.Totals == nil {
+		t.Fatalf("backtest: %d %.300s", resp.StatusCode, lines[len(lines)-1])
+	}
+	return last.Totals
+}
+
+// begun lets a backtest of all documents run for a while, and goes away.
+func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), long)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.ops+"/admin/rules/backtest?from=2000-01-01&to=2999-12-31", bytes.NewReader(candidate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testAdmin)
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if err != nil && ctx.Err() == nil {
+		t.Error(err)
+	}
+}
+
+// backtest: how many documents of ten lines one core makes again in a second, the candidate's way through the steps left
+// out; and what the tills feel of it.
+func (b *bench) backtest(t *testing.T) {
+	candidate := ruletest.Edition(t, "dte01/v2", "9.0.0")
+	b.tried(t, "2999-01-01", candidate) // warm
+	var rates []float64
+	for range 3 {
+		totals := b.tried(t, "2000-01-01", candidate)
+		rates = append(rates, float64(totals.Documents)/totals.Seconds) // one goroutine works
+		if totals.Results["identical"] != totals.Documents || totals.Documents < 5000 {
+			t.Errorf("backtest: %+v", totals)
+		}
+	}
+	slices.Sort(rates)
+	b.row("backtest, documents of 10 lines a second of one core, best of three", rates[2], -10_000, "/s")
+
+	s := b.sell16()
+	defer s.stop()
+	var ratios []float64
+	pause(time.Second)
+	for range 5 {
+		pause(1500 * time.Millisecond) // until the one before has noticed that nobody listens
+		s.lap()
+		pause(time.Second)
+		steady := s.lap()
+		b.begun(t, candidate, 3*time.Second)
+		ratios = append(ratios, ratio(quantile(s.lap(), .99), quantile(steady, .99)))
+	}
+	s.stop()
+	b.row("p99, 16 in flight, beside a backtest / without (median of rounds)", median(ratios), 1.5, "x")
+}
+
+// swaps: what the tills feel of bundles that come every 100 ms, good ones and bad ones.
+func (b *bench) swaps(t *testing.T) {
+	s := b.sell16()
+	defer s.stop()
+	before := b.resident()
+	r := b.swap(s, newBadAndGood(t), 7)
+	s.stop()
+	b.row("p99, 16 in flight, while bundles come / before (median of rounds)", median(r.ratios), 2, "x")
+	fmt.Printf("    p50/p99 steady %v/%v, swapping %v/%v; resident %d, then %d MiB\n", quantile(r.steady, .5), quantile(r.steady, .99),
+		quantile(r.swapped, .5), quantile(r.swapped, .99), before>>20, b.resident()>>20)
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// activations: one bundle with 100 golden cases at a branch at rest, whose module's code is compiled anew, or comes from
+// the cache.
+func activations(t *testing.T, row func(string, float64, float64, string)) {
+	b := newBranch(t)
+	path := filepath.Join(b.dir, "dted.toml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("dted.toml", regexp.MustCompile(`cache = "[^"]*"`).ReplaceAll(text, []byte(`cache = "cache"`)))
+	b.start()
+	defer b.stop()
+	var cold, warm []float64
+	activate := func(version string, changes ...ruletest.Change) float64 {
+		data := ruletest.Edition(t, "dte01/v2", version, append(changes, ruletest.Cases(100))...)
+		return timed(func() {
+			if status, answer := b.admin(http.MethodPost, "/admin/rules", data); status != http.StatusOK {
+				t.Errorf("%d %s", status, answer)
+			}
+		}).Seconds()
+	}
+	for i := range 3 {
+		cold = append(cold, activate(fmt.Sprintf("2.0.%d", 2*i+1), ruletest.Rebuilt(byte('A'+i))))
+		warm = append(warm, activate(fmt.Sprintf("2.0.%d", 2*i+2), ruletest.Rebuilt(byte('A'+i)), ruletest.Recompiled(fmt.Sprint(i))))
+	}
+	row("activation of a bundle with 100 cases, without cache", median(cold), 3, "s")
+	row("activation of a bundle with 100 cases, with cache", median(warm), 0.5, "s")
+}

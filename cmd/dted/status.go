@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine"
+	"dtegate/engine/dte"
+	"dtegate/gateway"
+	"dtegate/rules"
+	"dtegate/storage"
+)
+
+// status answers /readyz, /status and the status page.
+type status struct {
+	cfg     *config.Config
+	shelf   *engine.Shelf
+	engine  *engine.Engine
+	host    *rules.Host
+	gate    *gate
+	store   *storage.Store
+	tally   *engine.Tally
+	lan     *lan
+	reach   *reach
+	recent  *recent
+	started time.Time
+}
+
+// ready is nil when the branch can issue today; MH being down does not make it unready.
+func (s *status) ready() error {
+	if len(s.rules()) == 0 {
+		return errors.New("no rule is valid today")
+	}
+	return s.gate.check()
+}
+
+func (s *status) rules() map[string]engine.RuleRef {
+	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(time.Now()))
+}
+
+func (s *status) show() any {
+	return map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
+		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
+}
+
+// overview gathers what the status page shows.
+func (s *status) overview() *gateway.Overview {
+	o := &gateway.Overview{At: time.Now(), Started: s.started, Version: version(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID,
+		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
+		Reserve: s.gate.disk.reserve, Expires: s.lan.expiries()}
+	today, err := s.tally.Today()
+	if err != nil {
+		s.gate.disk.log.Error("counting today's documents", "error", err)
+		today.Partial = true
+	}
+	o.Today = today
+	if free, err := s.gate.disk.free(); err == nil {
+		o.Free = free
+	}
+	if _, skew, known := s.gate.clock.state(); known {
+		o.Skew = &skew
+	}
+	if c, on := s.store.SecondCopy(); on {
+		o.SecondCopy = &gateway.SecondCopy{Live: c.Live, Since: c.Since, Why: c.Why}
+	}
+	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
+	return o
+}
+
+// expiries are the ends of the certificates of the LAN.
+func (l *lan) expiries() (list []gateway.Expiry) {
+	if l.api != nil {
+		list = append(list, gateway.Expiry{Name: "api", At: l.api.Expiry()})
+	}
+	if l.ops != nil {
+		list = append(list, gateway.Expiry{Name: "ops", At: l.ops.Expiry()})
+	}
+	if l.own != nil {
+		if authority, err := l.own.Authority(); err == nil {
+			list = append(list, gateway.Expiry{Name: "ca", At: authority.NotAfter})
+		}
+	}
+	return list
+}
+
+// version is what was built: the module's version, else the revision.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "–"
+	}
+	revision := ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			revision = s.Value[:12]
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	if revision == "" {
+		return "(devel)"
+	}
+	return revision
+}

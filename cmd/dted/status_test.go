@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+func TestRecent(t *testing.T) {
+	r := new(recent)
+	log := slog.New(r.over(slog.NewTextHandler(io.Discard, nil))).With("part", "store")
+	log.Info("nothing to see")
+	log.Warn("slow", "took", time.Second)
+	log.Error("gone", "error", errors.New("no route"), "stack", "goroutine 1")
+	log.Warn("slow", "took", 2*time.Second)
+	got := r.troubles()
+	if len(got) != 2 || got[0].Text != "slow part=store took=2s" || got[0].Count != 2 || got[0].Error || got[1].Text != "gone part=store error=no route" || !got[1].Error {
+		t.Errorf("%+v", got)
+	}
+	for i := range 3 * recentMost {
+		log.Error(strings.Repeat("á", i+recentLong))
+	}
+	if got = r.troubles(); len(got) != recentMost || len(got[0].Text) > recentLong+len("…") || !strings.HasSuffix(got[0].Text, "á…") {
+		t.Errorf("%d, %q", len(got), got[0].Text)
+	}
+}
+
+type answering func() (*http.Response, error)
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a() }
+
+func TestReach(t *testing.T) {
+	now := time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC)
+	r := &reach{now: func() time.Time { return now }}
+	if r.show().Asked {
+		t.Error("asked before it was")
+	}
+	began := now
+	for i, step := range []struct {
+		status int
+		err    error
+		up     bool
+		why    string
+		same   bool // as long as before
+	}{
+		{status: 200, up: true},
+		{status: 400, up: true, same: true},
+		{err: context.Canceled, up: true, same: true},
+		{status: 503, why: "HTTP 503"},
+		{err: context.DeadlineExceeded, why: "timeout", same: true},
+		{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}, why: "dial: connection refused", same: true},
+		{status: 200, up: true},
+	} {
+		now = now.Add(time.Minute)
+		if !step.same {
+			began = now
+		}
+		r.next = answering(func() (*http.Response, error) {
+			return &http.Response{StatusCode: step.status, Status: "503"}, step.err
+		})
+		_, _ = r.RoundTrip(nil)
+		if got := r.show(); !got.Asked || got.Up != step.up || got.Why != step.why || !got.Since.Equal(began) {
+			t.Errorf("step %d: %+v", i, got)
+		}
+	}
+}
+
+// TestStatusPage: a branch that loses MH says so to whoever looks, and nothing of who bought.
+func TestStatusPage(t *testing.T) {
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	page := func() string {
+		t.Helper()
+		resp, err := http.Get("http://" + b.ops + "/?lang=es")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%d %v", resp.StatusCode, err)
+		}
+		return string(body)
+	}
+	until := func(wants ...string) {
+		t.Helper()
+		got := ""
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
+			missing := ""
+			got = page()
+			for _, want := range wants {
+				if !strings.Contains(got, want) {
+					missing = want
+				}
+			}
+			if missing == "" {
+				return
+			}
+		}
+		t.Fatalf("%q are not all in %s", wants, got)
+	}
+	sell := func() {
+		t.Helper()
+		if status, body, err := b.post("/dte/dte01", 1, "", sale01); err != nil || status != http.StatusCreated {
+			t.Fatalf("%d %v %s", status, err, body)
+		}
+	}
+	sell()
+	until("Emite con normalidad", "Responde", "Factura (01) <b>1</b>", `class="normal"`)
+	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	sell()
+	until("Emite en contingencia", "No responde", "Por reportar", "Factura (01) <b>2</b>", `<rect class="contingency"`)
+	if got := page(); strings.Contains(got, "Ana") || strings.Contains(got, testToken) || strings.Contains(got, "012345678") || strings.Contains(got, "ana@") {
+		t.Errorf("the page tells of a customer, or a token: %s", got)
+	}
+}

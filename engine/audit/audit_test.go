@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"dtegate/storage"
+)
+
+// What was recorded is there after a restart, the newest first, bound into the store's hash chain; an act that had only
+// begun says so by having no outcome.
+func TestTrail(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	trail := New(s, "00", func() time.Time { now = now.Add(time.Second); return now })
+	if state, err := trail.Latest(); err != nil || state != nil {
+		t.Fatalf("an empty trail: %s, %v", state, err)
+	}
+	pushed, err := trail.Begin(ctx, Act{Who: "ana", From: "10.0.0.9", What: "rules.push"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := trail.Begin(ctx, Act{Who: "ana", What: "rules.rollback"})
+	if err != nil || lost.Number != 2 {
+		t.Fatalf("%+v, %v", lost, err)
+	}
+	if err := trail.Record(ctx, Act{Who: "eva", What: "token.new", Target: "5", Outcome: Done, State: []byte(`{"5":"aa"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	pushed.Target, pushed.Outcome = "dte01 2.1.0", Done
+	if err := trail.End(ctx, pushed); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = storage.Open(o); err != nil {
+		t.Fatal(err)
+	}
+	trail = New(s, "00", time.Now)
+	acts, err := trail.Acts(10)
+	if err != nil || len(acts) != 3 {
+		t.Fatalf("%+v, %v", acts, err)
+	}
+	for i, want := range []Act{{Number: 3, What: "token.new", Outcome: Done, Target: "5"}, {Number: 2, What: "rules.rollback"},
+		{Number: 1, What: "rules.push", Outcome: Done, Target: "dte01 2.1.0"}} {
+		if a := acts[i]; a.Number != want.Number || a.What != want.What || a.Outcome != want.Outcome || a.Target != want.Target || a.At.IsZero() {
+			t.Errorf("act %d is %+v, want %+v", i, a, want)
+		}
+	}
+	if one, err := trail.Acts(1); err != nil || len(one) != 1 || one[0].Number != 3 {
+		t.Errorf("the newest is %+v, %v", one, err)
+	}
+	if state, err := trail.Latest(); err != nil || string(state) != `{"5":"aa"}` {
+		t.Errorf("state %s, %v", state, err)
+	}
+	if report, err := s.Fsck(ctx); err != nil || len(report.Problems) > 0 {
+		t.Errorf("fsck: %+v, %v", report, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

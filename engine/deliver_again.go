@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// stepForgotten is the result of a step that was given up and that people have settled otherwise.
+const stepForgotten = "forgotten"
+
+// GivenUp lists at most so many of what was given up, the oldest first.
+func (e *Engine) GivenUp(limit int) ([]Failure, error) {
+	_, list, err := e.failures(limit)
+	if err != nil {
+		return nil, internal(err)
+	}
+	return list, nil
+}
+
+// Retry has what was given up of a document tried again, as if it were new, and returns how much that is. archive:
+// its files are put into the archive again where they are missing, though they were taken before.
+func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
+	now := e.now().UTC()
+	anew := func(s *step) *step { n++; return &step{Since: now, Next: now, Held: s.Held} }
+	err = e.settleGivenUp(ctx, code, func(d *delivered) {
+		if d.Mail.failed() {
+			d.Mail = anew(d.Mail)
+		}
+		if d.Archive.failed() || archive && d.Archive != nil && !d.Archive.pending() {
+			d.Archive = anew(d.Archive)
+		}
+	}, func(l *letter) storage.Change {
+		l.Step = *anew(&l.Step)
+		return storage.Change{To: letterOpen, Due: &storage.Due{Queue: QueueDeliver, At: now}}
+	})
+	e.delivery.ring()
+	return n, err
+}
+
+// Forget takes a document off the list of what was given up, and returns how much of it that is.
+func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
+	forgotten := func(s *step) *step {
+		n++
+		return &step{Result: stepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
+	}
+	err = e.settleGivenUp(ctx, code, func(d *delivered) {
+		if d.Mail.failed() {
+			d.Mail = forgotten(d.Mail)
+		}
+		if d.Archive.failed() {
+			d.Archive = forgotten(d.Archive)
+		}
+	}, func(l *letter) storage.Change {
+		l.Step = *forgotten(&l.Step)
+		return storage.Change{To: letterFailed}
+	})
+	return n, err
+}
+
+// settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
+// up: letter alters one and says where it goes.
+func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*delivered), about func(*letter) storage.Change) error {
+	err := e.alter(ctx, storage.Code(code), document)
+	if errors.Is(err, storage.ErrNotFound) {
+		return &Error{Code: CodeNotFound, Message: "No existe un documento con código de generación " + code.String()}
+	}
+	if err != nil {
+		return internal(err)
+	}
+	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), maxOwed)
+	if err != nil {
+		return internal(fmt.Errorf("reading queue %s: %w", queueUndelivered, err))
+	}
+	for _, entry := range failed {
+		if isDocument(entry.State) {
+			continue
+		}
+		l, err := decodeLetter(entry)
+		if err != nil {
+			return internal(err)
+		}
+		if l.Document != code.String() {
+			continue
+		}
+		change := about(l)
+		if change.Head, err = json.Marshal(l); err != nil {
+			return internal(err)
+		}
+		if _, err := e.store.Advance(ctx, entry.Code, letterFailed, change); err != nil {
+			return internal(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/storage"
+)
+
+func (b *box) settled(n int, err error) int {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// What was given up is tried again when an operator says so, or taken off the list.
+func TestDeliver_Again(t *testing.T) {
+	withMail(t, func(b *box, p *postOffice) {
+		ctx := context.Background()
+		p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
+		one, two := b.issue(saleTo("a", "gone@example.com")), b.issue(saleTo("b", "gone@example.com"))
+		if resent, err := b.engine.Resend(ctx, codeOf(one), "other@example.com", testCaller(1)); err != nil || resent.Sent {
+			t.Fatalf("%+v %v", resent, err)
+		}
+		time.Sleep(time.Minute)
+		list, err := b.engine.GivenUp(2)
+		if u := b.undelivered(); err != nil || u.GivenUp != 3 || len(u.Failures) != 3 || len(list) != 2 {
+			t.Fatalf("%+v, %+v %v", u, list, err)
+		}
+		// Nothing has changed: it comes back, under the same names.
+		if n := b.settled(b.engine.Retry(ctx, codeOf(one), false)); n != 2 {
+			t.Errorf("%d retried", n)
+		}
+		time.Sleep(time.Minute)
+		if u := b.undelivered(); u.GivenUp != 3 || u.Mail != 0 {
+			t.Fatalf("%+v", u)
+		}
+		p.set(func() { p.replies = nil })
+		if n := b.settled(b.engine.Retry(ctx, codeOf(one), false)); n != 2 {
+			t.Errorf("%d retried", n)
+		}
+		b.crash()
+		time.Sleep(time.Minute)
+		ids := make(map[string]bool) // what was under way when the branch crashed goes out twice, under its name
+		for _, m := range p.of(one.Code) {
+			ids[m.id] = true
+		}
+		if len(ids) != 2 || b.undelivered().GivenUp != 1 {
+			t.Fatalf("mailed %v, %+v", ids, b.undelivered())
+		}
+		if n := b.settled(b.engine.Retry(ctx, codeOf(one), false)); n != 0 {
+			t.Errorf("%d retried of what was delivered", n)
+		}
+		if n := b.settled(b.engine.Forget(ctx, codeOf(two))); n != 1 || b.undelivered().GivenUp != 0 {
+			t.Errorf("%d forgotten, %+v", n, b.undelivered())
+		}
+		if n := b.settled(b.engine.Forget(ctx, codeOf(two))); n != 0 {
+			t.Errorf("%d forgotten again", n)
+		}
+		b.crash()
+		time.Sleep(24 * time.Hour)
+		if u := b.undelivered(); u.GivenUp != 0 || len(p.of(two.Code)) != 0 {
+			t.Errorf("%+v, mailed %d times", u, len(p.of(two.Code)))
+		}
+		_, err = b.engine.Retry(ctx, codeOf(&Record{Code: "00000000-0000-4000-8000-000000000000"}), true)
+		refused(t, err, CodeNotFound, "")
+		b.audit()
+	})
+}
+
+// A letter that an operator has forgotten, and one of a branch whose archive has lost a file.
+func TestDeliver_AgainArchive(t *testing.T) {
+	shelf := newBucket()
+	withDelivery(t, shelf, func(b *box, p *postOffice) {
+		ctx := context.Background()
+		p.set(func() { p.replies["gone@example.com"] = 550 })
+		r := b.issue(saleTo("a", ""))
+		if _, err := b.engine.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := b.settled(b.engine.Forget(ctx, codeOf(r))); n != 1 || b.undelivered().GivenUp != 0 {
+			t.Errorf("%d forgotten, %+v", n, b.undelivered())
+		}
+		printed := shelf.get(r.PDFURL)
+		shelf.mu.Lock()
+		delete(shelf.objects, r.JSONURL)
+		shelf.objects[r.PDFURL], shelf.sums[r.PDFURL] = []byte("%PDF as it was printed then"), "then"
+		shelf.mu.Unlock()
+		entry, err := b.store.Get(storage.Code(codeOf(r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Delivery.Archive.Held[1].Sum = "then" // the branch prints otherwise today
+		if _, err := b.engine.move(ctx, entry, storage.Change{To: entry.State}, h); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.settled(b.engine.Retry(ctx, codeOf(r), false)); n != 0 {
+			t.Errorf("%d retried of what was archived", n)
+		}
+		if n := b.settled(b.engine.Retry(ctx, codeOf(r), true)); n != 1 {
+			t.Errorf("%d retried", n)
+		}
+		time.Sleep(time.Minute)
+		file, err := b.engine.Archivo(ctx, codeOf(r), testCaller(1))
+		if err != nil || string(shelf.get(r.JSONURL)) != string(file) || string(shelf.get(r.PDFURL)) == string(printed) || b.undelivered().GivenUp != 0 {
+			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.get(r.JSONURL), shelf.get(r.PDFURL), b.undelivered())
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// crowd is a branch that has archived many documents, a thousand a day, and a store that lists and knows their objects.
+// Nothing but the store itself grows with their number.
+type crowd struct {
+	documents int
+	lost      int // of each thousand, this one's PDF is missing
+}
+
+func (c *crowd) code(i int) dte.Code {
+	return dte.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80}
+}
+
+func (c *crowd) date(i int) string {
+	return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, i/1000).Format(time.DateOnly)
+}
+
+func (c *crowd) key(object int) string { // in the order of the keys
+	i, file := object/2000*1000+object%1000, object/1000%2
+	return archive.Key("tienda", "test", c.date(i), "01", c.code(i).String(), archiveFiles[file])
+}
+
+func (c *crowd) tag(key string) string {
+	name := path.Base(key)
+	return name[:8] + strings.TrimPrefix(path.Ext(name), ".")
+}
+
+func (c *crowd) missing(object int) bool { return object%2000 == 1000+c.lost }
+
+// fill appends the documents as they are when they have been archived.
+func (c *crowd) fill(t *testing.T, s *storage.Store) {
+	t.Helper()
+	var wg sync.WaitGroup
+	work := make(chan int)
+	for range 32 {
+		wg.Go(func() {
+			for i := range work {
+				code := c.code(i)
+				h := &head{Document: "01", Ambiente: "00", Date: c.date(i), Form: formNormal, Delivery: &delivered{Archive: &step{Result: stepDone}}}
+				for file, ext := range archiveFiles {
+					h.Delivery.Archive.Held[file] = object{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
+				}
+				_, err := s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)}, func(storage.Slot) (storage.Draft, error) {
+					head, err := json.Marshal(h)
+					return storage.Draft{Code: storage.Code(code), State: Accepted, Head: head}, err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range c.documents {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+}
+
+// ServeHTTP is what a store answers to the listing of a bucket and to the question for one object.
+func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("list-type") != "2" {
+		w.WriteHeader(http.StatusNotFound) // only what is missing is asked for
+		return
+	}
+	type content struct {
+		Key, LastModified, ETag string
+		Size                    int
+	}
+	type page struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		IsTruncated           bool
+		NextContinuationToken string
+		Contents              []content
+	}
+	from, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
+	p := page{IsTruncated: from+1000 < 2*c.documents, NextContinuationToken: strconv.Itoa(from + 1000)}
+	for o := from; o < min(from+1000, 2*c.documents); o++ {
+		if !c.missing(o) {
+			p.Contents = append(p.Contents, content{c.key(o), "2026-11-21T12:00:00.000Z", strconv.Quote(c.tag(c.key(o))), 1})
+		}
+	}
+	_ = xml.NewEncoder(w).Encode(p) // the client may be gone
+}
+
+// A check of many documents finds each that is missing, and its memory does not grow with them: DTE_SOAK=1 makes it a
+// million.
+func TestArchiveCheck_Many(t *testing.T) {
+	c := &crowd{documents: 4000, lost: 7}
+	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: time.Now}
+	if os.Getenv("DTE_SOAK") != "" {
+		c.documents = 1_000_000
+		o.Dir, o.MarkPath, o.FS = t.TempDir()+"/data", t.TempDir()+"/mark", vfs.Default
+	}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c.fill(t, s)
+	server := httptest.NewServer(c)
+	defer server.Close()
+	a, err := archive.New(archive.Options{Endpoint: server.URL, Bucket: "documentos", AccessKey: "a", Secret: "s", PathStyle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, most, asked := heap(), int64(0), 0
+	found := make(map[string]bool)
+	check := &ArchiveCheck{Store: s, Archive: a, Slug: "tienda", Ambiente: "00",
+		Found: func(f ArchiveFinding) error { found[f.Kind+" "+f.Key] = true; return nil },
+		Progress: func(done, total int64) error {
+			if asked++; asked%max(1, c.documents/5000) == 0 {
+				most = max(most, heap())
+			}
+			if total != int64(2*c.documents) || done > total {
+				t.Errorf("%d of %d", done, total)
+			}
+			return nil
+		}}
+	began := time.Now()
+	totals, err := check.Run(t.Context())
+	if err != nil || totals.Documents != c.documents || totals.Findings[ArchiveMissing] != c.documents/1000 || len(totals.Findings) != 1 {
+		t.Fatalf("%+v %v", totals, err)
+	}
+	t.Logf("%d documents in %v, the heap grew by %d KiB", c.documents, time.Since(began), (most-before)>>10)
+	for o := range 2 * c.documents {
+		if c.missing(o) != found["missing "+c.key(o)] {
+			t.Fatalf("%s: %v", c.key(o), found["missing "+c.key(o)])
+		}
+	}
+	if most-before > 48<<20 { // the store's cache, 32 MiB
+		t.Errorf("the heap grew by %d MiB", (most-before)>>20)
+	}
+}

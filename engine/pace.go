@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"syscall"
+	"time"
+)
+
+// Work in the background goes in slices, and gives way to the tills while they sell.
+const (
+	paceSlice  = 2 * time.Millisecond   // of processor time
+	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
+	paceAtMost = 500 * time.Millisecond // of rest after a piece that cannot be divided, as a compilation
+)
+
+// pace is that of one piece of background work, which one goroutine does.
+type pace struct {
+	shelf *Shelf
+	times time.Duration // how many times as long as it worked it rests
+	used  time.Duration // processor time when the slice began
+	began time.Time     // and the clock: asking it is cheap
+	sales int64
+	seen  time.Time // when sales were more than before
+}
+
+// pace makes the calling goroutine rest so many times as long as it works while the tills sell: at 2, it takes a third of
+// one core. What is measured is the thread's own processor time: on a box with too much to do the clock would call it
+// work when it waits.
+func (s *Shelf) pace(times int) *pace {
+	return &pace{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+}
+
+// rest is called between two pieces of work. It rests when a slice is over and the tills are busy.
+func (p *pace) rest() {
+	if time.Since(p.began) < paceSlice {
+		return
+	}
+	worked := time.Since(p.began)
+	if ran := threadTime() - p.used; 0 < ran && ran < worked {
+		worked = ran // less is another thread's: the goroutine has changed over
+	}
+	defer func() { p.began, p.used = time.Now(), threadTime() }()
+	book := p.shelf.book.Load()
+	if book == nil {
+		return // a first start
+	}
+	if sales := book.picks.Load(); sales != p.sales {
+		p.sales, p.seen = sales, time.Now()
+	}
+	if time.Since(p.seen) < paceBusy {
+		time.Sleep(min(p.times*worked, paceAtMost))
+	}
+}
+
+// threadTime is what the calling thread has run so far.
+func threadTime() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if err := syscall.Getrusage(thread, &u); err != nil {
+		return 0 // then nothing rests
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

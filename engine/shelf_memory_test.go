@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/ruletest"
+)
+
+// Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not grow.
+// DTE_SOAK makes a thousand of them.
+func TestShelf_ManySwaps(t *testing.T) {
+	swaps := 150
+	switch {
+	case os.Getenv("DTE_SOAK") != "":
+		swaps = 1000
+	case testing.Short():
+		swaps = 40
+	}
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	small := ruletest.Small(t, "dte01/v2", ruletest.Trap)
+	swap := func(i int) {
+		a := push(t, s, edition(t, fmt.Sprintf("2.1.%d", i), small, ruletest.Recompiled(fmt.Sprint(i))))
+		if a.State != ruleLive {
+			t.Fatalf("%+v", a)
+		}
+	}
+	for i := range 20 { // warm
+		swap(i)
+	}
+	before, modules := heap(), w.modules(t)
+	for i := range swaps {
+		swap(20 + i)
+	}
+	// A record is some 40 KB: the bundle, in a store that is in memory here.
+	if grown := int64(heap()) - int64(before); grown > int64(swaps)*80<<10 {
+		t.Errorf("the heap grew by %d KiB over %d swaps", grown>>10, swaps)
+	}
+	for deadline := time.Now().Add(5 * time.Second); w.modules(t) > modules+2; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d compiled modules are held, %d before", w.modules(t), modules)
+		}
+	}
+}
+
+// heap is what lives, in bytes.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first has set free
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// modules is how many compiled modules the host holds.
+func (w *world) modules(t *testing.T) int {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.engine.shelf.o.Host)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "dte_rule_modules" {
+			return int(f.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	t.Fatal("no dte_rule_modules")
+	return 0
+}

@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+)
+
+// A token is looked up by its HMAC under the table's secret and by nothing else: no comparison with a stored token, whole
+// or in part, is there to be timed. A table of the tokens themselves, or of their plain hashes, opens to nobody.
+func TestTokenTable_ByKeyedHash(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	secret := bytes.Repeat([]byte{7}, 32)
+	keyed := func(token string, secret []byte) (h [32]byte) {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(token))
+		return [32]byte(mac.Sum(nil))
+	}
+	var plain [32]byte
+	copy(plain[:], "plain")
+	table := NewTokenTable(secret, []Token{
+		{ID: 1, Hash: keyed("good", secret), Point: engine.Point{ID: 1}},
+		{ID: 2, Hash: plain},
+		{ID: 3, Hash: sha256.Sum256([]byte("unkeyed"))},
+		{ID: 4, Hash: keyed("other branch", bytes.Repeat([]byte{8}, 32))},
+		{ID: 5, Hash: keyed("rotated", secret), Until: now},
+		{ID: 6, Hash: keyed("in grace", secret), Until: now.Add(1)},
+	})
+	for token, id := range map[string]int64{"good": 1, "in grace": 6} {
+		if k := table.find(token, now); k == nil || k.ID != id {
+			t.Errorf("%q: %+v", token, k)
+		}
+	}
+	for _, token := range []string{"", "goo", "good ", "GOOD", string(plain[:]), "plain", "unkeyed", "other branch", "rotated"} {
+		if k := table.find(token, now); k != nil {
+			t.Errorf("%q opens %+v", token, k)
+		}
+	}
+	// By construction: find compares nothing that a stranger chose but through the HMAC.
+	source, err := os.ReadFile("auth.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := regexp.MustCompile(`(?s)func \(t \*TokenTable\) find.*?\n}\n`).FindString(string(source))
+	if !strings.Contains(find, "hmac.New") || len(regexp.MustCompile(`\btoken\b`).FindAllString(find, -1)) != 2 {
+		t.Errorf("find looks at the token otherwise than by its HMAC:\n%s", find)
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	b := newBuckets(50, 200)
+	for i := range 200 {
+		if wait := b.take("a", now); wait != 0 {
+			t.Fatalf("number %d of a burst waits %v", i+1, wait)
+		}
+	}
+	if wait := b.take("a", now); wait != 20*time.Millisecond {
+		t.Errorf("beyond the burst: %v", wait)
+	}
+	if b.take("b", now) != 0 {
+		t.Error("one name pays for another")
+	}
+	let := 0
+	for range 1000 { // ten seconds at 100 a second
+		now = now.Add(10 * time.Millisecond)
+		if b.take("a", now) == 0 {
+			let++
+		}
+	}
+	if let != 500 {
+		t.Errorf("%d in ten seconds, want 500", let)
+	}
+	for i := range 10_001 {
+		b.take(fmt.Sprint(i), now)
+	}
+	b.take("late", now.Add(time.Hour))
+	if len(b.empty) != 1 {
+		t.Errorf("%d names are kept", len(b.empty))
+	}
+}
+
+// Large bodies share a budget, which comes back when they are answered, or when their connection must be long over.
+func TestBodies(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	b := newBodies(func() time.Time { return now })
+	var headers [65]fasthttp.RequestHeader
+	for i := range 64 {
+		if !b.reserve(&headers[i], 1<<20) {
+			t.Fatalf("no room for body %d", i+1)
+		}
+	}
+	if b.reserve(&headers[64], 1<<20) || !b.reserve(&headers[64], smallBody) {
+		t.Error("beyond the budget, or a small body is counted")
+	}
+	b.release(&headers[3])
+	b.release(&headers[3])
+	for range 2 {
+		if !b.reserve(&headers[64], 1<<20) || b.left != 0 {
+			t.Errorf("room that came back is not given again, or one request has it twice: %d left", b.left)
+		}
+	}
+	now = now.Add(bodyLife + 1)
+	if !b.reserve(&headers[3], 1<<20) || b.left != bodiesBudget-1<<20 {
+		t.Errorf("%d left", b.left)
+	}
+}
+
+// pipes is a listener of connections in memory, from any address.
+type pipes struct{ ch chan net.Conn }
+
+type from struct {
+	net.Conn
+	address net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.address }
+
+func (p pipes) dial(address string) net.Conn {
+	a, b := net.Pipe()
+	p.ch <- from{a, &net.TCPAddr{IP: net.ParseIP(address), Port: 1}}
+	return b
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.ch; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// closed tells whether the other side hung up.
+func closed(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !os.IsTimeout(err)
+}
+
+// No address takes all places; when strangers have taken them all, the oldest makes room; whoever had a good token stays.
+func TestDoor(t *testing.T) {
+	p := pipes{make(chan net.Conn, 64)}
+	refused := make(map[string]int)
+	d := newDoor(p, nil, 4, 2, func(reason string) { refused[reason]++ })
+	enter := func(address string) (in, out net.Conn) {
+		t.Helper()
+		out = p.dial(address)
+		in, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in, out
+	}
+	till, tillOut := enter("10.0.0.1")
+	trust(till)
+	_, first := enter("10.0.0.2")
+	_, second := enter("10.0.0.2")
+	third := p.dial("10.0.0.2") // Accept refuses it and gives the next
+	fourth, _ := enter("fd00::1")
+	if !closed(third) || refused["address_connections"] != 1 {
+		t.Errorf("a third connection of one address: %v", refused)
+	}
+	_, _ = enter("10.0.0.5") // all four places are taken
+	if !closed(first) || closed(second) || closed(tillOut) || refused["stranger"] != 1 {
+		t.Errorf("not the oldest stranger made room: %v", refused)
+	}
+	// A place is free once, whoever closes how often.
+	_ = fourth.Close()
+	_ = fourth.Close()
+	if d.open != 3 || len(d.by) != 3 || d.strangers.Len() != 2 {
+		t.Errorf("%d open, %v, %d strangers", d.open, d.by, d.strangers.Len())
+	}
+	// IPv6: one host has a whole network.
+	_, _ = enter("fd00:0:0:1::1")
+	other, _ := enter("fd00:0:0:1::2")
+	if d.by[other.(*visitor).address] != 2 {
+		t.Errorf("two addresses of one network count as %v", d.by)
+	}
+	for e := d.strangers.Front(); e != nil; e = d.strangers.Front() {
+		trust(e.Value.(*visitor))
+	}
+	last := p.dial("10.0.0.9")
+	close(p.ch)
+	if _, err := d.Accept(); err == nil || !closed(last) || refused["connections"] != 1 {
+		t.Errorf("a newcomer where all are known: %v %v", err, refused)
+	}
+}

@@ -1,0 +1,152 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/audit"
+)
+
+// Audit is the record of what operators do.
+type Audit interface {
+	Begin(context.Context, audit.Act) (*audit.Open, error)
+	End(context.Context, *audit.Open) error
+	Acts(limit int) ([]audit.Act, error)
+}
+
+// acts names what is done by a request; "" records nothing: it changes nothing, or whoever does it records it. A request
+// that is not here goes under its own name.
+var acts = map[string]string{
+	"POST /admin/contingency":     "contingency.declare",
+	"DELETE /admin/contingency":   "contingency.lift",
+	"POST /admin/rules":           "rules.push",
+	"POST /admin/rules/rollback":  "rules.rollback",
+	"POST /admin/rules/shadow":    "rules.shadow",
+	"DELETE /admin/rules/shadow":  "rules.shadow.stop",
+	"POST /admin/rules/backtest":  "",
+	"POST /admin/backup":          "store.backup",
+	"POST /admin/delivery/retry":  "delivery.retry",
+	"POST /admin/delivery/forget": "delivery.forget",
+}
+
+// Keys of what a handler says of its act.
+const (
+	actTarget = "act.target"
+	actDetail = "act.detail"
+)
+
+// concerns says for the record what a request is about.
+func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
+	ctx.SetUserValue(actTarget, target)
+	ctx.SetUserValue(actDetail, detail)
+}
+
+// recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is not
+// done.
+func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
+	return func(ctx *fasthttp.RequestCtx) error {
+		name := string(ctx.Method()) + " " + string(ctx.Path())
+		what, known := acts[name]
+		if !known {
+			what = name
+		}
+		if g.o.Audit == nil || ctx.IsGet() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
+			return h(ctx)
+		}
+		if ctx.QueryArgs().GetBool("dry") {
+			what += ".dry"
+		}
+		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: who(ctx), From: ctx.RemoteIP().String(), What: what})
+		if err != nil {
+			return &engine.Error{Code: engine.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Err: err}
+		}
+		err = h(ctx)
+		open.Target, open.Detail = remark(ctx, actTarget), remark(ctx, actDetail)
+		open.Outcome, open.Error = outcome(ctx, err)
+		if failed := g.o.Audit.End(context.Background(), open); failed != nil {
+			g.o.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
+		}
+		return err
+	}
+}
+
+// outcome is what came of a request, as it will be answered.
+func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
+	var p *Problem
+	var e *engine.Error
+	switch {
+	case errors.As(err, &p):
+		reason = p.Message
+		if p.Status < fasthttp.StatusInternalServerError {
+			return audit.Refused, reason
+		}
+	case errors.As(err, &e):
+		reason = e.Code + ": " + e.Message
+		if statuses[e.Code] < fasthttp.StatusInternalServerError {
+			return audit.Refused, reason
+		}
+	case err != nil:
+		reason = err.Error()
+	case ctx.Response.StatusCode() >= fasthttp.StatusBadRequest:
+		return audit.Refused, ""
+	default:
+		return audit.Done, ""
+	}
+	return audit.Failed, reason
+}
+
+// who is who the caller says to be.
+func who(ctx *fasthttp.RequestCtx) string {
+	if name := printable(string(ctx.QueryArgs().Peek("who"))); name != "" {
+		return name
+	}
+	return "admin"
+}
+
+func remark(ctx *fasthttp.RequestCtx, key string) string {
+	s, _ := ctx.UserValue(key).(string)
+	return printable(s)
+}
+
+// printable is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "")
+	}
+	return strings.TrimSpace(s)
+}
+
+// maxActs is the most acts of one answer.
+const maxActs = 10_000
+
+// listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.
+func (g *Gateway) listActs(ctx *fasthttp.RequestCtx) error {
+	limit := 100
+	if v := string(ctx.QueryArgs().Peek("limit")); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxActs {
+			return wrongQuery("limit", "a whole number from 1 to "+strconv.Itoa(maxActs))
+		}
+		limit = n
+	}
+	list, err := g.o.Audit.Acts(limit)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		list[i].State = nil
+	}
+	return show(ctx, fasthttp.StatusOK, map[string]any{"acts": list})
+}

@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+)
+
+// Backups makes copies of the store while issuing goes on, one at a time.
+type Backups interface {
+	// Begin begins one, into a folder that is to be made on the appliance; false while another is under way.
+	Begin(dir string) bool
+	// State is how far the latest is, as JSON.
+	State() any
+}
+
+// beginBackup answers POST /admin/backup {"dir"}.
+func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
+	var asked struct {
+		Dir string `json:"dir"`
+	}
+	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || !filepath.IsAbs(asked.Dir) {
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
+	}
+	concerns(ctx, asked.Dir, "")
+	if g.o.Backups == nil || !g.o.Backups.Begin(asked.Dir) {
+		return problem(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
+	}
+	return g.showBackup(ctx)
+}
+
+// showBackup answers GET /admin/backup.
+func (g *Gateway) showBackup(ctx *fasthttp.RequestCtx) error {
+	if g.o.Backups == nil {
+		return problem(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
+	}
+	return show(ctx, fasthttp.StatusOK, g.o.Backups.State())
+}

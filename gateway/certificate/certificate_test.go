@@ -1,0 +1,172 @@
+package certificate
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func newOwn(t *testing.T) (*Own, *time.Time) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	o := &Own{Folder: filepath.Join(t.TempDir(), "tls"), Names: []string{"caja.example", "10.9.8.7"}, Now: func() time.Time { return now },
+		Write: func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) }}
+	if err := o.Create(); err != nil {
+		t.Fatal(err)
+	}
+	return o, &now
+}
+
+// handshake asks a server for its certificate as a till does that trusts the authority.
+func handshake(t *testing.T, k *Keeper, trusted *x509.Certificate, name string, now time.Time) (*x509.Certificate, error) {
+	t.Helper()
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	go func() { _ = tls.Server(b, k.Config()).Handshake() }() // what fails shows on the other side
+	roots := x509.NewCertPool()
+	roots.AddCert(trusted)
+	c := tls.Client(a, &tls.Config{RootCAs: roots, ServerName: name, Time: func() time.Time { return now }})
+	if err := c.Handshake(); err != nil {
+		return nil, err
+	}
+	return c.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestOwn(t *testing.T) {
+	o, now := newOwn(t)
+	ca, err := o.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := Open(o.ServerFile(), o.ServerFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	for _, name := range []string{host, "localhost", "127.0.0.1", "::1", "caja.example", "10.9.8.7"} {
+		if _, err := handshake(t, k, ca, name, *now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := handshake(t, k, ca, "other.example", *now); err == nil {
+		t.Error("a name that the box does not have")
+	}
+	if why, err := o.Due(); why != "" || err != nil {
+		t.Errorf("due at once: %q, %v", why, err)
+	}
+	if err := o.Create(); !errors.Is(err, ErrExists) {
+		t.Errorf("a second authority: %v", err)
+	}
+	// A month before its end it is renewed, by the same authority, and served without a restart.
+	*now = now.Add(serverLife - 30*24*time.Hour)
+	if why, err := o.Due(); why == "" || err != nil {
+		t.Errorf("not due: %v", err)
+	}
+	old := k.Expiry()
+	if err := o.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := k.Check(); !changed || err != nil || !k.Expiry().Equal(now.Add(serverLife).Truncate(time.Second)) {
+		t.Errorf("renewed: %v %v, %v after %v", changed, err, k.Expiry(), old)
+	}
+	if _, err := handshake(t, k, ca, "caja.example", *now); err != nil {
+		t.Error(err)
+	}
+	// A name that comes later is renewed for when the authority may, and else left out.
+	o.Names = append(o.Names, "10.1.1.1", "bank.example")
+	if why, err := o.Due(); why != "the box is now reached as 10.1.1.1" || err != nil {
+		t.Errorf("%q, %v", why, err)
+	}
+	if err := o.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if why, err := o.Due(); why != "" || err != nil {
+		t.Errorf("due after its renewal: %q, %v", why, err)
+	}
+}
+
+// Whoever has the authority's key cannot stand in for another site, even where a system trusts the authority.
+func TestOwn_Constrained(t *testing.T) {
+	o, now := newOwn(t)
+	ca, err := o.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bank.example", "8.8.8.8"} {
+		if May(ca, name) {
+			t.Errorf("may sign for %s", name)
+		}
+	}
+	leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"bank.example"}, IPAddresses: []net.IP{{8, 8, 8, 8}}}
+	signer, err := o.signer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(nil, leaf, ca, signer.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca)
+	for _, name := range []string{"bank.example", "8.8.8.8"} {
+		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: *now}); err == nil {
+			t.Errorf("a forged certificate of %s is believed", name)
+		}
+	}
+}
+
+// Files that cannot be used leave the certificate before in place; a key that comes after its certificate is taken.
+func TestKeeper(t *testing.T) {
+	o, now := newOwn(t)
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "a.pem"), filepath.Join(dir, "a.key")
+	put := func(path, from string) {
+		t.Helper()
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err == nil {
+			*now = now.Add(time.Hour)
+			err = os.Chtimes(path, *now, *now)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(cert, key); err == nil {
+		t.Fatal("opened without files")
+	}
+	put(cert, o.ServerFile())
+	put(key, o.ServerFile())
+	k, err := Open(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := k.Expiry()
+	if changed, err := k.Check(); changed || err != nil {
+		t.Errorf("nothing changed: %v %v", changed, err)
+	}
+	if err := o.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	put(cert, o.ServerFile()) // and not the key
+	for range 2 {
+		if changed, err := k.Check(); changed || err == nil || !k.Expiry().Equal(before) {
+			t.Errorf("a certificate without its key: %v %v", changed, err)
+		}
+	}
+	put(key, o.ServerFile())
+	if changed, err := k.Check(); !changed || err != nil || k.Expiry().Equal(before) {
+		t.Errorf("with its key: %v %v", changed, err)
+	}
+}

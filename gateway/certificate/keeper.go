@@ -1,0 +1,72 @@
+package certificate
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Keeper serves a certificate from its files and reads them again when they change. What it cannot use leaves the one
+// before in place.
+type Keeper struct {
+	certificate, key string
+	live             atomic.Pointer[tls.Certificate]
+
+	mu   sync.Mutex
+	seen [2]stamp // of the files as they were read last
+	read bool
+	err  error // of the last reading
+}
+
+// stamp tells a file from another one of the same name.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+// Open reads a certificate with its chain, and its key; they may be one file.
+func Open(certificate, key string) (*Keeper, error) {
+	k := &Keeper{certificate: certificate, key: key}
+	_, err := k.Check()
+	return k, err
+}
+
+// Check reads the files when they are not those that it read last, and tells whether another certificate is live now.
+// A certificate whose key is not there yet is read again the next time.
+func (k *Keeper) Check() (changed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := [2]stamp{stampOf(k.certificate), stampOf(k.key)}
+	if k.read && now == k.seen {
+		return false, k.err
+	}
+	k.read = true
+	c, err := tls.LoadX509KeyPair(k.certificate, k.key)
+	k.seen = now
+	if err != nil {
+		k.err = fmt.Errorf("reading certificate %s: %w", k.certificate, err)
+		return false, k.err
+	}
+	k.err = nil
+	k.live.Store(&c)
+	return true, nil
+}
+
+func stampOf(path string) (s stamp) {
+	if info, err := os.Stat(path); err == nil {
+		s = stamp{info.Size(), info.ModTime()}
+	}
+	return s
+}
+
+// Config is for a server: TLS 1.2 or later, HTTP/1.1.
+func (k *Keeper) Config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.live.Load(), nil }}
+}
+
+// Expiry is when the live certificate ends.
+func (k *Keeper) Expiry() time.Time { return k.live.Load().Leaf.NotAfter }

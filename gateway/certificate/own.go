@@ -1,0 +1,278 @@
+// Package certificate is TLS on the LAN: the box's own certificate authority, whose fingerprint tills pin, and files that
+// are read again when they change.
+package certificate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Files of an authority's folder.
+const (
+	authorityFile = "ca.pem" // public: what tills trust or pin
+	authorityKey  = "ca.key"
+	serverFile    = "server.pem" // certificate, authority and key in one, so that a renewal is one rename
+)
+
+const (
+	authorityLife = 20 * 365 * 24 * time.Hour
+	serverLife    = 397 * 24 * time.Hour // the longest that browsers and systems take
+	renewBefore   = serverLife / 3
+	backdated     = time.Hour // for a client whose clock is behind
+)
+
+// ErrExists means that there is an authority: another one would lock out every till that trusts it.
+var ErrExists = errors.New("there is an authority already")
+
+// Own is the box's own authority. It may sign for private addresses and the names that it was made with, nothing else:
+// where a till's system trusts it, it cannot stand in for another site.
+type Own struct {
+	Folder string
+	Names  []string // beside those of the box itself
+	Now    func() time.Time
+	Write  func(path string, data []byte) error // whole or not at all, private
+}
+
+// ServerFile is the file with certificate and key.
+func (o *Own) ServerFile() string { return filepath.Join(o.Folder, serverFile) }
+
+// AuthorityFile is what tills trust.
+func (o *Own) AuthorityFile() string { return filepath.Join(o.Folder, authorityFile) }
+
+// Create makes the authority and a first certificate. ErrExists.
+func (o *Own) Create() error {
+	if _, err := os.Stat(o.AuthorityFile()); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s: %w", o.Folder, ErrExists), err)
+	}
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return fmt.Errorf("making authority: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("making authority: %w", err)
+	}
+	host, _ := os.Hostname()
+	names, addresses := split(append(boxNames(), o.Names...))
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host}, NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names, PermittedIPRanges: private,
+	}
+	for _, a := range addresses {
+		if !within(private, a) {
+			t.PermittedIPRanges = append(t.PermittedIPRanges, &net.IPNet{IP: a, Mask: net.CIDRMask(8*len(a), 8*len(a))})
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return fmt.Errorf("making authority: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("making authority: %w", err)
+	}
+	// The public file comes last: without it Create begins again.
+	if err := o.Write(filepath.Join(o.Folder, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})); err != nil {
+		return err
+	}
+	if err := o.Write(o.AuthorityFile(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
+		return err
+	}
+	return o.Renew()
+}
+
+// Renew signs a new certificate, for the names and addresses that the box has now.
+func (o *Own) Renew() error {
+	authority, err := o.Authority()
+	if err != nil {
+		return err
+	}
+	signer, err := o.signer()
+	if err != nil {
+		return err
+	}
+	names, addresses := split(o.names(authority))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("renewing certificate: %w", err)
+	}
+	until := o.Now().Add(serverLife)
+	if until.After(authority.NotAfter) {
+		until = authority.NotAfter
+	}
+	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]}, NotBefore: o.Now().Add(-backdated), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		DNSNames: names, IPAddresses: addresses}
+	der, err := x509.CreateCertificate(rand.Reader, t, authority, key.Public(), signer)
+	if err != nil {
+		return fmt.Errorf("renewing certificate: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("renewing certificate: %w", err)
+	}
+	return o.Write(o.ServerFile(), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+}
+
+// Due says why the certificate should be renewed, "" when it need not.
+func (o *Own) Due() (why string, err error) {
+	leaf, err := Read(o.ServerFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is none", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	authority, err := o.Authority()
+	if err != nil {
+		return "", err
+	}
+	if leaf.NotAfter.Sub(o.Now()) < renewBefore && leaf.NotAfter.Before(authority.NotAfter) {
+		return "it ends on " + leaf.NotAfter.Format(time.DateOnly), nil
+	}
+	for _, n := range o.names(authority) {
+		if leaf.VerifyHostname(n) != nil {
+			return "the box is now reached as " + n, nil
+		}
+	}
+	return "", nil
+}
+
+// Authority is the authority's certificate.
+func (o *Own) Authority() (*x509.Certificate, error) { return Read(o.AuthorityFile()) }
+
+func (o *Own) signer() (*ecdsa.PrivateKey, error) {
+	b, err := os.ReadFile(filepath.Join(o.Folder, authorityKey))
+	if err != nil {
+		return nil, fmt.Errorf("reading authority's key: %w", err)
+	}
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return nil, errors.New("reading authority's key: it is not PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading authority's key: %w", err)
+	}
+	if k, ok := key.(*ecdsa.PrivateKey); ok {
+		return k, nil
+	}
+	return nil, errors.New("reading authority's key: it is not ECDSA")
+}
+
+// names are those that the authority may sign, the box's own and the configured. A name that came later needs a new
+// authority: dtectl tls says so.
+func (o *Own) names(authority *x509.Certificate) []string {
+	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
+}
+
+// May tells whether an authority may sign for a name or address.
+func May(authority *x509.Certificate, name string) bool {
+	if ip := address(name); ip != nil {
+		return within(authority.PermittedIPRanges, ip)
+	}
+	return slices.ContainsFunc(authority.PermittedDNSDomains, func(d string) bool {
+		return strings.EqualFold(d, name) || strings.HasSuffix(strings.ToLower(name), "."+strings.ToLower(d))
+	})
+}
+
+// private are the addresses that nobody has on the Internet.
+var private = func() (list []*net.IPNet) {
+	for _, s := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16", "100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10"} {
+		_, n, err := net.ParseCIDR(s)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, n)
+	}
+	return list
+}()
+
+func within(ranges []*net.IPNet, ip net.IP) bool {
+	return slices.ContainsFunc(ranges, func(n *net.IPNet) bool { return n.Contains(ip) })
+}
+
+// boxNames are the box's host name, localhost, and the addresses of its interfaces but those of one link alone.
+func boxNames() []string {
+	list := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil && host != "localhost" {
+		list = append([]string{host}, list...)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return list
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			list = append(list, n.IP.String())
+		}
+	}
+	return list
+}
+
+func split(list []string) (names []string, addresses []net.IP) {
+	for _, n := range list {
+		if ip := address(n); ip != nil {
+			addresses = append(addresses, ip)
+		} else if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names, addresses
+}
+
+func address(name string) net.IP {
+	ip := net.ParseIP(name)
+	if four := ip.To4(); four != nil {
+		return four
+	}
+	return ip
+}
+
+func serial() *big.Int {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails since Go 1.24
+	b[0] &= 0x7f
+	return new(big.Int).SetBytes(b)
+}
+
+// Fingerprint is the SHA-256 of a certificate in hex, as openssl x509 -fingerprint -sha256 says it but for the colons.
+func Fingerprint(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Read returns the first certificate of a PEM file.
+func Read(path string) (*x509.Certificate, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate: %w", err)
+	}
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("reading certificate %s: %w", path, err)
+			}
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("reading certificate %s: there is none in it", path)
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/gateway/apitest"
+)
+
+// said is an engine that answers as it is told to: the contract is about HTTP, and no real one fails in every way on
+// demand.
+type said struct {
+	Engine // what the tills do not reach
+	err    error
+}
+
+const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
+
+func (s *said) record() (*engine.Record, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &engine.Record{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
+		Estado: engine.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: "a.b.c",
+		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
+		SequenceNumber: "1", CreatedAt: time.Unix(1, 0), Invalidation: &engine.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
+			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
+}
+func (s *said) Issue(context.Context, engine.Request) (*engine.Record, error) { return s.record() }
+func (s *said) Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error) {
+	return s.record()
+}
+func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
+func (s *said) Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error) {
+	return s.record()
+}
+func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error) {
+	return s.record()
+}
+func (s *said) Infos(_ context.Context, codes []dte.Code, _ engine.Caller) ([]engine.Info, error) {
+	return []engine.Info{{Code: saidCode}}, s.err
+}
+func (s *said) List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error) {
+	return &engine.Listing{Totals: []engine.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
+		Lines: []engine.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
+}
+func (s *said) Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error) {
+	return []engine.Late{{Cursor: 7, Info: engine.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+}
+func (s *said) Printed(context.Context, dte.Code, engine.Caller, string, bool) ([]byte, error) {
+	return []byte("%PDF-"), s.err
+}
+func (s *said) Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error) {
+	return []byte(`{}`), s.err
+}
+func (s *said) Link(context.Context, dte.Code, engine.Caller, string, time.Duration) (string, error) {
+	return "", s.err
+}
+func (s *said) Resend(context.Context, dte.Code, string, engine.Caller) (*engine.Resent, error) {
+	return &engine.Resent{Code: saidCode, To: "a@example.com", Tipo: "RETORNO", Estado: "PROCESSED"}, s.err
+}
+
+// TestContract_Answers asks every operation in every way and holds each answer against the contract; every documented
+// status of every operation is seen.
+func TestContract_Answers(t *testing.T) {
+	contract, err := apitest.Parse(OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := []byte("secret of the test")
+	token := func(name string, id int64, permissions ...string) Token {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(name))
+		return Token{ID: id, Hash: [32]byte(mac.Sum(nil)), Permissions: permissions}
+	}
+	doc := contractOf(t)
+	var all []string
+	names := doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum")
+	for i := range names.Len() {
+		all = append(all, names.Index(i).Text())
+	}
+	table := NewTokenTable(secret, []Token{token("may", 1, all...), token("may not", 2), token("spent", 3)})
+	fake := new(said)
+	g := New(Options{Engine: fake, Tokens: table, Slug: "tienda", Now: time.Now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
+	ask := func(method, path, body string, headers ...string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequest(strings.ToUpper(method), "http://"+ln.Addr().String()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return resp
+	}
+	fill := strings.NewReplacer("{codigoGeneracion}", saidCode, "{emisor}", "tienda", "{ambiente}", "test", "{anio}", "2026", "{mes}", "01",
+		"{dia}", "02", "{dte}", "DTE01", "{formato}", "json", "{archivo}", saidCode+".json")
+	for _, item := range doc.Get("paths").Members() {
+		for _, o := range item.Value.Members() {
+			method, path := o.Name, fill.Replace(item.Name)
+			body := string(o.Value.Get("requestBody").Get("content").Get("application/json").Get("example").Append(nil))
+			if !o.Value.Get("requestBody").Exists() {
+				body = ""
+			}
+			body = strings.ReplaceAll(body, "ORIGINAL", saidCode)
+			if item.Name == "/dte/descarga/{codigoGeneracion}" {
+				code, _ := dte.ParseCode(saidCode)
+				path += "?token=" + table.pass(code, "letter", 0, time.Now().Add(time.Minute))
+			}
+			may := []string{"x-api-token", "may", "Prefer", "wait=60"}
+			// It goes well, and the caller has it already.
+			if tag := ask(method, path, body, may...).Header.Get("ETag"); tag != "" {
+				ask(method, path, body, append(may, "If-None-Match", tag)...)
+			}
+			// The caller is nobody, two, or may not.
+			ask(method, path, body)
+			ask(method, path, body, append(may, "Authorization", "Bearer other")...)
+			ask(method, path, body, "x-api-token", "may not")
+			ask(method, strings.Replace(path, "?token=", "?token=x", 1), body, may...)
+			for g.pace.take("3", time.Now()) == 0 {
+			}
+			ask(method, path, body, "x-api-token", "spent")
+			// The request is wrong.
+			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)
+			ask(method, path+"?x=y", body, may...)
+			ask(method, path, body, append(may, "Padding", strings.Repeat("x", 17<<10))...)
+			if method == "post" {
+				ask(method, path, "{", may...)
+				ask(method, path, strings.Repeat(" ", maxBody+1), may...)
+				ask(method, path, body, append(may, "Content-Type", "text/plain")...)
+			}
+			// The engine refuses, each code where it belongs.
+			for _, r := range o.Value.Get("responses").Members() {
+				if ref := r.Value.Get("$ref").Text(); ref != "" {
+					codes := at(t, doc, ref).Get("content").Get("application/json").Get("schema").Get("allOf").Index(1).Get("properties").Get("type").Get("enum")
+					for j := range codes.Len() {
+						if _, engines := statuses[codes.Index(j).Text()]; engines {
+							g.resends = limiter{}
+							fake.err = &engine.Error{Code: codes.Index(j).Text(), Message: "no", RetryAfter: time.Second}
+							ask(method, path, body, may...)
+						}
+					}
+				}
+			}
+			fake.err = nil
+			if strings.HasPrefix(path, "/dte/resend/") {
+				for range resendsOfDocument + 1 {
+					ask(method, path, body, may...)
+				}
+			}
+		}
+	}
+	ask("get", "/dte/pdf/"+saidCode+"?format=url", "", "x-api-token", "may")
+	ask("get", "/dte/pdf/"+saidCode+"?format=base64", "", "x-api-token", "may")
+	ask("get", "/nowhere", "")
+	ask("delete", "/dte/information", "")
+	for _, f := range contract.Faults() {
+		t.Error(f)
+	}
+	for _, u := range contract.Unseen(false) {
+		t.Error("never seen:", u)
+	}
+}

@@ -1,0 +1,292 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/gateway/apitest"
+)
+
+// contractOf parses the document.
+func contractOf(t *testing.T) dte.Value {
+	t.Helper()
+	v, err := dte.Parse(OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func at(t *testing.T, v dte.Value, ref string) dte.Value {
+	t.Helper()
+	path, local := strings.CutPrefix(ref, "#/")
+	if !local {
+		t.Errorf("%s points outside of the document", ref)
+	}
+	for _, name := range strings.Split(path, "/") {
+		v = v.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+	}
+	if !v.Exists() {
+		t.Errorf("%s points at nothing", ref)
+	}
+	return v
+}
+
+// TestContract_Structure: the document is OpenAPI 3.1: references resolve and each component is used, operations have an
+// id of their own, a summary, their path's parameters and answers, schemas compile.
+func TestContract_Structure(t *testing.T) {
+	if _, err := apitest.Parse(OpenAPI); err != nil {
+		t.Fatal(err)
+	}
+	doc := contractOf(t)
+	if v := doc.Get("openapi").Text(); !strings.HasPrefix(v, "3.1.") || doc.Get("info").Get("title").Text() == "" || doc.Get("info").Get("version").Text() == "" {
+		t.Errorf("openapi %s, info %s", v, doc.Get("info").Append(nil))
+	}
+	used := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`"\$ref": "([^"]+)"`).FindAllSubmatch(OpenAPI, -1) {
+		used[string(m[1])] = true
+		at(t, doc, string(m[1]))
+	}
+	for _, kind := range doc.Get("components").Members() {
+		for _, c := range kind.Value.Members() {
+			if ref := "#/components/" + kind.Name + "/" + c.Name; kind.Name != "securitySchemes" && !used[ref] {
+				t.Errorf("%s is not used", ref)
+			}
+		}
+	}
+	ids, tags := make(map[string]bool), make(map[string]bool)
+	for i := range doc.Get("tags").Len() {
+		tags[doc.Get("tags").Index(i).Get("name").Text()] = true
+	}
+	template := regexp.MustCompile(`\{(\w+)\}`)
+	for _, path := range doc.Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			id := o.Value.Get("operationId").Text()
+			if !slices.Contains([]string{"get", "post"}, o.Name) || id == "" || ids[id] || o.Value.Get("summary").Text() == "" || !tags[o.Value.Get("tags").Index(0).Text()] {
+				t.Errorf("%s %s: operationId %q (again: %v), a summary and a known tag are due", o.Name, path.Name, id, ids[id])
+			}
+			ids[id] = true
+			have := make(map[string]bool)
+			for i := range o.Value.Get("parameters").Len() {
+				p := o.Value.Get("parameters").Index(i)
+				if ref := p.Get("$ref").Text(); ref != "" {
+					p = at(t, doc, ref)
+				}
+				if in := p.Get("in").Text(); in == "path" {
+					have[p.Get("name").Text()] = true
+					if !p.Get("required").Bool() {
+						t.Errorf("%s: %s of the path is not required", id, p.Get("name").Text())
+					}
+				} else if !slices.Contains([]string{"query", "header"}, in) {
+					t.Errorf("%s: %s is in %q", id, p.Get("name").Text(), in)
+				}
+			}
+			for _, m := range template.FindAllStringSubmatch(path.Name, -1) {
+				if !have[m[1]] {
+					t.Errorf("%s does not say what %s is", id, m[1])
+				}
+				delete(have, m[1])
+			}
+			if len(have) > 0 {
+				t.Errorf("%s: %v are not in %s", id, have, path.Name)
+			}
+			well := false
+			for _, r := range o.Value.Get("responses").Members() {
+				answer := r.Value
+				if ref := answer.Get("$ref").Text(); ref != "" {
+					answer = at(t, doc, ref)
+				}
+				if answer.Get("description").Text() == "" {
+					t.Errorf("%s %s: a description is due", id, r.Name)
+				}
+				well = well || r.Name < "3"
+			}
+			if !well {
+				t.Errorf("%s has no answer that is well", id)
+			}
+		}
+	}
+}
+
+// TestContract_Routes: what is served is what is documented.
+func TestContract_Routes(t *testing.T) {
+	var served, documented []string
+	for method, paths := range New(Options{Slug: "SLUG"}).routes().List() {
+		for _, p := range paths {
+			if i := strings.Index(p, "{ruta"); i >= 0 {
+				p = p[:i]
+			}
+			served = append(served, method+" "+p)
+		}
+	}
+	for _, path := range contractOf(t).Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			p := strings.Replace(path.Name, "/{emisor}/DTES/", "/SLUG/DTES/", 1)
+			if before, _, ok := strings.Cut(p, "{ambiente}"); ok {
+				p = before
+			}
+			documented = append(documented, strings.ToUpper(o.Name)+" "+p)
+		}
+	}
+	slices.Sort(served)
+	slices.Sort(documented)
+	if !slices.Equal(served, documented) {
+		t.Errorf("served:\n%s\ndocumented:\n%s", strings.Join(served, "\n"), strings.Join(documented, "\n"))
+	}
+}
+
+// TestContract_Tables: the requests' schemas say what the tables of endpoints do: names, kinds, bounds, what is due.
+func TestContract_Tables(t *testing.T) {
+	doc := contractOf(t)
+	tables := map[string]*endpoint{"SolicitudInvalidacion": invalidation, "SolicitudConsulta": bulk, "SolicitudReenvio": resending,
+		"Solicitud01": endpoints["01"], "Solicitud03": endpoints["03"], "SolicitudNota": endpoints["05"], "Solicitud07": endpoints["07"],
+		"Solicitud14": endpoints["14"], "SolicitudRetorno": endpoints["18"]}
+	for name, e := range tables {
+		s := doc.Get("components").Get("schemas").Get(name)
+		compareFields(t, doc, name, s, e.fields, false)
+		var either []string
+		for _, pair := range e.either {
+			either = append(either, pair[0], pair[1])
+		}
+		var said []string
+		for i := range s.Get("anyOf").Len() {
+			said = append(said, s.Get("anyOf").Index(i).Get("required").Index(0).Text())
+		}
+		if !slices.Equal(said, either) {
+			t.Errorf("%s: one of %v is due, the contract says %v", name, either, said)
+		}
+	}
+}
+
+func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, fields []field, loose bool) {
+	t.Helper()
+	if s.Get("additionalProperties").Bool() != loose {
+		t.Errorf("%s: other members: %s", where, s.Get("additionalProperties").Append(nil))
+	}
+	var due []string
+	for i := range s.Get("required").Len() {
+		due = append(due, s.Get("required").Index(i).Text())
+	}
+	properties := s.Get("properties")
+	for _, p := range properties.Members() {
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == p.Name }) {
+			t.Errorf("%s.%s is documented and not known", where, p.Name)
+		}
+	}
+	for _, f := range fields {
+		name, p := where+"."+f.name, properties.Get(f.name)
+		if !p.Exists() {
+			t.Errorf("%s is not documented", name)
+			continue
+		}
+		if slices.Contains(due, f.name) != f.required {
+			t.Errorf("%s: required in the table: %v", name, f.required)
+		}
+		null := p.Get("type").Kind() == dte.KindArray
+		if p.Get("anyOf").Exists() && !p.Get("properties").Exists() {
+			null = p.Get("anyOf").Index(1).Get("type").Text() == "null"
+			p = p.Get("anyOf").Index(0)
+		}
+		if null == f.required {
+			t.Errorf("%s: may be null: %v", name, null)
+		}
+		if ref := p.Get("$ref").Text(); ref != "" {
+			p = at(t, doc, ref)
+		}
+		kind := p.Get("type")
+		if kind.Kind() == dte.KindArray {
+			kind = kind.Index(0)
+		}
+		want := [...]string{isText: "string", isNumber: "number", isInteger: "integer", isFlag: "boolean", isObject: "object", isList: "array", isTexts: "array"}[f.shape]
+		if kind.Text() != want {
+			t.Errorf("%s is a %s, the contract says %s", name, want, kind.Text())
+		}
+		if f.min != nil {
+			keyword := map[bool]string{true: "exclusiveMinimum", false: "minimum"}[f.above]
+			if a, err := p.Get(keyword).Amount(); err != nil || a != *f.min {
+				t.Errorf("%s: %s %s", name, keyword, p.Get(keyword).Append(nil))
+			}
+		}
+		if f.max != nil {
+			if a, err := p.Get("maximum").Amount(); err != nil || a != *f.max {
+				t.Errorf("%s: maximum %s", name, p.Get("maximum").Append(nil))
+			}
+		}
+		if f.limit > 0 {
+			if n, _ := p.Get("maxItems").Int(); n != int64(f.limit) {
+				t.Errorf("%s: at most %d, the contract says %d", name, f.limit, n)
+			}
+		}
+		if f.shape == isList {
+			p = p.Get("items")
+			if ref := p.Get("$ref").Text(); ref != "" {
+				p = at(t, doc, ref)
+			}
+		}
+		if f.shape == isList || f.shape == isObject {
+			compareFields(t, doc, name, p, f.members, f.loose)
+		}
+	}
+}
+
+// TestContract_Errors: every code of the table of problems is documented.
+func TestContract_Errors(t *testing.T) {
+	codes := contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("enum")
+	known := make(map[string]bool)
+	for i := range codes.Len() {
+		known[codes.Index(i).Text()] = true
+	}
+	for code := range statuses {
+		if !known[code] {
+			t.Errorf("%s is not documented", code)
+		}
+	}
+}
+
+// TestContract_Examples: they are those of deploy/examples.
+func TestContract_Examples(t *testing.T) {
+	for _, path := range contractOf(t).Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			example := o.Value.Get("requestBody").Get("content").Get("application/json").Get("example")
+			name := strings.TrimPrefix(strings.TrimSuffix(path.Name, "/{codigoGeneracion}"), "/dte/")
+			file, err := os.ReadFile(filepath.Join("..", "deploy", "examples", name+".json"))
+			if err != nil || !example.Exists() {
+				continue
+			}
+			want, err := dte.Parse(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(example.Append(nil), want.Append(nil)) {
+				t.Errorf("the example of %s is not that of deploy/examples", path.Name)
+			}
+		}
+	}
+}
+
+// TestDocs: the reference page shows every operation and schema, and its links lead somewhere.
+func TestDocs(t *testing.T) {
+	page := string(renderDocs())
+	for _, path := range contractOf(t).Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			if !strings.Contains(page, `<article id="`+o.Value.Get("operationId").Text()+`">`) {
+				t.Errorf("%s is not on the page", path.Name)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if id, ok := strings.CutPrefix(m[1], "#"); m[1] != "/openapi.json" && (!ok || !strings.Contains(page, `id="`+id+`"`)) {
+			t.Errorf("%s leads nowhere", m[1])
+		}
+	}
+	if !json.Valid(OpenAPI) || strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
+		t.Error("the page has what its policy forbids")
+	}
+}

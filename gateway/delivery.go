@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
+const maxGivenUp = 1000
+
+// showGivenUp answers GET /admin/delivery with what was given up.
+func (g *Gateway) showGivenUp(ctx *fasthttp.RequestCtx) error {
+	list, err := g.o.Engine.GivenUp(maxGivenUp)
+	if err != nil {
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, map[string]any{"failures": list})
+}
+
+// retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
+// tried again; with archive, their files are put back where the archive has lost them.
+func (g *Gateway) retryDelivery(ctx *fasthttp.RequestCtx) error {
+	return g.settleDelivery(ctx, "retried", g.o.Engine.Retry)
+}
+
+// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
+func (g *Gateway) forgetDelivery(ctx *fasthttp.RequestCtx) error {
+	return g.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return g.o.Engine.Forget(ctx, code) })
+}
+
+func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code, bool) (int, error)) error {
+	var asked struct {
+		Codes   []string `json:"codes"`
+		Archive bool     `json:"archive"`
+	}
+	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+	}
+	total := 0
+	for _, text := range asked.Codes {
+		code, err := dte.ParseCode(text)
+		if err != nil {
+			return wrongQuery("codes", err.Error())
+		}
+		n, err := settle(context.Background(), code, asked.Archive)
+		if err != nil {
+			return err
+		}
+		total += n
+	}
+	g.o.Logger.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
+	return show(ctx, fasthttp.StatusOK, map[string]int{done: total})
+}
+
+// checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and at
+// last {"checked"} or {"error"}.
+func (g *Gateway) checkArchive(ctx *fasthttp.RequestCtx) error {
+	c := &engine.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
+	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
+		c.Found = func(f engine.ArchiveFinding) error { return send(streamLine{Found: &f}) }
+		c.Progress = func(done, total int64) error {
+			return send(streamLine{Progress: &streamProgress{Documents: int(done), Of: int(total)}})
+		}
+		totals, err := g.o.Engine.CheckArchive(ctx, c)
+		if err != nil {
+			return err
+		}
+		return send(streamLine{Checked: totals})
+	})
+	return nil
+}

@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// board is an overview as the page says it: every text in its language, every time in El Salvador's.
+type board struct {
+	Lang, Other    string // and the language to change to
+	Style          template.CSS
+	At, Ambiente   string
+	Test           bool
+	Branch         int64
+	Level          string // ok, warn or bad
+	Title, Advice  string
+	Reason         string // in the appliance's own words
+	Facts          []fact
+	Chart          *chart
+	Total          string
+	Partial        bool
+	Documents      []named
+	Waiting        []queue
+	Deadlines      []deadline
+	Refused        string // MH's words on an event
+	Live, Coming   []ruleLine
+	Returned       string
+	Deliveries     []fact
+	GivenUp        int
+	Box            []fact
+	Trouble        []troubleLine
+	Version, Since string
+}
+
+type (
+	fact struct{ Name, Value, Note, Level string }
+
+	named struct{ Name, N string }
+
+	queue struct{ Name, Note, N string }
+
+	deadline struct{ Name, At, Left, Level string }
+
+	ruleLine struct{ Name, Version, Note, Level string }
+
+	troubleLine struct {
+		At, Text, Level string
+		Count           int
+	}
+)
+
+// soon is how long before a deadline or an expiry the page turns yellow.
+const (
+	soon       = 6 * time.Hour
+	soonExpiry = 30 * 24 * time.Hour
+)
+
+func newBoard(lang string, o *Overview) *board {
+	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], Style: template.CSS(statusStyle), At: clock(o.At), Branch: o.Branch,
+		Test: o.Ambiente != "01", Version: o.Version, Since: when(lang, o.Started, o.At), Partial: o.Today.Partial}
+	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
+	b.deadlines(lang, o)
+	b.verdict(lang, o)
+	b.facts(lang, o)
+	b.day(lang, o)
+	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct"} {
+		if n := o.Owed.Waiting[name]; n > 0 {
+			b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)})
+		}
+	}
+	b.rules(lang, o)
+	b.deliveries(lang, o)
+	b.box(lang, o)
+	for _, x := range o.Trouble {
+		b.Trouble = append(b.Trouble, troubleLine{At: when(lang, x.At, o.At), Text: masked(x.Text), Count: x.Count, Level: map[bool]string{true: "bad", false: "warn"}[x.Error]})
+	}
+	return b
+}
+
+// deadlines are what the law wants and by when.
+func (b *board) deadlines(lang string, o *Overview) {
+	for _, d := range []struct {
+		name string
+		at   time.Time
+	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction", o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}} {
+		if d.at.IsZero() {
+			continue
+		}
+		level := ""
+		switch left := d.at.Sub(o.At); {
+		case left <= 0:
+			level = "bad"
+		case left < soon:
+			level = "warn"
+		}
+		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At), Left: remaining(lang, d.at, o.At), Level: level})
+	}
+	b.Refused = o.Owed.Refused
+}
+
+// verdict is the one sentence: can it issue, and what is to be done.
+func (b *board) verdict(lang string, o *Overview) {
+	late := slices.ContainsFunc(b.Deadlines, func(d deadline) bool { return d.Level == "bad" })
+	state := "ok"
+	switch {
+	case o.Stopped != nil:
+		state, b.Level, b.Reason = "stopped", "bad", o.Stopped.Error()
+		var e *engine.Error
+		if errors.As(o.Stopped, &e) {
+			b.Reason = e.Message
+		}
+	case late:
+		state, b.Level = "late", "bad"
+	case o.Owed.Contingency != nil:
+		state, b.Level = "contingency", "warn"
+		b.Reason = say(lang, fmt.Sprintf("cause.%d", o.Owed.Contingency.Cause))
+	case o.MH.Asked && !o.MH.Up:
+		state, b.Level = "unsure", "warn"
+	default:
+		b.Level = "ok"
+	}
+	b.Title, b.Advice = say(lang, "verdict."+state), say(lang, "verdict."+state+".advice")
+}
+
+func (b *board) facts(lang string, o *Overview) {
+	mh := fact{Name: say(lang, "mh"), Value: say(lang, "mh.unasked"), Note: say(lang, "mh.unasked.note")}
+	switch {
+	case o.MH.Asked && o.MH.Up:
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At), Level: "ok"}
+	case o.MH.Asked:
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At) + " · " + o.MH.Why, Level: "warn"}
+	}
+	period := fact{Name: say(lang, "contingency"), Value: say(lang, "contingency.none"), Level: "ok"}
+	if p := o.Owed.Contingency; p != nil {
+		period.Value, period.Level = say(lang, "contingency.on"), "warn"
+		period.Note = say(lang, "since") + " " + when(lang, p.Began, o.At)
+		if p.Declared {
+			period.Note += " · " + say(lang, "contingency.declared")
+		}
+	}
+	n := 0
+	for _, w := range o.Owed.Waiting {
+		n += w
+	}
+	waiting := fact{Name: say(lang, "owed"), Value: count(n), Level: "ok"}
+	if n > 0 {
+		waiting.Level = ""
+	}
+	if !o.Owed.Oldest.IsZero() {
+		waiting.Note = say(lang, "oldest") + " " + when(lang, o.Owed.Oldest, o.At)
+	}
+	b.Facts = []fact{mh, period, waiting}
+}
+
+func (b *board) day(lang string, o *Overview) {
+	total := 0
+	for _, document := range []string{"01", "03", "05", "06", "07", "14", "18"} {
+		if n := o.Today.Documents[document]; n > 0 {
+			b.Documents = append(b.Documents, named{say(lang, "document."+document), count(n)})
+			total += n
+		}
+	}
+	b.Total = count(total)
+	b.Chart = newChart(lang, o.Today, o.At.In(dte.Zone).Hour())
+}
+
+// rules are one line a document: what computes it today, and what will.
+func (b *board) rules(lang string, o *Overview) {
+	if o.Rules == nil {
+		return
+	}
+	for _, r := range o.Rules.Rules {
+		line := ruleLine{Name: say(lang, "document."+r.Document), Version: r.Version}
+		switch {
+		case r.State == "coming":
+			line.Note = say(lang, "from") + " " + day(lang, r.From)
+			b.Coming = append(b.Coming, line)
+		case r.State == "live":
+			if r.Expires != "" {
+				line.Note, line.Level = say(lang, "until")+" "+day(lang, r.Expires), "warn"
+			}
+			if r.Expired {
+				line.Note, line.Level = say(lang, "expired")+" "+day(lang, r.Expires), "bad"
+			}
+			b.Live = append(b.Live, line)
+		}
+	}
+	if back := o.Rules.Return; back != nil {
+		b.Returned = when(lang, back.At, o.At)
+	}
+}
+
+func (b *board) deliveries(lang string, o *Overview) {
+	d := &o.Owed.Delivery
+	line := func(name string, on bool, n int, oldest time.Time, trouble string) {
+		f := fact{Name: say(lang, name), Value: say(lang, "off")}
+		if on {
+			f.Value, f.Level = count(n)+" "+say(lang, "pending"), "ok"
+			if n > 0 {
+				f.Level = ""
+			}
+			if !oldest.IsZero() {
+				f.Note = say(lang, "oldest") + " " + when(lang, oldest, o.At)
+			}
+			if trouble != "" {
+				f.Note, f.Level = masked(trouble), "bad"
+			}
+		}
+		b.Deliveries = append(b.Deliveries, f)
+	}
+	line("mail", o.Mail, d.Mail, d.MailOldest, d.MailTrouble)
+	line("archive", o.Archive, d.Archive, d.ArchiveOldest, d.ArchiveTrouble)
+	b.GivenUp = d.GivenUp
+}
+
+func (b *board) box(lang string, o *Overview) {
+	copied := fact{Name: say(lang, "copy"), Value: say(lang, "off")}
+	if c := o.SecondCopy; c != nil {
+		copied.Value, copied.Level = say(lang, "copy.live"), "ok"
+		copied.Note = say(lang, "since") + " " + when(lang, c.Since, o.At)
+		if !c.Live {
+			copied.Value, copied.Level = say(lang, "copy.stopped"), "bad"
+			copied.Note += " · " + c.Why
+		}
+	}
+	b.Box = append(b.Box, copied)
+	if o.Free > 0 {
+		disk := fact{Name: say(lang, "disk"), Value: size(o.Free), Note: say(lang, "disk.reserve") + " " + size(o.Reserve), Level: "ok"}
+		switch {
+		case o.Free < o.Reserve:
+			disk.Level = "bad"
+		case o.Free < 2*o.Reserve:
+			disk.Level = "warn"
+		}
+		b.Box = append(b.Box, disk)
+	}
+	if o.Skew != nil {
+		clock := fact{Name: say(lang, "clock"), Value: apart(*o.Skew), Note: say(lang, "clock.note"), Level: "ok"}
+		if o.Skew.Abs() > time.Minute {
+			clock.Level = "warn"
+		}
+		b.Box = append(b.Box, clock)
+	}
+	for _, e := range o.Expires {
+		f := fact{Name: say(lang, "expires."+e.Name), Value: day(lang, e.At.In(dte.Zone).Format(time.DateOnly)), Note: remaining(lang, e.At, o.At), Level: "ok"}
+		switch left := e.At.Sub(o.At); {
+		case left <= 0:
+			f.Level = "bad"
+		case left < soonExpiry:
+			f.Level = "warn"
+		}
+		b.Box = append(b.Box, f)
+	}
+	if o.Rules != nil {
+		b.Box = append(b.Box, fact{Name: say(lang, "engine"), Value: say(lang, "engine."+o.Rules.Engine)})
+	}
+	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " + when(lang, o.Started, o.At)})
+}
+
+// masked hides addresses: who buys is nobody's business here.
+func masked(s string) string {
+	words := strings.Fields(s)
+	for i, w := range words {
+		if at := strings.IndexByte(w, '@'); at > 0 {
+			words[i] = "…" + w[at:]
+		}
+	}
+	return strings.Join(words, " ")
+}

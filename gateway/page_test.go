@@ -1,0 +1,235 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// overviews are the states of a branch that the page is looked at in.
+func overviews() map[string]*Overview {
+	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
+	skew := 400 * time.Millisecond
+	live := func(kind, document, version string) engine.ShownBundle {
+		return engine.ShownBundle{Admitted: engine.Admitted{RuleRef: engine.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
+	}
+	normal := func() *Overview {
+		day := engine.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
+		for h, n := range []int{0, 0, 0, 0, 0, 0, 12, 64, 118, 143, 151, 172, 208, 196, 104} {
+			day.Hours[h].Normal = n
+		}
+		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
+		coming := live("document", "01", "2.1.0")
+		coming.State, coming.From = "coming", "2027-01-01"
+		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Today: day,
+			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Owed{At: now, Waiting: map[string]int{}},
+			Rules: &engine.ShelfList{Engine: "compiler", Rules: []engine.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
+				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
+				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"), live("event", "invalidacion", "2.0.0")}},
+			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true, Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
+			Expires: []Expiry{{"api", now.AddDate(0, 5, 0)}, {"ca", now.AddDate(1, 2, 0)}}}
+	}
+	contingency := normal()
+	contingency.Ambiente = "00"
+	contingency.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "sin respuesta en 8 s"}
+	contingency.Owed = &engine.Owed{At: now, Contingency: &engine.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
+		Waiting:  map[string]int{"report": 187, "settle": 1},
+		Delivery: engine.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
+	contingency.Today.Hours[13] = engine.Hour{Normal: 133, Contingency: 63}
+	contingency.Today.Hours[14] = engine.Hour{Contingency: 124}
+	contingency.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Text: "contingency begins cause=1", Count: 1}, {At: now.Add(-52 * time.Minute), Text: "MH does not answer operation=recepciondte", Count: 3}}
+
+	late := normal()
+	late.Owed = &engine.Owed{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
+		EventDeadline: now.Add(-70 * time.Minute), DocumentDeadline: now.Add(4*time.Hour + 9*time.Minute), RefusedDeadline: now.Add(19 * time.Hour),
+		Refused:  "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión",
+		Delivery: engine.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043, GivenUp: 3}}
+	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
+	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
+	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
+	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour)}
+	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
+		{At: now.Add(-2 * time.Hour), Error: true, Text: "second copy stopped error=\"no space left on device\" to=ana@example.com", Count: 1}}
+
+	stopped := normal()
+	stopped.Stopped = &engine.Error{Code: engine.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando", Err: errors.New("secret")}
+	stopped.Free = 120 << 20
+	quiet := &Overview{At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{At: now, Waiting: map[string]int{}}, Today: engine.Today{Partial: true}}
+	return map[string]*Overview{"normal": normal(), "contingency": contingency, "late": late, "stopped": stopped, "quiet": quiet}
+}
+
+// TestPage: what each state must say, in both languages, with every text in its place and nothing of a customer.
+func TestPage(t *testing.T) {
+	for name, want := range map[string]map[string][]string{
+		"normal":      {"es": {"Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
+		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas"}, "en": {"Issuing in contingency", "MH is not available.", "13:41 (51 min ago)"}},
+		"late":        {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
+		"stopped":     {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents"}},
+		"quiet":       {"es": {"Emite con normalidad", "Sin consultar", "Contando todavía"}, "en": {"Not asked yet", "Still counting"}},
+	} {
+		for lang, texts := range want {
+			b, err := renderPage(lang, overviews()[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := string(b)
+			for _, text := range texts {
+				if !strings.Contains(page, text) {
+					t.Errorf("%s in %s lacks %q", name, lang, text)
+				}
+			}
+			for _, no := range []string{"dte@tienda", "ana@", "secret", "ZgotmplZ", "<script", " style=", "http://", "%!"} {
+				if strings.Contains(page, no) {
+					t.Errorf("%s in %s has %q", name, lang, no)
+				}
+			}
+		}
+	}
+	if b, _ := renderPage("es", func() *Overview {
+		o := overviews()["late"]
+		o.Trouble[0].Text, o.Owed.Refused = "<script>alert(1)</script>", "<b>"
+		return o
+	}()); strings.Contains(string(b), "<script") || strings.Contains(string(b), "<b> ") {
+		t.Error("what others say is not escaped")
+	}
+	for key := range words["es"] {
+		if words["es"][key] == "" || words["en"][key] == "" {
+			t.Errorf("%s lacks a language", key)
+		}
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	for n, want := range map[int]int{0: 2, 2: 2, 3: 4, 5: 6, 11: 12, 17: 20, 40: 40, 41: 50, 211: 240, 999: 1000, 1001: 1200} {
+		if got := ceiling(n); got != want {
+			t.Errorf("ceiling(%d) is %d, want %d", n, got, want)
+		}
+	}
+}
+
+// opsServer serves the operators' routes; look is asked for what the page shows.
+func opsServer(t *testing.T, now func() time.Time, look func() *Overview) string {
+	t.Helper()
+	g := New(Options{Now: now, Overview: look})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- g.ServeOps(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// TestPage_Served: the language is the query's, else the browser's; a page is made once in pageLife; it may load nothing.
+func TestPage_Served(t *testing.T) {
+	now := time.Date(2026, 12, 4, 14, 0, 0, 0, time.UTC)
+	looks := 0
+	url := opsServer(t, func() time.Time { return now }, func() *Overview { looks++; return overviews()["normal"] })
+	for _, c := range []struct{ query, accept, want string }{
+		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"}, {"?lang=fr", "es-SV", "es"},
+	} {
+		req, _ := http.NewRequest(http.MethodGet, url+"/"+c.query, nil)
+		req.Header.Set("Accept-Language", c.accept)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b [200]byte
+		n, _ := resp.Body.Read(b[:])
+		_ = resp.Body.Close()
+		if !strings.Contains(string(b[:n]), `<html lang="`+c.want+`"`) || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") ||
+			resp.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%+v: %s %v", c, b[:n], resp.Header)
+		}
+	}
+	if looks != 2 {
+		t.Errorf("made %d pages of two languages", looks)
+	}
+	now = now.Add(pageLife)
+	if resp, err := http.Get(url); err != nil || resp.Body.Close() != nil || looks != 3 {
+		t.Errorf("after %v: %d pages, %v", pageLife, looks, err)
+	}
+}
+
+// unfit are the elements that stick out of the screen, and the texts that do not stand out from what lies below them
+// (WCAG 2.1 §1.4.3: 4.5 to 1).
+const unfit = `(() => {
+  const bad = [], wide = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > wide) bad.push("the page scrolls sideways: " + document.documentElement.scrollWidth);
+  const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => (x /= 255) <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
+  const below = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return "rgb(255, 255, 255)" };
+  for (const e of document.body.querySelectorAll("*")) {
+    const box = e.getBoundingClientRect(), name = e.tagName + " " + e.textContent.trim().slice(0, 40);
+    if (box.right > wide + 1 && !e.closest("pre")) bad.push(name + " ends at " + box.right);
+    if (e.closest("svg") || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
+    const a = light(getComputedStyle(e).color), b = light(below(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) bad.push(name + " has a contrast of " + ratio.toFixed(2));
+    if (parseFloat(getComputedStyle(e).fontSize) < 12) bad.push(name + " is too small");
+  }
+  return bad;
+})()`
+
+// TestBrowser looks at the pages as people do: on a phone and on a desk, light and dark, in each state and language. A
+// folder in DTE_SCREENSHOTS gets the pictures, of every combination.
+func TestBrowser(t *testing.T) {
+	b := newBrowser(t)
+	shown := overviews()["normal"]
+	now := time.Now()
+	ops := opsServer(t, func() time.Time { now = now.Add(pageLife); return now }, func() *Overview { return shown })
+	docs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(renderDocs()) }))
+	defer docs.Close()
+	look := func(name, url string, wide int, scheme string) {
+		b.open(url, wide, scheme)
+		var bad []string
+		b.evaluate(unfit, &bad)
+		for _, what := range bad {
+			t.Errorf("%s, %d points: %s", name, wide, what)
+		}
+		var light float64
+		b.evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, x) => a + +x, 0) / 3`, &light)
+		if (light > 128) != (scheme == "light") {
+			t.Errorf("%s: the paper is %.0f of 255", name, light)
+		}
+		b.keep(name, wide)
+	}
+	all := os.Getenv("DTE_SCREENSHOTS") != ""
+	for state, o := range overviews() {
+		shown = o
+		for _, lang := range []string{"es", "en"} {
+			for _, wide := range []int{360, 1280} {
+				for _, scheme := range []string{"light", "dark"} {
+					// A phone in the dark speaks Spanish, a desk in the light too; the other way round English.
+					if all || (wide == 360) == (scheme == "dark") == (lang == "es") {
+						look(fmt.Sprintf("status-%s-%s-%s", state, lang, scheme), ops+"/?lang="+lang, wide, scheme)
+					}
+				}
+			}
+		}
+	}
+	look("docs-light", docs.URL, 1280, "light")
+	look("docs-dark", docs.URL, 360, "dark")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, entry := range b.blocked {
+		if !strings.Contains(entry, "favicon") {
+			t.Errorf("the browser says: %s", entry)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+// words are the page's texts by language, and by key: Spanish, English.
+var words = func() map[string]map[string]string {
+	m := map[string]map[string]string{"es": {}, "en": {}}
+	for key, w := range map[string][2]string{
+		"title":       {"Estado de la sucursal", "Branch status"},
+		"branch":      {"Sucursal", "Branch"},
+		"other":       {"English", "Español"},
+		"ambiente.00": {"Pruebas", "Test"},
+		"ambiente.01": {"Producción", "Production"},
+		"updated":     {"Hora de El Salvador", "Time in El Salvador"},
+		"refresh":     {"se actualiza sola cada 15 s", "refreshes itself every 15 s"},
+
+		"verdict.ok":                 {"Emite con normalidad", "Issuing normally"},
+		"verdict.ok.advice":          {"Las cajas pueden vender. No hay nada que hacer.", "Tills can sell. Nothing needs doing."},
+		"verdict.contingency":        {"Emite en contingencia", "Issuing in contingency"},
+		"verdict.contingency.advice": {"Las cajas pueden vender e imprimir. El equipo reportará y enviará todo a Hacienda por sí mismo.", "Tills can sell and print. The box will report and send everything to MH by itself."},
+		"verdict.unsure":             {"Emite; Hacienda no respondió", "Issuing; MH did not answer"},
+		"verdict.unsure.advice":      {"Las cajas pueden vender. Si Hacienda sigue sin responder, la sucursal entra sola en contingencia.", "Tills can sell. If MH stays silent the branch goes into contingency by itself."},
+		"verdict.late":               {"Emite, pero hay un plazo vencido", "Issuing, but a deadline has passed"},
+		"verdict.late.advice":        {"Las cajas pueden vender. Vea abajo qué venció y avise a impuestos.", "Tills can sell. See below what is late, and tell the tax team."},
+		"verdict.stopped":            {"No emite documentos", "Not issuing documents"},
+		"verdict.stopped.advice":     {"Las cajas no pueden facturar hasta que se resuelva. Lo ya emitido está a salvo y se sigue enviando.", "Tills cannot invoice until this is solved. What was issued is safe and goes on being sent."},
+
+		"mh":                   {"Hacienda", "MH (tax authority)"},
+		"mh.up":                {"Responde", "Answers"},
+		"mh.down":              {"No responde", "No answer"},
+		"mh.unasked":           {"Sin consultar", "Not asked yet"},
+		"mh.unasked.note":      {"nadie ha vendido desde el inicio", "nobody has sold since the start"},
+		"contingency":          {"Contingencia", "Contingency"},
+		"contingency.none":     {"No", "No"},
+		"contingency.on":       {"Sí", "Yes"},
+		"contingency.declared": {"declarada por un operador", "declared by an operator"},
+		"cause.1":              {"Hacienda no está disponible.", "MH is not available."},
+		"cause.2":              {"El sistema de la sucursal no está disponible.", "The branch's system is not available."},
+		"cause.3":              {"La sucursal no tiene Internet.", "The branch has no Internet."},
+		"cause.4":              {"Falta energía eléctrica.", "There is no electric power."},
+		"cause.5":              {"Otra causa.", "Another cause."},
+		"owed":                 {"Por enviar a Hacienda", "To send to MH"},
+		"oldest":               {"desde", "since"},
+		"since":                {"desde", "since"},
+
+		"today":             {"Documentos de hoy", "Documents today"},
+		"partial":           {"Contando todavía: faltan documentos en el gráfico.", "Still counting: the chart lacks documents."},
+		"none.today":        {"Hoy no se ha emitido ninguno.", "None was issued today."},
+		"chart.peak":        {"Hora con más", "Busiest hour"},
+		"chart.normal":      {"normales", "normal"},
+		"chart.contingency": {"en contingencia", "in contingency"},
+		"chart.rejected":    {"rechazados", "rejected"},
+		"legend":            {"Según cómo se emitieron", "As they were issued"},
+		"document.01":       {"Factura (01)", "Invoice (01)"},
+		"document.03":       {"Crédito fiscal (03)", "Tax credit voucher (03)"},
+		"document.05":       {"Nota de crédito (05)", "Credit note (05)"},
+		"document.06":       {"Nota de débito (06)", "Debit note (06)"},
+		"document.07":       {"Retención (07)", "Withholding (07)"},
+		"document.14":       {"Sujeto excluido (14)", "Excluded subject (14)"},
+		"document.18":       {"Retorno (18)", "Return (18)"},
+
+		"document.contingencia": {"Evento de contingencia", "Contingency event"},
+		"document.invalidacion": {"Evento de invalidación", "Invalidation event"},
+		"document.catalogues":   {"Catálogos", "Catalogues"},
+
+		"waiting":               {"Pendiente", "What waits"},
+		"waiting.none":          {"Nada: todo lo emitido tiene respuesta de Hacienda.", "Nothing waits: MH has answered everything that was issued."},
+		"queue.settle":          {"Por resolver", "To settle"},
+		"queue.settle.note":     {"enviados, sin respuesta todavía", "sent, no answer yet"},
+		"queue.report":          {"Por reportar", "To report"},
+		"queue.report.note":     {"emitidos en contingencia, esperan su evento", "issued in contingency, waiting for their event"},
+		"queue.event":           {"Eventos de contingencia", "Contingency events"},
+		"queue.event.note":      {"firmados, por sellar en Hacienda", "signed, to be sealed by MH"},
+		"queue.forward":         {"Por enviar", "To send"},
+		"queue.forward.note":    {"reportados, esperan su lote", "reported, waiting for their lot"},
+		"queue.lot":             {"Lotes", "Lots"},
+		"queue.lot.note":        {"enviados, Hacienda los procesa", "sent, MH is at work on them"},
+		"queue.invalidate":      {"Invalidaciones", "Invalidations"},
+		"queue.invalidate.note": {"firmadas, sin respuesta todavía", "signed, no answer yet"},
+		"queue.correct":         {"Por corregir", "To correct"},
+		"queue.correct.note":    {"Hacienda los rechazó después de entregados: corríjalos desde la caja", "MH refused them after they were handed over: correct them from the till"},
+		"deadlines":             {"Plazos", "Deadlines"},
+		"deadline.event":        {"Evento de contingencia", "Contingency event"},
+		"deadline.documents":    {"Documentos de contingencia", "Contingency documents"},
+		"deadline.correction":   {"Evento rechazado", "Refused event"},
+		"deadline.refused":      {"Documentos rechazados, con el mismo código", "Refused documents, under the same code"},
+		"refused":               {"Hacienda rechazó un evento:", "MH refused an event:"},
+
+		"rules":    {"Reglas", "Rules"},
+		"live":     {"Vigentes", "Live"},
+		"coming":   {"Por venir", "Coming"},
+		"from":     {"desde el", "from"},
+		"until":    {"hasta el", "until"},
+		"expired":  {"venció el", "ended on"},
+		"returned": {"La sucursal volvió sola a una regla anterior:", "The branch stepped back to an earlier rule by itself:"},
+
+		"deliveries": {"Entregas", "Deliveries"},
+		"mail":       {"Correo", "Mail"},
+		"archive":    {"Archivo", "Archive"},
+		"pending":    {"pendientes", "waiting"},
+		"off":        {"Sin configurar", "Not configured"},
+		"given.up":   {"entregas abandonadas: dtectl delivery", "deliveries given up: dtectl delivery"},
+
+		"box":                {"Equipo", "Box"},
+		"copy":               {"Segunda copia", "Second copy"},
+		"copy.live":          {"Al día", "Live"},
+		"copy.stopped":       {"Detenida", "Stopped"},
+		"disk":               {"Espacio libre", "Free space"},
+		"disk.reserve":       {"deja de emitir bajo", "stops issuing below"},
+		"clock":              {"Reloj", "Clock"},
+		"clock.note":         {"de diferencia con el de Hacienda", "apart from MH's"},
+		"expires.api":        {"TLS de las cajas", "TLS of the tills"},
+		"expires.ops":        {"TLS de operación", "TLS of operations"},
+		"expires.ca":         {"Autoridad TLS propia", "Own TLS authority"},
+		"engine":             {"Motor de reglas", "Rule engine"},
+		"engine.compiler":    {"Compilador", "Compiler"},
+		"engine.interpreter": {"Intérprete", "Interpreter"},
+		"version":            {"Versión", "Version"},
+		"started":            {"en marcha desde", "running since"},
+
+		"trouble":      {"Últimos errores", "Last errors"},
+		"trouble.none": {"Ninguno desde el inicio.", "None since the start."},
+		"times":        {"veces", "times"},
+		"more":         {"Más: /status (JSON), /metrics, RUNBOOK", "More: /status (JSON), /metrics, RUNBOOK"},
+		"left":         {"faltan", "in"},
+		"overdue":      {"venció hace", "late by"},
+	} {
+		m["es"][key], m["en"][key] = w[0], w[1]
+	}
+	return m
+}()
+
+// say is a text of the page; one that is not known is its own last word.
+func say(lang, key string) string {
+	if s, ok := words[lang][key]; ok {
+		return s
+	}
+	for i := len(key) - 1; i >= 0; i-- {
+		if key[i] == '.' {
+			return key[i+1:]
+		}
+	}
+	return key
+}
+
+func clock(t time.Time) string { return t.In(dte.Zone).Format("15:04:05") }
+
+var months = map[string][]string{"es": {"ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic"},
+	"en": {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}}
+
+// moment is a time of day, with its date unless that is today.
+func moment(lang string, t, now time.Time) string {
+	t = t.In(dte.Zone)
+	if dte.Date(t) == dte.Date(now) {
+		return t.Format("15:04")
+	}
+	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1], t.Format("15:04"))
+}
+
+// when is a moment, and how long ago that is.
+func when(lang string, t, now time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	ago := span(now.Sub(t))
+	if lang == "es" {
+		return moment(lang, t, now) + " (hace " + ago + ")"
+	}
+	return moment(lang, t, now) + " (" + ago + " ago)"
+}
+
+// remaining is how long until a deadline, or since.
+func remaining(lang string, at, now time.Time) string {
+	if left := at.Sub(now); left > 0 {
+		return say(lang, "left") + " " + span(left)
+	}
+	return say(lang, "overdue") + " " + span(now.Sub(at))
+}
+
+// span is a length of time in its two largest units, which both languages write alike.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 10*day:
+		return fmt.Sprintf("%d d", d/day)
+	case d >= day:
+		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", max(0, d/time.Second))
+}
+
+// day is a date, yyyy-mm-dd, for people.
+func day(lang, date string) string {
+	t, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return date
+	}
+	return fmt.Sprintf("%d %s %d", t.Day(), months[lang][t.Month()-1], t.Year())
+}
+
+// count writes a number with commas, as both languages do in El Salvador.
+func count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// apart is how far two clocks are apart.
+func apart(d time.Duration) string {
+	if d.Abs() < time.Second {
+		return "< 1 s"
+	}
+	return span(d.Abs())
+}
+
+func size(bytes int64) string {
+	switch {
+	case bytes >= 10<<30:
+		return fmt.Sprintf("%d GiB", bytes>>30)
+	case bytes >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}

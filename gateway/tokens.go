@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+)
+
+// Keeper makes and ends tokens, and records that it did. What it did is live when it returns.
+type Keeper interface {
+	Tokens() []TokenInfo
+	NewToken(By, TokenInfo) (TokenInfo, string, error)
+	RotateToken(by By, id int64, grace time.Duration) (TokenInfo, string, error)
+	RevokeToken(By, int64) (TokenInfo, error)
+}
+
+// By is who asks for a change, and from where.
+type By struct{ Who, From string }
+
+// TokenInfo is what is known of a token: all but the token itself.
+type TokenInfo struct {
+	ID            int64     `json:"id"`
+	Name          string    `json:"name"`
+	Point         int64     `json:"point_of_sale"`
+	Permissions   []string  `json:"permissions"`
+	Made          time.Time `json:"made,omitzero"`
+	MadeBy        string    `json:"made_by,omitempty"`
+	Rotated       time.Time `json:"rotated,omitzero"`
+	RotatedBy     string    `json:"rotated_by,omitempty"`
+	PreviousUntil time.Time `json:"previous_until,omitzero"` // the token before the rotation is good until then
+	Revoked       time.Time `json:"revoked,omitzero"`
+	RevokedBy     string    `json:"revoked_by,omitempty"`
+}
+
+// Errors of a Keeper that are the caller's.
+var (
+	ErrNoToken    = errors.New("no such token")
+	ErrTokenFault = errors.New("not a token")
+)
+
+// listTokens answers GET /admin/tokens, the revoked ones included.
+func (g *Gateway) listTokens(ctx *fasthttp.RequestCtx) error {
+	return show(ctx, fasthttp.StatusOK, map[string]any{"tokens": g.o.Keeper.Tokens()})
+}
+
+// madeToken is a token, this once.
+type madeToken struct {
+	TokenInfo
+	Token string `json:"token"`
+}
+
+// newToken answers POST /admin/tokens {"name","point_of_sale","permissions"} with the token, this once.
+func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
+	var asked struct {
+		Name        string   `json:"name"`
+		Point       int64    `json:"point_of_sale"`
+		Permissions []string `json:"permissions"`
+	}
+	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
+	}
+	info, token, err := g.o.Keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
+	if err != nil {
+		return tokenError(err)
+	}
+	return show(ctx, fasthttp.StatusCreated, madeToken{info, token})
+}
+
+// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays good
+// for the grace, default none.
+func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
+	id, err := tokenID(ctx)
+	if err != nil {
+		return err
+	}
+	var asked struct {
+		Grace string `json:"grace"`
+	}
+	var grace time.Duration
+	if len(ctx.PostBody()) > 0 {
+		if err = json.Unmarshal(ctx.PostBody(), &asked); err == nil && asked.Grace != "" {
+			grace, err = time.ParseDuration(asked.Grace)
+		}
+		if err != nil {
+			return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
+		}
+	}
+	info, token, err := g.o.Keeper.RotateToken(by(ctx), id, grace)
+	if err != nil {
+		return tokenError(err)
+	}
+	return show(ctx, fasthttp.StatusOK, madeToken{info, token})
+}
+
+// revokeToken answers DELETE /admin/tokens/{id}.
+func (g *Gateway) revokeToken(ctx *fasthttp.RequestCtx) error {
+	id, err := tokenID(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := g.o.Keeper.RevokeToken(by(ctx), id)
+	if err != nil {
+		return tokenError(err)
+	}
+	return show(ctx, fasthttp.StatusOK, info)
+}
+
+func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {
+	text, _ := ctx.UserValue("id").(string)
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, wrongQuery("id", "the number of a token")
+	}
+	return id, nil
+}
+
+func by(ctx *fasthttp.RequestCtx) By { return By{Who: who(ctx), From: ctx.RemoteIP().String()} }
+
+func tokenError(err error) error {
+	switch {
+	case errors.Is(err, ErrNoToken):
+		return problem(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
+	case errors.Is(err, ErrTokenFault):
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, err.Error())
+	}
+	return err
+}
