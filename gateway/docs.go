@@ -4,23 +4,17 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"html/template"
 	"strings"
 
 	"dtegate/engine/dte"
 )
 
-var (
-	//go:embed pages/docs.html
-	docsHTML string
-	//go:embed pages/docs.css
-	docsStyle string
-)
+//go:embed pages/docs.css
+var docsStyle string
 
 // The reference page is made of the contract once, by these views of it.
 type (
 	docView struct {
-		Style          template.CSS
 		Title, Summary string
 		Description    []string // paragraphs
 		Tags           []tagView
@@ -66,7 +60,7 @@ func renderDocs() []byte {
 		panic(err)
 	}
 	info, c := d.Get("info"), &contractView{d}
-	v := docView{Style: template.CSS(docsStyle), Title: info.Get("title").Text(), Summary: info.Get("summary").Text(),
+	v := docView{Title: info.Get("title").Text(), Summary: info.Get("summary").Text(),
 		Description: strings.Split(info.Get("description").Text(), "\n\n")}
 	for i := range d.Get("tags").Len() {
 		tag := d.Get("tags").Index(i)
@@ -88,11 +82,7 @@ func renderDocs() []byte {
 		code, text, _ := strings.Cut(cause, " ")
 		v.Errors = append(v.Errors, [2]string{code, text})
 	}
-	var b bytes.Buffer
-	if err := template.Must(template.New("docs").Parse(docsHTML)).Execute(&b, v); err != nil {
-		panic(err)
-	}
-	return b.Bytes()
+	return v.html()
 }
 
 // contractView reads the contract.

@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"bytes"
 	_ "embed"
-	"html/template"
 	"strings"
 	"sync"
 	"time"
@@ -66,12 +64,8 @@ type Trouble struct {
 	Count int
 }
 
-var (
-	//go:embed pages/status.html
-	statusHTML string
-	//go:embed pages/status.css
-	statusStyle string
-)
+//go:embed pages/status.css
+var statusStyle string
 
 // pageLife is how long a page is shown again before another is made.
 const pageLife = 3 * time.Second
@@ -94,29 +88,21 @@ func (g *Gateway) page(ctx *fasthttp.RequestCtx) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Vary", "Accept-Language")
 	secure(ctx, statusStyle)
-	b, err := g.pages.get(language(ctx), g.o.Now(), g.o.Overview)
-	if err != nil {
-		g.refuse(ctx, "/", err)
-		return
-	}
-	ctx.SetBody(b)
+	ctx.SetBody(g.pages.get(language(ctx), g.o.Now(), g.o.Overview))
 }
 
-func (p *pages) get(lang string, now time.Time, look func() *Overview) ([]byte, error) {
+func (p *pages) get(lang string, now time.Time, look func() *Overview) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, ok := p.made[lang]; ok && !now.Before(m.at) && now.Sub(m.at) < pageLife {
-		return m.html, nil
+		return m.html
 	}
-	b, err := renderPage(lang, look())
-	if err != nil {
-		return nil, err
-	}
+	b := renderPage(lang, look())
 	if p.made == nil {
 		p.made = make(map[string]madePage)
 	}
 	p.made[lang] = madePage{now, b}
-	return b, nil
+	return b
 }
 
 // language is that of ?lang=, else the first of Accept-Language that there is, else Spanish.
@@ -130,27 +116,4 @@ func language(ctx *fasthttp.RequestCtx) string {
 		}
 	}
 	return "es"
-}
-
-var statusPages = sync.OnceValues(func() (map[string]*template.Template, error) {
-	all := make(map[string]*template.Template)
-	for lang := range words {
-		t, err := template.New("status").Funcs(template.FuncMap{"t": func(key string) string { return say(lang, key) }}).Parse(statusHTML)
-		if err != nil {
-			return nil, err
-		}
-		all[lang] = t
-	}
-	return all, nil
-})
-
-// renderPage makes the page of an overview.
-func renderPage(lang string, o *Overview) ([]byte, error) {
-	all, err := statusPages()
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = all[lang].Execute(&b, newBoard(lang, o))
-	return b.Bytes(), err
 }

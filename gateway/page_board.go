@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 // board is an overview as the page says it: every text in its language, every time in El Salvador's.
 type board struct {
 	Lang, Other    string // and the language to change to
-	Style          template.CSS
 	At, Ambiente   string
 	Test           bool
 	Branch         int64
@@ -63,7 +61,7 @@ const (
 )
 
 func newBoard(lang string, o *Overview) *board {
-	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], Style: template.CSS(statusStyle), At: clock(o.At), Branch: o.Branch,
+	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], At: clock(o.At), Branch: o.Branch,
 		Test: o.Ambiente != "01", Version: o.Version, Since: when(lang, o.Started, o.At), Partial: o.Today.Partial}
 	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
 	b.deadlines(lang, o)

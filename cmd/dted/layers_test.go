@@ -57,6 +57,7 @@ var libraries = map[string]string{
 	"github.com/go-json-experiment/json":       "engine/dte",
 	"github.com/santhosh-tekuri/jsonschema/v6": "engine/authority/simulator",
 	"github.com/valyala/fasthttp":              "gateway",
+	"maragu.dev/gomponents":                    "gateway",
 	"github.com/fasthttp/router":               "gateway",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
