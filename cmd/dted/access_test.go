@@ -67,6 +67,7 @@ func soon(t *testing.T, what string, is func() bool) {
 // Tokens made, rotated and revoked, by the admin API and in the file, are live without a restart; each change is in the
 // trail once, also one that was made while the appliance stood still.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	made := b.tokenAct("POST", "/admin/tokens?who=ana@office", `{"name":"caja 9","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, 201)
@@ -146,6 +147,7 @@ func TestTokens(t *testing.T) {
 
 // What operators do is on the record before it is answered, and stays there when the power goes; what was refused too.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	for _, c := range []struct {

@@ -80,6 +80,7 @@ func object(t *testing.T, body []byte) map[string]any {
 // TestAPI_Records: every field of SPEC with its type, for an accepted, a rejected and a contingency document of each
 // type; the signature verifies with an independent implementation and its payload is dteJson.
 func TestAPI_Records(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
@@ -179,6 +180,7 @@ func checkPublished(t *testing.T, kind string, document []byte) {
 
 // TestAPI_BadInput: each a clear 4xx with paths, and none spends a number.
 func TestAPI_BadInput(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
@@ -252,6 +254,7 @@ func TestAPI_BadInput(t *testing.T) {
 
 // TestAPI_Access: who may ask what, and how.
 func TestAPI_Access(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	defer b.stop()

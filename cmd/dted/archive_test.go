@@ -104,6 +104,7 @@ func (b *branch) archived() {
 
 // The operator compares store and archive, with the appliance running and stopped, and has it put back what is missing.
 func TestFsck_Archive(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	bucket := b.withArchive()
 	b.start()
@@ -226,6 +227,7 @@ func TestFsck_Archive(t *testing.T) {
 
 // The operator sees what was given up, has it tried again, or takes it off the list.
 func TestOperator_GivenUp(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	box := b.withInbox()
 	b.start()

@@ -51,6 +51,7 @@ func raw(t *testing.T, address, request string) (statuses []int, text string) {
 // TestAttack_Requests: requests that try to be what they are not. None of them is answered with another's data, issues
 // anything, or reaches the operators' routes from the tills' listener.
 func TestAttack_Requests(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
@@ -263,6 +264,7 @@ func grep(text, prefix string) string {
 // TestAttack_Secrets: whatever happens, no secret comes out: not in the log, an answer, a metric or the trail. And who
 // takes the folder without the passphrase has neither the key nor a token.
 func TestAttack_Secrets(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	var out strings.Builder

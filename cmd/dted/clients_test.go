@@ -73,6 +73,7 @@ func (l *badLAN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestClients: the clients of deploy/clients sell once through everything that a network and MH can do to them, refuse
 // what is refused, and hear of late results.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	for file, tool := range map[string]string{"dte.sh": "curl", "dte.py": "python3"} {
 		t.Run(file, func(t *testing.T) {
 			if err := exec.Command(tool, "--version").Run(); err != nil {

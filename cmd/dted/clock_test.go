@@ -115,6 +115,7 @@ func TestClock_Authority(t *testing.T) {
 // TestClockSetBack: the clock stands an hour before what the store knows. A sale is refused with the reason, one that was
 // answered already is answered again, and nobody does anything before the branch sells on.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	first := decode(t, b.insist(1, "before", hammerSale(1, 1)))

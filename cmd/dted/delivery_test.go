@@ -226,6 +226,7 @@ func TestLink_Tampered(t *testing.T) {
 
 // A document is the same bytes by every way that leads to it, and none of another branch.
 func TestDelivery_Ways(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	t.Cleanup(b.kill)

@@ -57,6 +57,7 @@ func TestLAN_NoPlainHTTP(t *testing.T) {
 // TLS on both listeners: a till that trusts the box's authority sells, whoever speaks plain HTTP or an old TLS does not;
 // another certificate is served without a restart; half a handshake holds nobody up; dtectl finds its way.
 func TestLAN(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.alter("rate = 100000", `tls = "on", rate = 100000`)
 	b.alter("ops = {", `ops = {tls = "on", `)

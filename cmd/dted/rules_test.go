@@ -245,6 +245,7 @@ func (b *branch) resident() (n int64) {
 // TestRules_Restart: what was live is live after a power cut, whatever lies in the folder; who has no admin token changes
 // nothing.
 func TestRules_Restart(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	for _, step := range []struct {

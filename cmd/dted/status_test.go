@@ -75,6 +75,7 @@ func TestReach(t *testing.T) {
 
 // TestStatusPage: a branch that loses MH says so to whoever looks, and nothing of who bought.
 func TestStatusPage(t *testing.T) {
+	t.Parallel()
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
