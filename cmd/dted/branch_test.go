@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,10 +103,21 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
+// lastPort counts the ports given out. They lie below those that the system gives to clients, and apart from those of other
+// processes: one that is free now is free when it is taken.
+var lastPort atomic.Int32
+
 func freePort(t testing.TB) string {
-	ln := listen(t)
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Helper()
+	for range 1000 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+(os.Getpid()*997+int(lastPort.Add(1)))%20_000))
+		if err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 func (b *branch) write(name string, data []byte) {
