@@ -149,6 +149,7 @@ func (g *Gateway) server(h fasthttp.RequestHandler, connections int) *fasthttp.S
 		MaxRequestBodySize:    maxBody,
 		Concurrency:           2*connections + 64,
 		ReadBufferSize:        16 << 10, // bytes of headers
+		WriteBufferSize:       16 << 10, // an issued document at once
 		NoDefaultServerHeader: true,
 		SecureErrorLogMessage: true, // else a parse error logs the request, token and all
 		CloseOnShutdown:       true,

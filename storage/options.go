@@ -130,12 +130,12 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { o.Logger.Warn("writes wait", "reason", i.Reason) },
 		},
 	}
-	// Every Append asks for a key and a code that are mostly not there.
 	if o.FakeTime {
 		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	for i := range p.Levels {
-		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		p.Levels[i].BlockSize = 16 << 10                  // a document and more; Pebble writes and reads file by block
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // every Append asks for a key and a code that are mostly not there
 	}
 	return p
 }

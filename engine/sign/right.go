@@ -15,13 +15,13 @@ import (
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents, no more at a time than the machine has cores: more would only wait longer, together.
+// Signer signs documents, no more at a time than Go runs goroutines: more would only wait longer, together.
 type Signer struct {
 	key  *Key
 	gate chan struct{}
 }
 
-// New returns a signer. parallel is the number of signatures at a time, 0 for the number of cores.
+// New returns a signer. parallel is the number of signatures at a time, 0 for GOMAXPROCS.
 func New(k *Key, parallel int) *Signer {
 	if parallel <= 0 {
 		parallel = runtime.GOMAXPROCS(0)
