@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -151,7 +151,18 @@ func (s *Store) checkpoint(dir string, b *Backup) ([]uint64, error) {
 	if err := s.db.Flush(); err != nil {
 		return nil, err
 	}
-	return marked, s.db.Checkpoint(dir, pebble.WithFlushedWAL())
+	if err := s.db.Checkpoint(dir); err != nil {
+		return nil, err
+	}
+	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush is
+	// in the tables, which without a log are the store as it was at the end of one.
+	names, err := s.o.FS.List(dir)
+	for _, name := range names {
+		if err == nil && strings.HasSuffix(name, ".log") {
+			err = s.o.FS.Remove(s.o.FS.PathJoin(dir, name))
+		}
+	}
+	return marked, err
 }
 
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }

@@ -26,6 +26,7 @@ type mark struct {
 	wrote sync.Cond
 	known []uint64 // durable in the store, by sequence - 1
 	said  []uint64 // durable in the file
+	busy  bool     // the writer is writing
 	stop  bool
 }
 
@@ -126,6 +127,7 @@ func (m *mark) run() {
 			return
 		}
 		numbers := slices.Clone(m.known)
+		m.busy = true
 		m.mu.Unlock()
 		start := m.o.Now()
 		if err := m.file.write(numbers); err != nil {
@@ -135,7 +137,7 @@ func (m *mark) run() {
 		}
 		m.metrics.mark.Observe(m.o.Now().Sub(start).Seconds())
 		m.mu.Lock()
-		m.said = numbers
+		m.said, m.busy = numbers, false
 		stop := m.stop && slices.Equal(m.known, m.said)
 		m.wrote.Broadcast()
 		m.mu.Unlock()
@@ -164,6 +166,9 @@ func (m *mark) numbers() ([]uint64, error) {
 func (m *mark) renew(store [16]byte, numbers []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for m.busy { // or it would put back what it took before
+		m.wrote.Wait()
+	}
 	if err := m.file.rewrite(store, numbers); err != nil {
 		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 	}
