@@ -143,6 +143,29 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 	}
 	late := 0 // documents in a row that are behind the period
 	pace := s.pace(6)
+	var entries []storage.Entry // wanted, and not yet read
+	var heads []*head
+	read := func() error {
+		parts, err := s.o.Store.PartsOf(entries)
+		if err != nil {
+			return err
+		}
+		for i, entry := range entries {
+			d, err := assemble(entry, heads[i], parts[i])
+			if err != nil {
+				return err
+			}
+			pace.rest()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+		entries, heads = entries[:0], heads[:0]
+		return nil
+	}
 	err = s.o.Store.Records(start, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -164,15 +187,14 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 		if h.Date < p.From || !wanted(h) {
 			return nil
 		}
-		d, err := s.stored(entry, h)
-		if err != nil {
-			return err
+		entries, heads = append(entries, entry), append(heads, h)
+		if len(entries) < 32 {
+			return nil
 		}
-		pace.rest()
-		return fn(d)
+		return read()
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
 	}
-	return err
+	return read()
 }

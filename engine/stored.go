@@ -28,11 +28,15 @@ func (s *Shelf) stored(entry storage.Entry, h *head) (*stored, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
+	return assemble(entry, h, list)
+}
+
+func assemble(entry storage.Entry, h *head, list []storage.Part) (d *stored, err error) {
 	parts := make(map[string][]byte, len(list))
 	for _, p := range list {
 		parts[p.Name] = p.Data
 	}
-	d := &stored{entry: entry, head: h}
+	d = &stored{entry: entry, head: h}
 	if d.facts, err = dte.Parse(parts[h.facts()]); err != nil {
 		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
 	}

@@ -162,9 +162,13 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, f
 
 // probes try to see record 2, which is applied and not durable.
 var probes = map[string]func(*Store) bool{
-	"Get":    func(s *Store) bool { _, err := s.Get(code(2)); return err == nil },
-	"Part":   func(s *Store) bool { _, err := s.Part(code(2), "form"); return err == nil },
-	"Parts":  func(s *Store) bool { _, err := s.Parts(code(2)); return err == nil },
+	"Get":   func(s *Store) bool { _, err := s.Get(code(2)); return err == nil },
+	"Part":  func(s *Store) bool { _, err := s.Part(code(2), "form"); return err == nil },
+	"Parts": func(s *Store) bool { _, err := s.Parts(code(2)); return err == nil },
+	"PartsOf": func(s *Store) bool {
+		lists, err := s.PartsOf([]Entry{{Code: code(2), ID: 2}})
+		return err == nil && len(lists[0]) > 0
+	},
 	"Lookup": func(s *Store) bool { _, _, err := s.Lookup(idem(2).Key); return err == nil },
 	"Due": func(s *Store) bool {
 		due, err := s.Due("settle", clock()(), 10)

@@ -255,17 +255,27 @@ func (m *model) check(r *rapid.T) {
 		}
 	}
 	id, count := uint64(0), 0
+	var all []Entry
 	err := m.s.Records(0, func(e Entry) error {
 		if e.ID <= id {
 			r.Fatal("records out of order")
 		}
 		id = e.ID
 		count++
+		all = append(all, e)
 		m.same(r, e, m.records[e.Code])
 		return nil
 	})
 	if err != nil || count != len(m.records) {
 		r.Fatalf("%d records, want %d, %v", count, len(m.records), err)
+	}
+	slices.Reverse(all[len(all)/2:]) // in order, and not
+	lists, err := m.s.PartsOf(all)
+	if err != nil || len(lists) != len(all) {
+		r.Fatalf("parts of %d records, want %d, %v", len(lists), len(all), err)
+	}
+	for i, e := range all {
+		m.sameParts(r, lists[i], m.records[e.Code])
 	}
 }
 
@@ -278,8 +288,16 @@ func (m *model) same(r *rapid.T, got Entry, rec *modelRecord) {
 		r.Fatalf("got %+v, want %+v", got, want)
 	}
 	parts, err := m.s.Parts(got.Code)
-	if err != nil || len(parts) != len(rec.parts) {
-		r.Fatalf("%d parts, want %d, %v", len(parts), len(rec.parts), err)
+	if err != nil {
+		r.Fatal(err)
+	}
+	m.sameParts(r, parts, rec)
+}
+
+func (m *model) sameParts(r *rapid.T, parts []Part, rec *modelRecord) {
+	r.Helper()
+	if len(parts) != len(rec.parts) {
+		r.Fatalf("%d parts, want %d", len(parts), len(rec.parts))
 	}
 	for _, p := range parts {
 		if rec.parts[p.Name] != string(p.Data) {

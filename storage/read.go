@@ -3,6 +3,9 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // What the functions of this file show is durable: they read first and then wait for a change that is under way.
@@ -49,16 +52,63 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading record %X: %w", code, err)
 	}
-	var parts []Part
-	err = scan(s.db, partKey(id, ""), partKey(id+1, ""), func(key, value []byte) error {
-		parts = append(parts, Part{Name: string(key[9:]), Data: append([]byte{}, value...)})
-		return nil
-	})
+	lists, err := s.parts(id)
 	if err != nil {
 		return nil, fmt.Errorf("reading parts of record %X: %w", code, err)
 	}
 	s.settled(code)
-	return parts, nil
+	return lists[0], nil
+}
+
+// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them one
+// by one, most when they are in the order of their ids.
+func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading parts: %w", err)
+	}
+	defer s.leave()
+	if len(records) == 0 {
+		return nil, nil
+	}
+	ids := make([]uint64, len(records))
+	for i, e := range records {
+		ids[i] = e.ID
+	}
+	lists, err := s.parts(ids...)
+	if err != nil {
+		return nil, fmt.Errorf("reading parts of %d records: %w", len(records), err)
+	}
+	for _, e := range records {
+		s.settled(e.Code)
+	}
+	return lists, nil
+}
+
+func (s *Store) parts(ids ...uint64) (lists [][]Part, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: partKey(slices.Min(ids), ""), UpperBound: partKey(slices.Max(ids)+1, "")})
+	if err != nil {
+		return nil, damaged(err)
+	}
+	defer func() {
+		if e := errors.Join(it.Error(), it.Close()); e != nil {
+			err = damaged(e)
+		}
+	}()
+	lists = make([][]Part, len(ids))
+	ok := it.First()
+	for i, id := range ids {
+		if !ok || be.Uint64(it.Key()[1:]) != id {
+			ok = it.SeekGE(partKey(id, ""))
+		}
+		for ; ok && be.Uint64(it.Key()[1:]) == id; ok = it.Next() {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return nil, damaged(err)
+			}
+			lists[i] = append(lists[i], Part{Name: string(it.Key()[9:]), Data: append([]byte{}, value...)})
+		}
+	}
+	return lists, nil
 }
 
 // Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound.
