@@ -199,11 +199,15 @@ func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 	return in, facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
-// size: the stripped binary of both architectures.
+// size: the binary of both architectures, as it is packaged.
 func (b *bench) size(t *testing.T) {
+	flags, err := os.ReadFile("../../deploy/release.flags")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		path := filepath.Join(b.dir, "dted-"+arch)
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
+		cmd := exec.CommandContext(context.Background(), "go", append(append([]string{"build"}, strings.Fields(string(flags))...), "-o", path, ".")...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
