@@ -50,7 +50,7 @@ type SecondCopy struct {
 	Why   string
 }
 
-// Expiry is a certificate that ends: api or ops, of a listener, or ca, the box's own authority.
+// Expiry is a certificate that ends: signing, MH's for the key; api or ops, of a listener; or ca, the box's own authority.
 type Expiry struct {
 	Name string
 	At   time.Time

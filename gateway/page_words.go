@@ -115,6 +115,7 @@ var words = func() map[string]map[string]string {
 		"disk.reserve":       {"deja de emitir bajo", "stops issuing below"},
 		"clock":              {"Reloj", "Clock"},
 		"clock.note":         {"de diferencia con el de Hacienda", "apart from MH's"},
+		"expires.signing":    {"Certificado de firma", "Signing certificate"},
 		"expires.api":        {"TLS de las cajas", "TLS of the tills"},
 		"expires.ops":        {"TLS de operación", "TLS of operations"},
 		"expires.ca":         {"Autoridad TLS propia", "Own TLS authority"},

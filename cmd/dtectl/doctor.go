@@ -63,6 +63,7 @@ type doctor struct {
 	now      func() time.Time
 	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
 	findings []finding
+	until    time.Time                  // when the certificate ends that the sealed key came in; zero: not known
 	shelved  map[string][]bundle.Window // the branch's rules, by what they are for; nil: it has none yet, or does not tell
 }
 

@@ -112,6 +112,7 @@ func (d *doctor) key() {
 		d.fail("key", do, "%v", err)
 		return
 	}
+	d.until = key.NotAfter()
 	d.ok("key", "opens and signs, RSA %d", key.Public().Size()*8)
 }
 
@@ -120,18 +121,10 @@ const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
 	const do = "ask MH for a new certificate and run dtectl init with it"
-	if d.command.Certificate == "" {
-		d.warn("certificate", "give --certificate and --certificate-password, MH's file as it came", "not looked at: the appliance keeps the key and not the certificate")
-		return
-	}
-	data, err := os.ReadFile(d.command.Certificate)
-	var password []byte
-	if err == nil && d.command.CertificatePassword != "" {
-		password, err = os.ReadFile(d.command.CertificatePassword)
-	}
-	var c sign.Certificate
-	if err == nil {
-		_, c, err = sign.ParseCertificate(data, strings.TrimRight(string(password), "\r\n"))
+	c := sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until} // as init read it
+	var err error
+	if d.command.Certificate != "" {
+		c, err = d.readCertificate()
 	}
 	now := d.now()
 	switch {
@@ -140,7 +133,7 @@ func (d *doctor) certificate() {
 	case c.NIT != d.cfg.Issuer.NIT:
 		d.fail("certificate", "install the issuer's own", "it is of NIT %s, the configuration names %s", c.NIT, d.cfg.Issuer.NIT)
 	case c.NotAfter.IsZero():
-		d.warn("certificate", "look it up in MH's portal", "it does not say until when it is valid")
+		d.warn("certificate", "look it up in MH's portal, or give --certificate and --certificate-password", "not known until when it is valid")
 	case now.After(c.NotAfter):
 		d.fail("certificate", do, "it ended on %s", dte.Date(c.NotAfter))
 	case now.Before(c.NotBefore):
@@ -150,6 +143,18 @@ func (d *doctor) certificate() {
 	default:
 		d.ok("certificate", "valid until %s", dte.Date(c.NotAfter))
 	}
+}
+
+func (d *doctor) readCertificate() (c sign.Certificate, err error) {
+	data, err := os.ReadFile(d.command.Certificate)
+	var password []byte
+	if err == nil && d.command.CertificatePassword != "" {
+		password, err = os.ReadFile(d.command.CertificatePassword)
+	}
+	if err == nil {
+		_, c, err = sign.ParseCertificate(data, strings.TrimRight(string(password), "\r\n"))
+	}
+	return c, err
 }
 
 // Limits of the disk.

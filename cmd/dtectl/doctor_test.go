@@ -25,7 +25,8 @@ type patient struct {
 	date time.Time
 	now  time.Time
 
-	opened *sign.Key
+	opened  *sign.Key
+	command doctorCommand
 }
 
 func newPatient(t *testing.T) *patient {
@@ -45,7 +46,8 @@ func newPatient(t *testing.T) *patient {
 	_, err = newToken(p.cfg, 1, "caja", []string{"ANULACION"})
 	p.must(err)
 	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
-	p.opened = key
+	p.opened, _, err = sign.ParseCertificate(crt, "pwd")
+	p.must(err)
 	return p
 }
 
@@ -64,7 +66,7 @@ func (p *patient) rule(name, document string, w bundle.Window) {
 }
 
 func (p *patient) examine() *doctor {
-	d := &doctor{now: func() time.Time { return p.now }, command: &doctorCommand{Certificate: p.at("mh.crt"), CertificatePassword: p.at("mh.pwd")}}
+	d := &doctor{now: func() time.Time { return p.now }, command: &p.command}
 	d.openKey = func(sealed, passphrase []byte) (*sign.Key, error) { // the right one takes half a second
 		if len(passphrase) == 64 {
 			return p.opened, nil
@@ -89,30 +91,36 @@ func TestDoctor(t *testing.T) {
 		status, check string
 		says          string
 	}{
-		"secret readable by others":   {func() { p.must(os.Chmod(p.cfg.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
-		"secret missing":              {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "secrets", "missing"},
-		"no token":                    {func() { p.must((&config.TokenFile{Secret: secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
-		"token file garbled":          {func() { p.must(config.WriteFile(p.cfg.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
-		"wrong passphrase":            {func() { p.must(config.WriteFile(p.cfg.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
-		"certificate ends soon":       {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn, "certificate", "ends on"},
-		"certificate ended":           {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail, "certificate", "ended"},
-		"clock off":                   {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock", "-1h0m0s off"},
-		"clock a little off":          {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock", "2m0s off"},
-		"rule altered":                {func() { p.must(os.WriteFile(p.at("rules/x.dterule"), []byte("?"), 0o600)) }, statusFail, "rules", "x.dterule"},
-		"rule without successor":      {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
-		"rule not yet valid":          {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
-		"no rules":                    {func() { p.must(os.Remove(p.at("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
-		"TLS without a certificate":   {func() { p.configure("listen = \"127.0.0.1:1\"", "listen = \"0.0.0.0:1\"") }, statusFail, "tls", "api: "},
-		"TLS":                         {func() { p.tls(0) }, statusOK, "tls", "api: until "},
-		"TLS ends soon":               {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
-		"no store":                    {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "there is none"},
-		"no mark":                     {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
-		"configuration with a slip":   {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
-		"authority's address a slip":  {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
-		"authority refuses":           {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
-		"authority without a Date":    {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
-		"store not reconciled":        {func() { p.restore() }, statusFail, "store", "reconciled"},
-		"clock behind the last issue": {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
+		"secret readable by others": {func() { p.must(os.Chmod(p.cfg.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
+		"secret missing":            {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "secrets", "missing"},
+		"no token":                  {func() { p.must((&config.TokenFile{Secret: secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
+		"token file garbled":        {func() { p.must(config.WriteFile(p.cfg.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
+		"wrong passphrase":          {func() { p.must(config.WriteFile(p.cfg.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
+		"certificate ends soon":     {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn, "certificate", "ends on"},
+		"certificate in hand ends soon": {func() {
+			p.now = p.now.AddDate(0, 11, 0)
+			p.date, p.command = p.now, doctorCommand{Certificate: p.at("mh.crt"), CertificatePassword: p.at("mh.pwd")}
+		}, statusWarn, "certificate", "ends on"},
+		"certificate in hand of another": {func() { p.command.Certificate = p.at("mh.pwd") }, statusFail, "certificate", "certificate of MH"},
+		"key without a certificate":      {func() { p.opened, _ = sign.Generate(2048) }, statusWarn, "certificate", "not known"},
+		"certificate ended":              {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail, "certificate", "ended"},
+		"clock off":                      {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock", "-1h0m0s off"},
+		"clock a little off":             {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock", "2m0s off"},
+		"rule altered":                   {func() { p.must(os.WriteFile(p.at("rules/x.dterule"), []byte("?"), 0o600)) }, statusFail, "rules", "x.dterule"},
+		"rule without successor":         {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
+		"rule not yet valid":             {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
+		"no rules":                       {func() { p.must(os.Remove(p.at("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
+		"TLS without a certificate":      {func() { p.configure("listen = \"127.0.0.1:1\"", "listen = \"0.0.0.0:1\"") }, statusFail, "tls", "api: "},
+		"TLS":                            {func() { p.tls(0) }, statusOK, "tls", "api: until "},
+		"TLS ends soon":                  {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
+		"no store":                       {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "there is none"},
+		"no mark":                        {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
+		"configuration with a slip":      {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
+		"authority's address a slip":     {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
+		"authority refuses":              {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
+		"authority without a Date":       {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
+		"store not reconciled":           {func() { p.restore() }, statusFail, "store", "reconciled"},
+		"clock behind the last issue":    {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saved, kept := *p, p.keep(t)

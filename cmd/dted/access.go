@@ -36,6 +36,7 @@ type access struct {
 	log     *slog.Logger
 	trail   *audit.Trail
 	lan     *lan
+	signing time.Time                // when MH's certificate of the signing key ends; zero: not known
 	publish func(gateway.TokenTable) // to the tills' listener
 	broken  prometheus.Gauge
 
@@ -46,8 +47,8 @@ type access struct {
 }
 
 // openAccess reads the tokens and the certificates. A file that cannot be used ends a start.
-func openAccess(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*access, error) {
-	a := &access{cfg: cfg, log: log, trail: trail, publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
+func openAccess(cfg *config.Config, signing time.Time, trail *audit.Trail, log *slog.Logger) (*access, error) {
+	a := &access{cfg: cfg, log: log, trail: trail, signing: signing, publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
 	a.stamp = stampOf(cfg.Tokens)
 	file, err := config.LoadTokens(cfg.Tokens)
@@ -76,6 +77,9 @@ func (a *access) table() gateway.TokenTable {
 	return t
 }
 
+var signingExpiry = prometheus.NewDesc("dte_signing_certificate_expiry_timestamp_seconds",
+	"When the certificate ends that MH gave for the signing key; absent when it did not come in one.", nil, nil)
+
 // Describe implements prometheus.Collector.
 func (a *access) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
@@ -83,6 +87,9 @@ func (a *access) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCol
 func (a *access) Collect(ch chan<- prometheus.Metric) {
 	a.broken.Collect(ch)
 	a.lan.Collect(ch)
+	if !a.signing.IsZero() {
+		ch <- prometheus.MustNewConstMetric(signingExpiry, prometheus.GaugeValue, float64(a.signing.Unix()))
+	}
 }
 
 // run looks at the files until ctx ends.

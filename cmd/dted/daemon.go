@@ -88,7 +88,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client)
 	trail := audit.New(d.store, cfg.Ambiente, time.Now)
-	if d.access, err = openAccess(cfg, trail, log); err != nil {
+	if d.access, err = openAccess(cfg, key.NotAfter(), trail, log); err != nil {
 		return d, err
 	}
 	registry.MustRegister(d.access)
@@ -97,7 +97,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: engine.NewTally(d.store, time.Now), lan: d.access.lan, reach: mh, recent: memory, started: time.Now()}
+		tally: engine.NewTally(d.store, time.Now), access: d.access, reach: mh, recent: memory, started: time.Now()}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,

@@ -22,7 +22,7 @@ type status struct {
 	gate    *gate
 	store   *storage.Store
 	tally   *engine.Tally
-	lan     *lan
+	access  *access
 	reach   *reach
 	recent  *recent
 	started time.Time
@@ -49,7 +49,7 @@ func (s *status) show() any {
 func (s *status) overview() *gateway.Overview {
 	o := &gateway.Overview{At: time.Now(), Started: s.started, Version: version(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID,
 		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
-		Reserve: s.gate.disk.reserve, Expires: s.lan.expiries()}
+		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
 	today, err := s.tally.Today()
 	if err != nil {
 		s.gate.disk.log.Error("counting today's documents", "error", err)
@@ -69,8 +69,12 @@ func (s *status) overview() *gateway.Overview {
 	return o
 }
 
-// expiries are the ends of the certificates of the LAN.
-func (l *lan) expiries() (list []gateway.Expiry) {
+// expiries are the ends of the certificates.
+func (a *access) expiries() (list []gateway.Expiry) {
+	if !a.signing.IsZero() {
+		list = append(list, gateway.Expiry{Name: "signing", At: a.signing})
+	}
+	l := a.lan
 	if l.api != nil {
 		list = append(list, gateway.Expiry{Name: "api", At: l.api.Expiry()})
 	}

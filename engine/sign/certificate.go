@@ -84,9 +84,10 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 			return nil, Certificate{}, err
 		}
 	}
+	key.until = instant(file.NotAfter)
 	return key, Certificate{
 		NIT: strings.TrimSpace(file.NIT), Active: strings.TrimSpace(file.Activo) == "true",
-		NotBefore: instant(file.NotBefore), NotAfter: instant(file.NotAfter),
+		NotBefore: instant(file.NotBefore), NotAfter: key.until,
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -32,7 +33,11 @@ var (
 type Key struct {
 	private *rsa.PrivateKey // behind a pointer: no fmt verb walks into it
 	demo    bool            // made by Generate in this process
+	until   time.Time
 }
+
+// NotAfter is when the certificate ends that the key came in; zero when that is not known, as of a PEM.
+func (k *Key) NotAfter() time.Time { return k.until }
 
 // Generate makes a new key of the given size in bits, 2048 to 8192. MH knows nothing of it: it serves
 // demonstrations and tests, and only such a key can be written out by DemoCertificate.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -18,6 +19,9 @@ const minPassphrase = 12
 
 // ErrSealed is a file that is not a sealed key.
 var ErrSealed = errors.New("not a sealed key (JWE compact, PBES2-HS512+A256KW, A256GCM)")
+
+// headerUntil is the protected header that keeps Key.NotAfter, in seconds since 1970 as RFC 7519 has it.
+const headerUntil jose.HeaderKey = "exp"
 
 // Seal encrypts a key for the disk: JWE compact (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM. It takes
 // about 0.4 s.
@@ -36,8 +40,12 @@ func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 		return nil, fmt.Errorf("encoding key: %w", err)
 	}
 	defer clear(der)
+	options := new(jose.EncrypterOptions)
+	if !k.until.IsZero() {
+		options.WithHeader(headerUntil, k.until.Unix())
+	}
 	encrypter, err := jose.NewEncrypter(jose.A256GCM,
-		jose.Recipient{Algorithm: jose.PBES2_HS512_A256KW, Key: passphrase, PBES2Count: iterations}, nil)
+		jose.Recipient{Algorithm: jose.PBES2_HS512_A256KW, Key: passphrase, PBES2Count: iterations}, options)
 	if err != nil {
 		return nil, fmt.Errorf("preparing encryption: %w", err)
 	}
@@ -65,5 +73,9 @@ func Open(sealed, passphrase []byte) (*Key, error) {
 		return nil, fmt.Errorf("opening key file: %w", ErrPassword)
 	}
 	defer clear(der)
-	return parsePKCS8(der)
+	key, err := parsePKCS8(der)
+	if seconds, ok := jwe.Header.ExtraHeaders[headerUntil].(float64); ok && err == nil {
+		key.until = time.Unix(int64(seconds), 0).UTC()
+	}
+	return key, err
 }

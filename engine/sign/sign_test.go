@@ -72,13 +72,15 @@ func TestRight_OnlyOnce(t *testing.T) {
 }
 
 func TestSeal(t *testing.T) {
-	sealed, err := seal(testKey(), []byte("correct horse battery"), 1000)
+	until := time.Unix(1_900_000_000, 0).UTC()
+	key := &Key{private: testKey().private, until: until}
+	sealed, err := seal(key, []byte("correct horse battery"), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k, err := Open(sealed, []byte("correct horse battery"))
-	if err != nil || !k.private.Equal(testKey().private) {
-		t.Fatalf("opened %v, %v", k, err)
+	if err != nil || !k.private.Equal(testKey().private) || !k.NotAfter().Equal(until) {
+		t.Fatalf("opened %v until %v, %v", k, k.NotAfter(), err)
 	}
 	if _, err := Open(sealed, []byte("correct horse batterz")); !errors.Is(err, ErrPassword) {
 		t.Errorf("wrong passphrase: %v", err)
