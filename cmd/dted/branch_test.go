@@ -216,6 +216,7 @@ func (b *branch) kill() {
 	defer b.mu.Unlock()
 	_ = b.cmd.Process.Kill()
 	_ = b.cmd.Wait()
+	seek("log of "+b.t.Name(), b.log.Bytes())
 }
 
 func (b *branch) stop() {
@@ -226,6 +227,7 @@ func (b *branch) stop() {
 	if err := b.cmd.Wait(); err != nil {
 		b.t.Errorf("stopping the appliance: %v\n%s", err, b.log.String())
 	}
+	seek("log of "+b.t.Name(), b.log.Bytes())
 }
 
 // post sends a sale from a point of sale; an error means that no answer came.

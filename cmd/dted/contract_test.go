@@ -22,19 +22,25 @@ var contract = func() *apitest.Contract {
 }()
 
 // client keeps its connections, as a till does.
-var client = &http.Client{Timeout: time.Minute, Transport: contract.Transport(connections)}
+var client = &http.Client{Timeout: time.Minute, Transport: contract.Transport(watched{connections})}
 
 var connections = &http.Transport{MaxIdleConnsPerHost: 64}
 
-// TestMain fails the run when an exchange broke the contract; a whole run must have seen every operation succeed.
+// TestMain fails the run when an exchange broke the contract or a secret came out; a whole run must have seen every
+// operation succeed.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	http.DefaultTransport = watched{http.DefaultTransport}
 	if *budgets {
 		client.Transport = connections // what is measured is the appliance
 	}
 	code := m.Run()
 	for _, fault := range contract.Faults() {
 		fmt.Println("the contract is broken:", fault)
+		code = 1
+	}
+	for _, leak := range leaks.found {
+		fmt.Println("a secret came out:", leak)
 		code = 1
 	}
 	if whole() && code == 0 {
