@@ -11,6 +11,10 @@ import (
 	"dtegate/storage"
 )
 
+// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds, a few MiB each; they come one after the
+// other.
+const replayKeeps = 16
+
 // replayer makes stored documents again, each with the bundle that it names.
 type replayer struct {
 	s     *Shelf
@@ -127,6 +131,10 @@ func (r *replayer) compile(ctx context.Context, ref RuleRef, catalogue *rules.Ru
 	key := [2]string{ref.Digest, catalogue.Bundle.Digest}
 	if c := r.compiled[key]; c != nil {
 		return c, nil
+	}
+	if len(r.compiled) >= replayKeeps {
+		clear(r.compiled)
+		clear(r.rules)
 	}
 	bundle, err := r.rule(ctx, ref)
 	if err != nil {

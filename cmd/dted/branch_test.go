@@ -57,12 +57,26 @@ func removeBinary() {
 	}
 }
 
+// signing is the key of all branches of a test process, sealed.
+var signing = sync.OnceValues(func() (*sign.Key, []byte) {
+	key, err := sign.Generate(2048)
+	if err != nil {
+		panic(err)
+	}
+	sealed, err := sign.DemoSeal(key, []byte(testPassphrase))
+	if err != nil {
+		panic(err)
+	}
+	return key, sealed
+})
+
 // branch is a whole appliance as a process, with a simulated authority in this one.
 type branch struct {
 	t        testing.TB
 	dir      string
 	sim      *simulator.Simulator
 	key      *sign.Key
+	sealed   []byte
 	api, ops string
 	log      bytes.Buffer
 
@@ -74,10 +88,7 @@ type branch struct {
 func newBranch(t testing.TB) *branch {
 	t.Helper()
 	b := &branch{t: t, dir: t.TempDir(), api: freePort(t), ops: freePort(t)}
-	var err error
-	if b.key, err = sign.Generate(2048); err != nil {
-		t.Fatal(err)
-	}
+	b.key, b.sealed = signing()
 	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: b.key.Public()}}})
 	protocol, manage := listen(t), listen(t)
@@ -136,8 +147,6 @@ func (b *branch) fill(mh string) {
 			b.t.Fatal(err)
 		}
 	}
-	sealed, err := sign.Seal(b.key, []byte(testPassphrase))
-	must(err)
 	public, err := bundle.MarshalPublic(plugintest.Key().Public)
 	must(err)
 	must(os.Mkdir(filepath.Join(b.dir, "rules"), 0o700))
@@ -166,7 +175,7 @@ rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]
 		tokens.Tokens = append(tokens.Tokens, config.Token{ID: 10 + i, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)), Point: i,
 			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}})
 	}
-	b.write("signing.jwe", sealed)
+	b.write("signing.jwe", b.sealed)
 	b.write("signing.passphrase", []byte(testPassphrase))
 	b.write("authority.password", []byte("secreto\n"))
 	b.write("admin.token", []byte(testAdmin+"\n"))
