@@ -131,7 +131,7 @@ func (d *demo) greet(w io.Writer) {
 	fmt.Fprintf(w, strings.TrimLeft(`
 The branch is open.
   tills       http://%[1]s      (token in %[2]s/pos.token)
-  operators   http://%[3]s      (/metrics /livez /readyz /status)
+  operators   http://%[3]s      (/ is the status page; /metrics /livez /readyz /status)
   authority   http://%[4]s      simulated; http://%[5]s manages it
 
 A consumer invoice (DTE-01):
