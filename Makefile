@@ -6,7 +6,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-large soak race vuln cross package clean
+.PHONY: help run build test check bench bench-large soak alerts race vuln cross package clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,11 +27,16 @@ check: ## format, vet, lint, go.mod, both architectures, race tests of the concu
 	@go run $(STATICCHECK) ./...
 	@go mod tidy -diff
 	@$(MAKE) --no-print-directory cross
+	@$(MAKE) --no-print-directory alerts
 	@$(MAKE) --no-print-directory race
 	@git diff --exit-code --stat HEAD -- . || { echo 'the checks changed files'; exit 1; }
 
 cross: ## build for both architectures
 	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a go build -o /dev/null ./... && echo "linux/$$a builds"; done
+
+alerts: ## unit tests of the alerts, by promtool (built once into var/tools; says so and skips where its modules are out of reach)
+	@if test -x var/tools/promtool || deploy/prometheus/promtool.sh >/dev/null; then go test -run '^TestPromtool$$' ./deploy; \
+	else echo 'no promtool: unit tests of the alerts skipped'; fi
 
 race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)
 	@if CGO_ENABLED=1 go test -race -short -run '^$$' ./storage >/dev/null 2>&1; then \
