@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
 	"dtegate/plugins/plugintest"
@@ -108,10 +108,7 @@ func (l *large) prepare() {
 		l.t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		l.must(err)
-		l.t.Setenv(name, ln.Addr().String())
-		l.must(ln.Close())
+		l.t.Setenv(name, cmdtest.Port(l.t))
 	}
 	dir := filepath.Join(l.dir, "branch")
 	var err error
@@ -327,7 +324,7 @@ func (l *large) serve() {
 	l.row("start until /readyz, the middle of three", starts[1], 2, "s")
 	pid, _, stop := l.dted()
 	defer stop()
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // what goes on behind /readyz is over: memory is measured, and nothing waits for an event
 	before := l.resident(pid)
 	l.row("resident memory then", before, 256, "MiB")
 	more := number(l.t, "DTE_LARGE_MORE", l.n/10)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/plugins/plugintest"
 )
 
@@ -65,12 +65,7 @@ func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	var ops string
 	cmd.Env = os.Environ()
 	for i, name := range []string{"DTED_API_ADDR", "DTED_OPS_ADDR", "DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := ln.Addr().String()
-		ln.Close()
+		address := cmdtest.Port(t)
 		cmd.Env = append(cmd.Env, name+"="+address)
 		pairs = append(pairs, fmt.Sprintf("127.0.0.1:808%d", i), address)
 		if name == "DTED_OPS_ADDR" {

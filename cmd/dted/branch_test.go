@@ -17,10 +17,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/sign"
@@ -87,7 +87,7 @@ type branch struct {
 // newBranch makes a branch with eight points of sale and starts its authority, not its appliance.
 func newBranch(t testing.TB) *branch {
 	t.Helper()
-	b := &branch{t: t, dir: t.TempDir(), api: freePort(t), ops: freePort(t)}
+	b := &branch{t: t, dir: t.TempDir(), api: cmdtest.Port(t), ops: cmdtest.Port(t)}
 	b.key, b.sealed = signing()
 	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: b.key.Public()}}})
@@ -112,23 +112,6 @@ func listen(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return ln
-}
-
-// lastPort counts the ports given out. They lie below those that the system gives to clients, and apart from those of other
-// processes: one that is free now is free when it is taken.
-var lastPort atomic.Int32
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+(os.Getpid()*997+int(lastPort.Add(1)))%20_000))
-		if err == nil {
-			defer ln.Close()
-			return ln.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 func (b *branch) write(name string, data []byte) {
@@ -192,6 +175,13 @@ func (b *branch) storeOptions() storage.Options {
 // start runs the appliance and waits until it is ready.
 func (b *branch) start() {
 	b.t.Helper()
+	b.launch()
+	b.await(http.StatusOK)
+}
+
+// launch starts the appliance and waits for nothing.
+func (b *branch) launch() {
+	b.t.Helper()
 	path, err := binary()
 	if err != nil {
 		b.t.Fatal(err)
@@ -203,20 +193,25 @@ func (b *branch) start() {
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if resp, err := http.Get("http://" + b.ops + "/readyz"); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+}
+
+// await waits until /readyz answers with a status, and returns what it says.
+func (b *branch) await(status int) string {
+	b.t.Helper()
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + b.ops + "/readyz")
+		if err != nil {
+			continue
 		}
-		if time.Now().After(deadline) {
-			_ = b.cmd.Process.Kill()
-			_ = b.cmd.Wait()
-			b.t.Fatalf("the appliance does not get ready:\n%s", b.log.String())
+		said, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode == status {
+			return string(said)
 		}
-		<-time.After(10 * time.Millisecond)
 	}
+	b.kill()
+	b.t.Fatalf("/readyz does not come to %d:\n%s", status, b.log.String())
+	return ""
 }
 
 // kill ends the appliance as a power cut would; stop asks it to end and wants status 0.

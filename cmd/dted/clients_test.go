@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/plugins/plugintest"
 )
@@ -187,7 +188,7 @@ func testClient(t *testing.T, program string) {
 		t.Errorf("printed %d %.60q", code, paper)
 	}
 	// Nobody there: it says that the same command is to be run again.
-	environment = append(environment, "DTE_PLAZO=1", "DTE_URL=http://"+freePort(t))
+	environment = append(environment, "DTE_PLAZO=1", "DTE_URL=http://"+cmdtest.Port(t))
 	if code, _, said := run("emitir", "dte01", sale); code != 75 || !strings.Contains(said, "no se duplica") {
 		t.Errorf("nobody there: %d %s", code, said)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -43,41 +42,6 @@ func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	})
 	t.Setenv("TMPDIR", folder)
 	return folder
-}
-
-// launch starts the appliance and waits for nothing.
-func (b *branch) launch() {
-	b.t.Helper()
-	path, err := binary()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cmd = exec.Command(path, "-config", filepath.Join(b.dir, "dted.toml"))
-	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
-	if err := b.cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// await waits until /readyz answers with a status, and returns what it says.
-func (b *branch) await(status int) string {
-	b.t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
-		resp, err := http.Get("http://" + b.ops + "/readyz")
-		if err != nil {
-			continue
-		}
-		said, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode == status {
-			return string(said)
-		}
-	}
-	b.kill()
-	b.t.Fatalf("/readyz does not come to %d:\n%s", status, b.log.String())
-	return ""
 }
 
 // supervise starts the appliance again whenever it ends, as systemd does; the returned function ends that, and it, and

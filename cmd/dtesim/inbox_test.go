@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/mail"
 )
@@ -105,7 +106,7 @@ func TestInbox_PortTaken(t *testing.T) {
 // startInbox runs the program's servers until the test ends, and returns a sender to its inbox.
 func startInbox(t *testing.T) (manage string, sender *mail.Sender) {
 	t.Helper()
-	address := free(t)
+	address := cmdtest.Port(t)
 	t.Setenv("DTESIM_SMTP_ADDR", address)
 	log := slog.New(slog.DiscardHandler)
 	s := simulator.New(simulator.Options{Now: time.Now, Logger: log})

@@ -7,17 +7,16 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
+
+	"dtegate/cmd/cmdtest"
 )
 
 // issuersFile writes a key and a file that names it.
@@ -75,7 +74,7 @@ func TestReadIssuers(t *testing.T) {
 
 // The whole program: it logs an issuer in on one port, counts on the other, and ends with its context.
 func TestRun(t *testing.T) {
-	protocol, manage := free(t), free(t)
+	protocol, manage := cmdtest.Port(t), cmdtest.Port(t)
 	t.Setenv("DTESIM_ADDR", protocol)
 	t.Setenv("DTESIM_MANAGE_ADDR", manage)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,21 +123,4 @@ func (s began) Write(p []byte) (int, error) {
 		close(s)
 	}
 	return len(p), nil
-}
-
-// lastPort counts the ports given out. They lie below those that the system gives to clients, and apart from those of other
-// processes: one that is free now is free when it is taken.
-var lastPort atomic.Int32
-
-func free(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+(os.Getpid()*997+int(lastPort.Add(1)))%20_000))
-		if err == nil {
-			defer ln.Close()
-			return ln.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }

@@ -1,0 +1,28 @@
+// Package cmdtest serves the tests that run our programs.
+package cmdtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+)
+
+// lastPort counts the ports given out. They lie below those that the system gives to clients, and apart from those of other
+// processes: one that is free now is free when it is taken.
+var lastPort atomic.Int32
+
+// Port is an address of loopback on which a program of a test may listen.
+func Port(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+(os.Getpid()*997+int(lastPort.Add(1)))%20_000))
+		if err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
