@@ -18,7 +18,7 @@ import (
 )
 
 // TestREADME runs the README's commands, in its order, in one shell against a demonstration as make run starts it,
-// and compares what they print with what the README shows.
+// and compares what they print with what the README shows, and what monitoring asks for with what is then scraped.
 func TestREADME(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("the README's commands use curl, which is not here")
@@ -44,6 +44,13 @@ func TestREADME(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil || out.String() != want {
 		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, demo.String())
+	}
+
+	// By now everything was counted that an alert or a panel asks for.
+	scrape := exec.Command("go", "test", "-count=1", "-run", "^TestScrape$", "./deploy")
+	scrape.Dir, scrape.Env = root, append(os.Environ(), "DTE_SCRAPE=http://"+replace.Replace("127.0.0.1:8081")+"/metrics")
+	if out, err := scrape.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
