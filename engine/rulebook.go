@@ -43,17 +43,8 @@ type rule struct {
 	suspended atomic.Bool
 }
 
-// NewRulebook compiles every document rule of a generation. The catalogues are those of the generation's own
-// catalogue bundle. It fails, naming the bundle, rather than leave a rule out.
-func NewRulebook(g *rules.Generation) (*Rulebook, error) {
-	catalogues, err := catalogues(g)
-	if err != nil {
-		return nil, err
-	}
-	return newRulebook(g, nil, catalogues, nil)
-}
-
-// newRulebook also compiles rules that no day picks. It takes over what the old book has compiled already with the same
+// newRulebook compiles every document and event rule of a generation, and others that no day picks. It fails, naming the
+// bundle, rather than leave a rule out. It takes over what the old book, nil for none, has compiled already with the same
 // catalogues.
 func newRulebook(g *rules.Generation, others []*rules.Rule, catalogues *dte.Catalogues, old *Rulebook) (*Rulebook, error) {
 	b := &Rulebook{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*rule), events: make(map[*rules.Rule]*event),
@@ -78,19 +69,6 @@ func newRulebook(g *rules.Generation, others []*rules.Rule, catalogues *dte.Cata
 		}
 	}
 	return b, nil
-}
-
-func catalogues(g *rules.Generation) (*dte.Catalogues, error) {
-	for _, r := range g.Rules() {
-		if r.Bundle.Manifest.Kind == "catalogue" {
-			c, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
-			if err != nil {
-				return nil, fmt.Errorf("reading catalogues %s: %w", r.Bundle.Manifest.Version, err)
-			}
-			return c, nil
-		}
-	}
-	return nil, fmt.Errorf("no catalogue bundle among the rules")
 }
 
 func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {

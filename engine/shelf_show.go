@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
+	"dtegate/storage"
 )
 
 // ShelfList is what is on the shelf, and what was.
@@ -31,6 +32,19 @@ type ShownBundle struct {
 	Expires string    `json:"expires,omitempty"`
 	Expired bool      `json:"expired,omitempty"`
 	Off     *StepBack `json:"off,omitempty"` // why it is retired
+}
+
+// OnShelf reads which bundles a store has on its shelf, in the order in which they came.
+func OnShelf(store *storage.Store) ([]Admitted, error) {
+	s := Shelf{o: ShelfOptions{Store: store}}
+	if err := s.restore(); err != nil {
+		return nil, err
+	}
+	var list []Admitted
+	for _, i := range s.on() {
+		list = append(list, i.Admitted)
+	}
+	return list, nil
 }
 
 // List shows every bundle, by kind, document, generation and version.

@@ -89,7 +89,15 @@ func loadBook(t testing.TB, host *rules.Host) *Rulebook {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := NewRulebook(g)
+	var catalogues *dte.Catalogues
+	for _, r := range loaded {
+		if r.Bundle.Manifest.Kind == "catalogue" {
+			if catalogues, err = dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	book, err := newRulebook(g, nil, catalogues, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

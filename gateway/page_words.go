@@ -12,7 +12,6 @@ import (
 var words = func() map[string]map[string]string {
 	m := map[string]map[string]string{"es": {}, "en": {}}
 	for key, w := range map[string][2]string{
-		"title":       {"Estado de la sucursal", "Branch status"},
 		"branch":      {"Sucursal", "Branch"},
 		"other":       {"English", "Español"},
 		"ambiente.00": {"Pruebas", "Test"},

@@ -11,12 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
-	"dtegate/engine/archive"
 	"dtegate/storage"
 )
 
@@ -50,7 +47,7 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 		return errors.New("[archive]: is not in the configuration")
 	}
 	r := &archiveReport{out: os.Stdout, bar: newGauge(os.Stderr)}
-	store, err := storage.OpenReadOnly(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
 	var totals *engine.ArchiveTotals
 	switch {
 	case errors.Is(err, storage.ErrInUse):
@@ -72,15 +69,9 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 }
 
 func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store, r *archiveReport) (*engine.ArchiveTotals, error) {
-	a := cfg.Archive
-	secret, err := os.ReadFile(a.SecretFile)
+	bucket, err := cfg.Archive.Open()
 	if err != nil {
-		return nil, fmt.Errorf("reading archive.secret_file: %w", err)
-	}
-	bucket, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
-		AccessKey: a.AccessKey, Secret: archive.Secret(strings.TrimSpace(string(secret))), PathStyle: a.PathStyle})
-	if err != nil {
-		return nil, fmt.Errorf("[archive]: %w", err)
+		return nil, err
 	}
 	c := &engine.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente, Read: f.Read, Shared: f.Shared,
 		Found: r.found, Progress: r.progress}

@@ -48,7 +48,7 @@ func (c *auditCommand) Run(ctx context.Context, top *cli) error {
 }
 
 func readActs(ctx context.Context, cfg *config.Config, top *cli, limit int) ([]audit.Act, error) {
-	store, err := storage.OpenReadOnly(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	store, err := storage.OpenReadOnly(cfg.Store(slog.New(slog.DiscardHandler)))
 	if errors.Is(err, storage.ErrInUse) {
 		g, err := gatewayFlags{}.open(top)
 		if err != nil {

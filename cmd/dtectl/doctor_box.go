@@ -244,7 +244,7 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 
 // store returns the latest time that it knows; zero when that is not known.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
-	s, err := storage.OpenReadOnly(storage.Options{Dir: d.cfg.Data, MarkPath: d.cfg.Mark, Logger: slog.New(slog.DiscardHandler), Now: d.now})
+	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		d.running(ctx)
@@ -276,8 +276,6 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 const (
 	skewWarn = time.Minute
 	skewFail = 15 * time.Minute
-	backFail = 2 * time.Minute     // behind what the store knows: the appliance issues nothing
-	farWarn  = 31 * 24 * time.Hour // ahead of it: nothing, before MH bears it out
 )
 
 // clock holds the box's clock against the last record and against MH's, where they are known.
@@ -286,10 +284,10 @@ func (d *doctor) clock(last, authority time.Time) {
 	now := d.now()
 	switch off := now.Sub(last); {
 	case last.IsZero():
-	case off < -backFail:
+	case off < -config.ClockBack:
 		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back", local(now), -off.Round(time.Second))
 		return
-	case off > farWarn:
+	case off > config.ClockFar:
 		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after dtectl clock accept",
 			"%s is %d days after the time that the store knows", local(now), int(off.Hours()/24))
 	}

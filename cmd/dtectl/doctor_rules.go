@@ -21,21 +21,9 @@ const rulesSoon = 45 * 24 * time.Hour
 // rules verifies every bundle of the folder and looks at the calendar of the shelf (before the first start: of the
 // folder): what is valid today, what comes, what ends without a successor.
 func (d *doctor) rules() {
-	keys := bundle.Keys{Threshold: d.cfg.Rules.Threshold}
-	for _, k := range d.cfg.Rules.Keys {
-		b, err := os.ReadFile(k.File)
-		if err == nil {
-			key := bundle.Key{ID: k.ID}
-			if key.Public, err = bundle.ParsePublic(b); err == nil {
-				keys.Pinned = append(keys.Pinned, key)
-			}
-		}
-		if err != nil {
-			d.fail("rules", "put central IT's public key there", "key %s: %v", k.ID, err)
-		}
-	}
-	if err := keys.Check(); err != nil {
-		d.fail("rules", "correct rules.key in the configuration", "%v", err)
+	keys, err := d.cfg.Rules.Pinned()
+	if err != nil {
+		d.fail("rules", "correct rules.key in the configuration, or put central IT's public keys where it says", "%v", err)
 		return
 	}
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))

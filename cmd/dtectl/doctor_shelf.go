@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"math"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"dtegate/engine"
 	"dtegate/rules/bundle"
@@ -50,36 +46,13 @@ func (d *doctor) running(ctx context.Context) {
 
 // stopped reads the shelf of a store that nobody has open.
 func (d *doctor) stopped(s *storage.Store) {
-	entries, err := s.Due("rules", time.Unix(0, math.MaxInt64), math.MaxInt)
+	list, err := engine.OnShelf(s)
 	if err != nil {
 		d.fail("rules", "dtectl fsck tells more", "%v", err)
 		return
 	}
-	slices.SortFunc(entries, func(a, b storage.Entry) int { return int(a.Number) - int(b.Number) })
-	off := make(map[string]bool) // by digest
-	var on []engine.Admitted
-	for _, e := range entries {
-		var record struct {
-			engine.Admitted
-			To  *engine.RuleRef  `json:"to"`
-			Off []engine.RuleRef `json:"off"`
-		}
-		if json.Unmarshal(e.Head, &record) != nil {
-			continue
-		}
-		if record.To == nil {
-			on = append(on, record.Admitted)
-			continue
-		}
-		for _, r := range record.Off {
-			off[r.Digest] = true
-		}
-		off[record.To.Digest] = false
-	}
-	for _, a := range on {
-		if !off[a.Digest] {
-			d.shelve(a.Kind, a.Document, a.From, a.Until)
-		}
+	for _, a := range list {
+		d.shelve(a.Kind, a.Document, a.From, a.Until)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestDoctor(t *testing.T) {
 	}{
 		"secret readable by others": {func() { p.must(os.Chmod(p.cfg.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
 		"secret missing":            {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "secrets", "missing"},
-		"no token":                  {func() { p.must((&config.TokenFile{Secret: secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
+		"no token":                  {func() { p.must((&config.TokenFile{Secret: config.Secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
 		"token file garbled":        {func() { p.must(config.WriteFile(p.cfg.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
 		"wrong passphrase":          {func() { p.must(config.WriteFile(p.cfg.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
 		"certificate ends soon":     {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn, "certificate", "ends on"},
@@ -204,7 +204,7 @@ func (p *patient) configure(old, with string) {
 // tls encrypts the tills' listener with a certificate of so long ago.
 func (p *patient) tls(ago time.Duration) {
 	p.configure("listen = \"127.0.0.1:1\"", "tls = \"on\", listen = \"127.0.0.1:1\"")
-	own := ownAuthority(p.cfg)
+	own := p.cfg.BoxAuthority()
 	own.Now = func() time.Time { return p.now.Add(-ago) }
 	p.must(own.Create())
 }

@@ -24,7 +24,7 @@ func (d *doctor) tls() {
 		}
 		file, do := l.transport.Certificate, "put a new certificate and its key there: the appliance takes them without a restart"
 		if file == "" {
-			file, do = ownAuthority(d.cfg).ServerFile(), "dtectl tls new makes the box's own authority; a running appliance renews its certificate"
+			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running appliance renews its certificate"
 		}
 		leaf, err := certificate.Read(file)
 		switch {

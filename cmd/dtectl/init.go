@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/sign"
@@ -37,8 +36,8 @@ func (c *initCommand) Run(top *cli) error {
 	if err := prepare(cfg, key); err != nil {
 		return err
 	}
-	if authority, err := ownAuthority(cfg).Authority(); err == nil {
-		fmt.Printf("tls      %s, for the tills to trust\npin      %s\n", ownAuthority(cfg).AuthorityFile(), certificate.Fingerprint(authority))
+	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
+		fmt.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
 	}
 	fmt.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
@@ -74,7 +73,7 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 	}
 	passphrase, err := os.ReadFile(cfg.Key.PassphraseFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		passphrase = []byte(secret())
+		passphrase = []byte(config.Secret())
 		err = config.WriteFile(cfg.Key.PassphraseFile, passphrase)
 	}
 	if err != nil {
@@ -88,22 +87,17 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 		return err
 	}
 	if _, err := os.Stat(cfg.Tokens); errors.Is(err, fs.ErrNotExist) {
-		if err := (&config.TokenFile{Secret: secret()}).Save(cfg.Tokens); err != nil {
+		if err := (&config.TokenFile{Secret: config.Secret()}).Save(cfg.Tokens); err != nil {
 			return err
 		}
 	}
 	if cfg.OwnAuthority() {
-		if err := ownAuthority(cfg).Create(); err != nil && !errors.Is(err, certificate.ErrExists) {
+		if err := cfg.BoxAuthority().Create(); err != nil && !errors.Is(err, certificate.ErrExists) {
 			return err
 		}
 	}
-	if err := storage.Create(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}); err != nil {
+	if err := storage.Create(cfg.Store(slog.Default())); err != nil {
 		return fmt.Errorf("creating store: %w", err)
 	}
 	return nil
-}
-
-// secret is 32 random bytes in hex.
-func secret() string {
-	return config.Secret()
 }

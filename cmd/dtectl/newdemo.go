@@ -66,7 +66,7 @@ func newDemo(ctx context.Context, dir string) (*demo, error) {
 func (d *demo) fill(ctx context.Context, dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	// Every secret of the demo is random: a folder that leaks opens no other.
-	password, certificate := secret()[:20], secret()[:20]
+	password, certificate := config.Secret()[:20], config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 	for name, data := range map[string][]byte{
 		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
 		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
-		"admin.token": []byte(secret() + "\n"),
+		"admin.token": []byte(config.Secret() + "\n"),
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, p := range cfg.Points {
-		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, permissions)
+		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, config.Permissions)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/gateway/certificate"
@@ -29,7 +28,7 @@ func ownOps(cfg *config.Config) (address string, client *http.Client, err error)
 	}
 	file := cfg.Ops.Certificate
 	if file == "" {
-		file = ownAuthority(cfg).ServerFile()
+		file = cfg.BoxAuthority().ServerFile()
 	}
 	leaf, err := certificate.Read(file)
 	if err != nil {
@@ -64,8 +63,4 @@ func pinned(pin string) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: verify} // verify looks instead
 	return &http.Client{Transport: transport}, nil
-}
-
-func ownAuthority(cfg *config.Config) *certificate.Own {
-	return &certificate.Own{Folder: cfg.TLS.Folder, Names: cfg.TLS.Names, Now: time.Now, Write: config.WriteFile}
 }

@@ -28,7 +28,7 @@ func (c *restoreCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	o := storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}
+	o := cfg.Store(slog.Default())
 	bar := newBar(os.Stderr)
 	b, err := storage.Restore(ctx, c.Dir, o, bar.show)
 	bar.end()
@@ -47,7 +47,7 @@ func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	bar := newBar(os.Stderr)
-	b, err := storage.Rebuild(ctx, c.Dir, storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now}, bar.show)
+	b, err := storage.Rebuild(ctx, c.Dir, cfg.Store(slog.Default()), bar.show)
 	bar.end()
 	return restored(ctx, cfg, b, c.AcceptMark, err)
 }
@@ -82,7 +82,7 @@ func (c *reconcileCommand) Run(ctx context.Context, top *cli) error {
 }
 
 func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err error) {
-	store, err := storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	store, err := storage.Open(cfg.Store(slog.Default()))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
@@ -31,7 +30,7 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	report, err := storage.Check(ctx, storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	report, err := storage.Check(ctx, cfg.Store(slog.Default()))
 	if err != nil {
 		return fmt.Errorf("checking store (is the appliance stopped?): %w", err)
 	}
@@ -90,7 +89,7 @@ func open(top *cli) (*storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	store, err := storage.Open(cfg.Store(slog.Default()))
 	if err != nil {
 		return nil, fmt.Errorf("opening store (is the appliance stopped?): %w", err)
 	}

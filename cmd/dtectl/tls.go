@@ -25,7 +25,7 @@ func (*tlsShowCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	return showTLS(ownAuthority(cfg))
+	return showTLS(cfg.BoxAuthority())
 }
 
 func showTLS(own *certificate.Own) error {
@@ -64,7 +64,7 @@ func (c *tlsNewCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	own := ownAuthority(cfg)
+	own := cfg.BoxAuthority()
 	if _, err := os.Stat(own.Folder); c.Replace && err == nil {
 		if err := os.Rename(own.Folder, own.Folder+".replaced-"+time.Now().UTC().Format("20060102T150405")); err != nil {
 			return fmt.Errorf("putting the authority aside: %w", err)

@@ -38,8 +38,6 @@ func (c *tokenNewCommand) Run(top *cli) error {
 	return nil
 }
 
-var permissions = config.Permissions
-
 func newToken(cfg *config.Config, point int64, name string, granted []string) (token string, err error) {
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		_, token, err = f.Add(cfg, name, point, granted, who(), time.Now())

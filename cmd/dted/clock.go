@@ -7,15 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/engine"
 )
 
-// How far the clock may be off before nothing is issued: a document's date and hour are law, its year is its series.
+// How far the clock may be off before nothing is issued, beside config.ClockBack and config.ClockFar.
 const (
-	clockBack  = 2 * time.Minute     // behind the latest time known right
-	clockAhead = 15 * time.Minute    // ahead of it, counted by the time that has really passed since
-	clockFar   = 31 * 24 * time.Hour // ahead of what the last process left: nobody knows how long the box was off
-	clockNear  = 15 * time.Minute    // within this of MH's clock it is right, whatever else was thought
+	clockAhead = 15 * time.Minute // ahead of the latest time known right, counted by the time that has really passed since
+	clockNear  = 15 * time.Minute // within this of MH's clock it is right, whatever else was thought
 )
 
 // clock tells whether the time of the box may stand on a document. Three witnesses: the time that the last process left
@@ -50,7 +49,7 @@ func (c *clock) check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, elapsed := c.now(), c.elapsed()
-	expected, ahead := c.right, clockFar
+	expected, ahead := c.right, config.ClockFar
 	if c.own {
 		expected, ahead = c.right.Add(elapsed-c.since), clockAhead
 	}
@@ -58,7 +57,7 @@ func (c *clock) check() error {
 	switch {
 	case c.right.IsZero():
 		c.trust(now, elapsed)
-	case off < -clockBack:
+	case off < -config.ClockBack:
 		c.suspect(off, "atrasado %v respecto de la última hora confiable", -off)
 	case off > ahead:
 		c.suspect(off, "adelantado %v respecto de la última hora confiable", off)

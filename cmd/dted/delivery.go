@@ -8,7 +8,6 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
-	"dtegate/engine/archive"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 )
@@ -33,13 +32,8 @@ func delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 		d.Contingency, d.GiveUpAfter = m.Contingency, time.Duration(m.GiveUpAfter)
 	}
 	if a := c.Archive; a != nil {
-		secret, err := secretOf("archive.secret_file", a.SecretFile)
-		if err != nil {
+		if d.Archive, err = a.Open(); err != nil {
 			return d, err
-		}
-		if d.Archive, err = archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
-			AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle}); err != nil {
-			return d, fmt.Errorf("[archive]: %w", err)
 		}
 	}
 	return d, nil
@@ -49,19 +43,11 @@ func mailer(m *config.Mail, name string) (*mail.Sender, error) {
 	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From, FromName: name,
 		ReplyTo: m.ReplyTo, Timeout: time.Duration(m.Timeout)}
 	if m.User != "" {
-		password, err := secretOf("mail.password_file", m.PasswordFile)
+		password, err := config.ReadSecret("mail.password_file", m.PasswordFile)
 		if err != nil {
 			return nil, err
 		}
 		o.Password = mail.Secret(password)
 	}
 	return mail.New(o)
-}
-
-func secretOf(name, file string) (string, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
-	}
-	return strings.TrimSpace(string(b)), nil
 }

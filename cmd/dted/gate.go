@@ -26,7 +26,9 @@ type gate struct {
 func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout)}
 	d.gate.disk.tend()
-	d.store, err = storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, SecondCopy: cfg.SecondCopy, Logger: d.log, Now: time.Now})
+	options := cfg.Store(d.log)
+	options.SecondCopy = cfg.SecondCopy
+	d.store, err = storage.Open(options)
 	if err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}

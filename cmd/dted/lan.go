@@ -38,7 +38,7 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds", Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
 		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken", Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."}, []string{"certificate"})}
 	if cfg.OwnAuthority() {
-		l.own = ownAuthority(cfg)
+		l.own = cfg.BoxAuthority()
 		authority, err := l.own.Authority()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf(`no certificate for a listener that the LAN reaches: make the box's own authority with dtectl tls new, or name certificate and key, or set tls = "off": %w`, err)
@@ -67,10 +67,6 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 	}
 	l.look()
 	return l, nil
-}
-
-func ownAuthority(cfg *config.Config) *certificate.Own {
-	return &certificate.Own{Folder: cfg.TLS.Folder, Names: cfg.TLS.Names, Now: time.Now, Write: config.WriteFile}
 }
 
 // look reads the files that changed, and renews.

@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"plugins/retorno": {"plugins/sdk", "rules/abi"},
 	"plugins":         {"rules/bundle"},
 
-	"cmd/dted/config": {},
+	"cmd/dted/config": {"gateway/certificate", "engine/archive", "rules/bundle", "storage"},
 	"cmd/dted": {"cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive",
 		"rules", "rules/bundle", "storage"},
 	"cmd/dtectl": {"cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},

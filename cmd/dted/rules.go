@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 
 // openShelf puts up what was live, and what the rules folder has that is new.
 func openShelf(ctx context.Context, d *daemon, cfg *config.Config) (*engine.Shelf, error) {
-	keys, err := pinned(cfg.Rules)
+	keys, err := cfg.Rules.Pinned()
 	if err != nil {
 		return nil, err
 	}
@@ -63,23 +62,4 @@ func shippedRules(folder string) (map[string][]byte, error) {
 		}
 	}
 	return shipped, nil
-}
-
-func pinned(cfg config.Rules) (bundle.Keys, error) {
-	keys := bundle.Keys{Threshold: cfg.Threshold}
-	for _, k := range cfg.Keys {
-		b, err := os.ReadFile(k.File)
-		if err != nil {
-			return keys, fmt.Errorf("reading rules key %s: %w", k.ID, err)
-		}
-		public, err := bundle.ParsePublic(b)
-		if err != nil {
-			return keys, fmt.Errorf("rules key %s: %w", k.ID, err)
-		}
-		keys.Pinned = append(keys.Pinned, bundle.Key{ID: k.ID, Public: ed25519.PublicKey(public)})
-	}
-	if err := keys.Check(); err != nil {
-		return keys, fmt.Errorf("configuration: %w", err)
-	}
-	return keys, nil
 }

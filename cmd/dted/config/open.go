@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"dtegate/engine/archive"
+	"dtegate/gateway/certificate"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// What dted and dtectl make of a configuration alike.
+
+// Store is how the store is opened, without its second copy.
+func (c *Config) Store(log *slog.Logger) storage.Options {
+	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: time.Now}
+}
+
+// BoxAuthority is the box's own certificate authority, made or not.
+func (c *Config) BoxAuthority() *certificate.Own {
+	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
+}
+
+// Open returns the archive; it is not asked yet.
+func (a *Archive) Open() (*archive.Archive, error) {
+	secret, err := ReadSecret("archive.secret_file", a.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
+		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle})
+	if err != nil {
+		return nil, fmt.Errorf("[archive]: %w", err)
+	}
+	return opened, nil
+}
+
+// Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
+func (r *Rules) Pinned() (bundle.Keys, error) {
+	keys := bundle.Keys{Threshold: r.Threshold}
+	var faults []error
+	for _, k := range r.Keys {
+		key := bundle.Key{ID: k.ID}
+		b, err := os.ReadFile(k.File)
+		if err == nil {
+			key.Public, err = bundle.ParsePublic(b)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("rules key %s: %w", k.ID, err))
+			continue
+		}
+		keys.Pinned = append(keys.Pinned, key)
+	}
+	if faults == nil {
+		faults = append(faults, keys.Check())
+	}
+	return keys, errors.Join(faults...)
+}
+
+// ReadSecret returns the line of a file that the configuration names.
+func ReadSecret(name, file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
