@@ -184,10 +184,13 @@ func (b *box) close() {
 	}
 }
 
+// fork is chance for a crash: how much of it is used depends on what is in the files, and what comes after must not.
+func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0)) }
+
 // crash ends the branch as a power cut does, with a part of what was not synced, and starts it anew.
 func (b *box) crash() {
 	b.t.Helper()
-	after := b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: b.rand.IntN(101), RNG: b.rand})
+	after := b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: b.rand.IntN(101), RNG: fork(b.rand)})
 	b.close()
 	b.fs = after
 	b.start()

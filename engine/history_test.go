@@ -109,13 +109,13 @@ func (h *history) ask(req Request) (*Record, error) {
 	at, n := 1+h.rand.IntN(3), 0
 	h.wire.at = func(string) {
 		if n++; n == at {
-			after = h.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: h.rand.IntN(101), RNG: h.rand})
+			after = h.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: h.rand.IntN(101), RNG: fork(h.rand)})
 			h.wire.sever()
 		}
 	}
 	_, first := h.engine.Issue(context.Background(), req)
 	if after == nil { // it never came to that moment: the crash comes behind the answer
-		after = h.fs.CrashClone(vfs.CrashCloneCfg{RNG: h.rand})
+		after = h.fs.CrashClone(vfs.CrashCloneCfg{RNG: fork(h.rand)})
 	}
 	if err := h.store.Close(); err != nil {
 		h.t.Fatal(err)

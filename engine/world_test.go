@@ -55,7 +55,7 @@ var (
 func common(t testing.TB) shared {
 	t.Helper()
 	sharedOnce.Do(func() {
-		key, err := sign.Generate(2048)
+		key, err := sign.Generate(1024)
 		if err != nil {
 			t.Fatal(err)
 		}
