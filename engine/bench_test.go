@@ -5,27 +5,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/dte"
-	"dtegate/storage"
 )
 
 // BenchmarkIssue is the whole engine for one sale of ten lines in contingency, on a real disk, beside the bare
 // signature that no issuing can do without.
 func BenchmarkIssue(b *testing.B) {
-	w := newSim(b)
-	defer w.server.Close()
-	o := w.storeOptions(vfs.Default)
-	o.Dir, o.MarkPath = b.TempDir()+"/data", b.TempDir()+"/mark"
-	if err := storage.Create(o); err != nil {
-		b.Fatal(err)
-	}
-	w.storeAt = &o
-	if err := w.start(vfs.Default); err != nil {
-		b.Fatal(err)
-	}
-	defer w.store.Close()
+	w := newWorldOnDisk(b)
+	defer w.close()
 	req := sale("", 1130)
 	req.TestContingency = true
 	line := req.Facts.Get("cuerpoDocumento").Index(0)

@@ -187,6 +187,20 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// newWorldOnDisk is newWorld with the store on this machine's disk.
+func newWorldOnDisk(t testing.TB) *world {
+	t.Helper()
+	w := newSim(t)
+	o := w.storeOptions(vfs.Default)
+	o.Dir, o.MarkPath = t.TempDir()+"/data", t.TempDir()+"/mark"
+	w.storeAt = &o
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	w.open(nil, vfs.Default)
+	return w
+}
+
 // newSim makes a world that has only its authority yet.
 func newSim(t testing.TB) *world {
 	t.Helper()

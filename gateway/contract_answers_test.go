@@ -2,10 +2,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -78,37 +75,16 @@ func TestContract_Answers(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := []byte("secret of the test")
-	token := func(name string, id int64, permissions ...string) Token {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(name))
-		return Token{ID: id, Hash: [32]byte(mac.Sum(nil)), Permissions: permissions}
-	}
 	doc := contractOf(t)
-	var all []string
-	names := doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum")
-	for i := range names.Len() {
-		all = append(all, names.Index(i).Text())
-	}
-	table := NewTokenTable(secret, []Token{token("may", 1, all...), token("may not", 2), token("spent", 3)})
+	all := itemsOf(doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum"))
+	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}, {ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
 	fake := new(said)
 	g := New(Options{Engine: fake, Tokens: table, Slug: "tienda", Now: time.Now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	url := served(t, g.Serve)
 	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
 	ask := func(method, path, body string, headers ...string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequest(strings.ToUpper(method), "http://"+ln.Addr().String()+path, strings.NewReader(body))
+		req, err := http.NewRequest(strings.ToUpper(method), url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,8 +110,7 @@ func TestContract_Answers(t *testing.T) {
 			}
 			body = strings.ReplaceAll(body, "ORIGINAL", saidCode)
 			if item.Name == "/dte/descarga/{codigoGeneracion}" {
-				code, _ := dte.ParseCode(saidCode)
-				path += "?token=" + table.pass(code, "letter", 0, time.Now().Add(time.Minute))
+				path += "?token=" + table.pass(parsed(t, saidCode), "letter", 0, time.Now().Add(time.Minute))
 			}
 			may := []string{"x-api-token", "may", "Prefer", "wait=60"}
 			// It goes well, and the caller has it already.
@@ -161,14 +136,12 @@ func TestContract_Answers(t *testing.T) {
 			}
 			// The engine refuses, each code where it belongs.
 			for _, r := range o.Value.Get("responses").Members() {
-				if ref := r.Value.Get("$ref").Text(); ref != "" {
-					codes := at(t, doc, ref).Get("content").Get("application/json").Get("schema").Get("allOf").Index(1).Get("properties").Get("type").Get("enum")
-					for j := range codes.Len() {
-						if _, engines := statuses[codes.Index(j).Text()]; engines {
-							g.resends = limiter{}
-							fake.err = &engine.Error{Code: codes.Index(j).Text(), Message: "no", RetryAfter: time.Second}
-							ask(method, path, body, may...)
-						}
+				codes := follow(t, doc, r.Value).Get("content").Get("application/json").Get("schema").Get("allOf").Index(1).Get("properties").Get("type").Get("enum")
+				for _, code := range itemsOf(codes) {
+					if _, engines := statuses[code]; engines {
+						g.resends = limiter{}
+						fake.err = &engine.Error{Code: code, Message: "no", RetryAfter: time.Second}
+						ask(method, path, body, may...)
 					}
 				}
 			}

@@ -93,9 +93,9 @@ func TestPage(t *testing.T) {
 	}
 	if b := renderPage("es", func() *Overview {
 		o := overviews()["late"]
-		o.Trouble[0].Text, o.Owed.Refused = "<script>alert(1)</script>", "<b>"
+		o.Trouble[0].Text, o.Owed.Refused = "<script>alert(1)</script>", "<i>"
 		return o
-	}()); strings.Contains(string(b), "<script") || strings.Contains(string(b), "<b> ") {
+	}()); strings.Contains(string(b), "<script") || strings.Contains(string(b), "<i>") {
 		t.Error("what others say is not escaped")
 	}
 	for key := range words["es"] {
@@ -113,20 +113,19 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// opsServer serves the operators' routes; look is asked for what the page shows.
-func opsServer(t *testing.T, now func() time.Time, look func() *Overview) string {
+// served runs a listener of a gateway until the test ends, and gives its address.
+func served(t *testing.T, serve func(context.Context, net.Listener) error) string {
 	t.Helper()
-	g := New(Options{Now: now, Overview: look})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- g.ServeOps(ctx, ln) }()
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, ln) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-served; err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
@@ -137,7 +136,7 @@ func opsServer(t *testing.T, now func() time.Time, look func() *Overview) string
 func TestPage_Served(t *testing.T) {
 	now := time.Date(2026, 12, 4, 14, 0, 0, 0, time.UTC)
 	looks := 0
-	url := opsServer(t, func() time.Time { return now }, func() *Overview { looks++; return overviews()["normal"] })
+	url := served(t, New(Options{Now: func() time.Time { return now }, Overview: func() *Overview { looks++; return overviews()["normal"] }}).ServeOps)
 	for _, c := range []struct{ query, accept, want string }{
 		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"}, {"?lang=fr", "es-SV", "es"},
 	} {
@@ -188,7 +187,7 @@ func TestBrowser(t *testing.T) {
 	b := newBrowser(t)
 	shown := overviews()["normal"]
 	now := time.Now()
-	ops := opsServer(t, func() time.Time { now = now.Add(pageLife); return now }, func() *Overview { return shown })
+	ops := served(t, New(Options{Now: func() time.Time { now = now.Add(pageLife); return now }, Overview: func() *Overview { return shown }}).ServeOps)
 	docs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(renderDocs()) }))
 	defer docs.Close()
 	look := func(name, url string, wide int, scheme string) {

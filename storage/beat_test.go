@@ -2,9 +2,8 @@ package storage
 
 import (
 	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,37 +44,27 @@ func TestBeat(t *testing.T) {
 
 // A disk that does not sync keeps Beat waiting, so that nobody feeds a watchdog.
 func TestBeat_HangingDisk(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	if err := Create(options(fs)); err != nil {
-		t.Fatal(err)
-	}
-	var hangs atomic.Bool
-	asked, release := make(chan struct{}, 1), make(chan struct{})
-	o := options(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
-		if sync && strings.HasSuffix(op.Path, ".log") && hangs.Load() {
-			select {
-			case asked <- struct{}{}:
-			default:
-			}
-			<-release
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		if err := Create(options(fs)); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})))
-	s := openStoreWith(t, o)
-	hangs.Store(true)
-	beat := make(chan error, 1)
-	go func() { beat <- s.Beat(time.Unix(1, 0)) }()
-	<-asked
-	select {
-	case err := <-beat:
-		t.Errorf("a Beat came back before the disk did: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	hangs.Store(false)
-	close(release)
-	if err := <-beat; err != nil {
-		t.Error(err)
-	}
-	sound(t, s)
+		var log gate
+		s := openStoreWith(t, options(errorfs.Wrap(fs, &log)))
+		hold := log.shut()
+		beat := make(chan error, 1)
+		go func() { beat <- s.Beat(time.Unix(1, 0)) }()
+		synctest.Wait() // it has come back, or waits for the disk
+		select {
+		case err := <-beat:
+			t.Errorf("a Beat came back before the disk did: %v", err)
+			beat <- err
+		default:
+		}
+		close(hold)
+		if err := <-beat; err != nil {
+			t.Error(err)
+		}
+		sound(t, s)
+	})
 }

@@ -9,26 +9,37 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestCrash_Create: whenever the power goes, there is no store and Create can be repeated, or there is a whole one.
-func TestCrash_Create(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	rng := newRand(1)
+// cutAtWrites is a disk that is copied as a power cut leaves it, before each write and for each percentage of what was
+// not synced; taken gives the copies.
+func cutAtWrites(mem *vfs.MemFS, seed uint64, percents ...int) (disk vfs.FS, taken func() []*vfs.MemFS) {
+	rng := newRand(seed)
 	var mu sync.Mutex // Pebble writes from several goroutines
 	var disks []*vfs.MemFS
-	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	disk = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			for _, percent := range []int{0, 50, 100} {
+			for _, percent := range percents {
 				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
 			}
 		}
 		return nil
 	}))
+	return disk, func() []*vfs.MemFS {
+		mu.Lock()
+		defer mu.Unlock()
+		return disks
+	}
+}
+
+// TestCrash_Create: whenever the power goes, there is no store and Create can be repeated, or there is a whole one.
+func TestCrash_Create(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	fs, taken := cutAtWrites(mem, 1, 0, 50, 100)
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
-	disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{}))
+	disks := append(taken(), mem.CrashClone(vfs.CrashCloneCfg{}))
 	whole := 0
 	for i, disk := range disks {
 		s, err := Open(options(disk))
@@ -56,29 +67,13 @@ func crashOpen(t *testing.T, seed uint64, b bugs) (opened, failed int) {
 	s, mem := newStore(t)
 	put(t, s, "a", 1)
 	sound(t, s)
-	rng := newRand(seed)
-	var mu sync.Mutex // Pebble writes from several goroutines
-	var disks []*vfs.MemFS
-	o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, percent := range []int{0, 50, 50, 50, 50, 50, 50, 50} {
-				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
-			}
-		}
-		return nil
-	})))
+	fs, taken := cutAtWrites(mem, seed, 0, 50, 50, 50, 50, 50, 50, 50)
+	o := options(fs)
 	o.bugs = b
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	taken := disks
-	mu.Unlock()
+	s = openStoreWith(t, o)
+	disks := taken()
 	sound(t, s)
-	for _, disk := range taken {
+	for _, disk := range disks {
 		s, err := Open(options(disk))
 		if err != nil {
 			t.Log(err)

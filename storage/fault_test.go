@@ -106,6 +106,26 @@ func TestFault_FatalReturns(t *testing.T) {
 	t.Error("nobody noticed")
 }
 
+// gate, while it is shut, holds back every sync of a store's log.
+type gate struct{ hold atomic.Pointer[chan struct{}] }
+
+// shut returns what is to be closed to open the gate.
+func (g *gate) shut() chan struct{} {
+	hold := make(chan struct{})
+	g.hold.Store(&hold)
+	return hold
+}
+
+func (g *gate) MaybeError(op errorfs.Op) error {
+	sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+	if hold := g.hold.Load(); hold != nil && sync && strings.HasSuffix(op.Path, ".log") {
+		<-*hold
+	}
+	return nil
+}
+
+func (*gate) String() string { return "gate" }
+
 // slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile.
 // It returns what the probe saw before the sync, false when it had to wait, and what it saw in the end.
 func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, finally bool) {
@@ -114,22 +134,15 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, f
 		if err := Create(options(mem)); err != nil {
 			t.Fatal(err)
 		}
-		var gate atomic.Pointer[chan struct{}]
-		o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
-			if g := gate.Load(); g != nil && sync && strings.HasSuffix(op.Path, ".log") {
-				<-*g
-			}
-			return nil
-		})))
+		var log gate
+		o := options(errorfs.Wrap(mem, &log))
 		o.bugs = b
 		s, err := Open(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		put(t, s, "a", 1)
-		hold := make(chan struct{})
-		gate.Store(&hold)
+		hold := log.shut()
 		appended := make(chan error, 1)
 		go func() {
 			_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {

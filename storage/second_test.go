@@ -108,6 +108,17 @@ func trustCopy(t testing.TB, s *Store) {
 	}
 }
 
+// burn ends a store, and expects all of it from the card alone.
+func burn(t testing.TB, name string, s *Store, fs *vfs.MemFS) {
+	t.Helper()
+	want := rows(t, s)
+	sound(t, s)
+	s = rebuilt(t, onlyCard(t, fs))
+	same(t, name, want, rows(t, s))
+	trustCopy(t, s)
+	sound(t, s)
+}
+
 func TestSecondCopy_Rebuild(t *testing.T) {
 	s, fs := newStore(t)
 	everything(t, s, 1)
@@ -220,24 +231,16 @@ func verifyCard(t *testing.T, d crashed) {
 		if err := (crashed{acked: d.acked}).compare(s, everywhere); err != nil {
 			t.Errorf("from the card: %v", err)
 		}
-		if err := goOn(s, true); err != nil {
+		if err := goOn(s, false); err != nil {
 			t.Errorf("from the card: %v", err)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		sound(t, s)
 	} else if !errors.Is(err, ErrNoStore) || len(d.acked) > 0 {
 		t.Errorf("from the card, %d acknowledged: %v", len(d.acked), err)
 	}
 	s := live(t, d.fs)
 	put(t, s, "after", 8002)
-	want := rows(t, s)
-	sound(t, s)
-	s = rebuilt(t, onlyCard(t, d.fs))
-	same(t, "caught up", want, rows(t, s))
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	burn(t, "caught up", s, d.fs)
 }
 
 // A counter is set from several series, whose changes the log holds in another order: its latest value stays.

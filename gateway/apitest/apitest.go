@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing/iotest"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -21,7 +22,7 @@ type Contract struct {
 	operations []*operation
 
 	mu     sync.Mutex
-	faults map[string]int // and how often
+	faults map[string]bool
 }
 
 type operation struct {
@@ -74,16 +75,12 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(got))
 	if err != nil { // the test sees what there is, and that it was cut
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(got), failing{err}))
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(got), iotest.ErrReader(err)))
 		return resp, nil
 	}
 	t.contract.Check(req, sent, resp, got)
 	return resp, nil
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // maxSeen is how many exchanges of one operation and status are looked at: a test that sells for minutes must not be
 // slowed down.
@@ -220,7 +217,7 @@ func (c *Contract) find(method, path string) (o *operation, other bool) {
 func (c *Contract) fault(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults[fmt.Sprintf(format, args...)]++
+	c.faults[fmt.Sprintf(format, args...)] = true
 }
 
 // Faults is what broke the contract, each once.

@@ -16,7 +16,7 @@ const (
 
 // Parse reads an OpenAPI 3.1 document. Every schema in it must compile.
 func Parse(document []byte) (*Contract, error) {
-	p := &parser{compiler: jsonschema.NewCompiler(), contract: &Contract{faults: make(map[string]int)}}
+	p := &parser{compiler: jsonschema.NewCompiler(), contract: &Contract{faults: make(map[string]bool)}}
 	p.compiler.DefaultDraft(jsonschema.Draft2020)
 	p.compiler.AssertFormat()
 	for _, name := range []string{asWritten, closed} {
