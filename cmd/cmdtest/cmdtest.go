@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
@@ -25,4 +26,30 @@ func Port(t testing.TB) string {
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+// Listen is a listener of loopback on a port that the system gives.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// Resident is a process's memory in bytes.
+func Resident(t testing.TB, pid int) (n int64) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &n); err == nil {
+			return n << 10
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
 }

@@ -347,17 +347,7 @@ func (l *large) serve() {
 }
 
 // resident is a process's memory in MiB.
-func (l *large) resident(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	l.must(err)
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(b)
-	if m == nil {
-		l.t.Fatalf("no VmRSS in %s", b)
-	}
-	n, err := strconv.ParseFloat(string(m[1]), 64)
-	l.must(err)
-	return n / 1024
-}
+func (l *large) resident(pid int) float64 { return float64(cmdtest.Resident(l.t, pid)) / (1 << 20) }
 
 // care measures what the operator does with the store, in this process.
 func (l *large) care() {

@@ -99,9 +99,7 @@ func TestAPI_Records(t *testing.T) {
 		{"01 with MH gone", "/dte/dte01", sale01, "CONTINGENCIA", simulator.Chaos{Outage: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := b.sim.Chaos(c.chaos); err != nil {
-				t.Fatal(err)
-			}
+			b.chaos(c.chaos)
 			status, body, err := b.post(c.path, 1, c.name, c.body)
 			if err != nil || status != http.StatusCreated {
 				t.Fatalf("%d %v %s", status, err, body)
@@ -310,8 +308,5 @@ func TestAPI_Access(t *testing.T) {
 	// A key belongs to its point of sale: another till's "k" is another sale.
 	if status, body, err := b.post("/dte/dte01", 2, "k", sale01); err != nil || status != 201 || decode(t, body).Code == decode(t, []byte(first)).Code {
 		t.Errorf("another till's key: %d %v", status, err)
-	}
-	if strings.Contains(b.log.String(), good) || strings.Contains(b.log.String(), "secreto") {
-		t.Error("a secret is in the log")
 	}
 }

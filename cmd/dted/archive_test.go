@@ -1,24 +1,19 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"dtegate/engine"
 	"dtegate/engine/archive/archivetest"
 )
 
@@ -43,20 +38,6 @@ func (b *branch) section(text string) {
 	b.write("dted.toml", append(before, "\n"+text...))
 }
 
-// operator builds dtectl once per test process, beside dted.
-var operator = sync.OnceValues(func() (string, error) {
-	appliance, err := binary()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(filepath.Dir(appliance), "dtectl")
-	out, err := exec.Command("go", "build", "-o", path, "../dtectl").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
 // dtectl runs the operator's tool and returns what it says, and whether it ended with status 0.
 func (b *branch) dtectl(args ...string) (said string, ok bool) {
 	b.t.Helper()
@@ -72,34 +53,10 @@ func (b *branch) dtectl(args ...string) (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// undelivered is what the appliance says of what it owes receivers and archive.
-func (b *branch) undelivered() (u engine.Undelivered) {
-	b.t.Helper()
-	resp, err := client.Get("http://" + b.ops + "/status")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var s struct {
-		Owed struct {
-			Delivery *engine.Undelivered `json:"delivery"`
-		} `json:"owed"`
-	}
-	s.Owed.Delivery = &u
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		b.t.Fatal(err)
-	}
-	return u
-}
-
 // archived waits until nothing waits for the archive.
 func (b *branch) archived() {
 	b.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); b.undelivered().Archive > 0; <-time.After(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%+v", b.undelivered())
-		}
-	}
+	soon(b.t, "nothing waits for the archive", func() bool { return b.owed().Delivery.Archive == 0 })
 }
 
 // The operator compares store and archive, with the appliance running and stopped, and has it put back what is missing.
@@ -112,18 +69,8 @@ func TestFsck_Archive(t *testing.T) {
 	var keys []string // of the files, json and pdf in turns
 	var codes []string
 	for range 6 {
-		status, answer, err := b.post("/dte/dte01", 1, "", sale10)
-		if err != nil || status != http.StatusCreated {
-			t.Fatalf("%d %v %s", status, err, answer)
-		}
-		var r struct {
-			Data struct{ CodigoGeneracion, DteJsonUrl, DtePdfUrl string }
-		}
-		if err := json.Unmarshal(answer, &r); err != nil {
-			t.Fatal(err)
-		}
-		codes = append(codes, r.Data.CodigoGeneracion)
-		keys = append(keys, r.Data.DteJsonUrl, r.Data.DtePdfUrl)
+		r := b.sold(sale10)
+		codes, keys = append(codes, r.Code), append(keys, r.JSONURL, r.PDFURL)
 	}
 	b.archived()
 	for _, k := range keys {
@@ -232,27 +179,10 @@ func TestOperator_GivenUp(t *testing.T) {
 	box := b.withInbox()
 	b.start()
 	t.Cleanup(b.kill)
-	box.mu.Lock()
-	box.code = 550
-	box.mu.Unlock()
-	var codes []string
-	for range 2 {
-		status, answer, err := b.post("/dte/dte01", 1, "", sale10)
-		if err != nil || status != http.StatusCreated {
-			t.Fatalf("%d %v %s", status, err, answer)
-		}
-		codes = append(codes, decode(t, answer).Code)
-	}
-	until := func(what string, done func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !done(); <-time.After(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-		}
-	}
+	box.answer(550)
+	codes := []string{b.sold(sale10).Code, b.sold(sale10).Code}
 	list := func() string { said, _ := b.dtectl("delivery", "list"); return said }
-	until("not given up", func() bool { return strings.Count(list(), "550") == 2 })
+	soon(t, "both are given up", func() bool { return strings.Count(list(), "550") == 2 })
 	if said := list(); !strings.Contains(said, codes[0]) || !strings.Contains(said, "ana@example.com") {
 		t.Error(said)
 	}
@@ -262,18 +192,16 @@ func TestOperator_GivenUp(t *testing.T) {
 	if said, ok := b.dtectl("delivery", "retry", codes[0]); ok || !strings.Contains(said, "nothing was given up") {
 		t.Errorf("%v %s", ok, said)
 	}
-	box.mu.Lock()
-	box.code = 0
-	box.mu.Unlock()
+	box.answer(0)
 	if said, ok := b.dtectl("delivery", "retry", "--all"); !ok || said != "1 set due again\n" {
 		t.Errorf("%v %s", ok, said)
 	}
-	until("not mailed", func() bool {
+	soon(t, "it is mailed", func() bool {
 		box.mu.Lock()
 		defer box.mu.Unlock()
 		return len(box.letters) == 1 && box.letters[0].Files[0] == codes[1]+".pdf"
 	})
-	until("still listed", func() bool { return list() == "nothing was given up\n" })
+	soon(t, "it is off the list", func() bool { return list() == "nothing was given up\n" })
 	if said, ok := b.dtectl("delivery", "retry", "00000000-0000-4000-8000-000000000000"); ok || !strings.Contains(said, "404") {
 		t.Errorf("%v %s", ok, said)
 	}

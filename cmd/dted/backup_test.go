@@ -8,58 +8,40 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"dtegate/storage"
 )
 
-// TestBackup_Running: a selling branch makes a whole backup of itself, and only for who holds the admin token.
+// TestBackup_Running: a selling branch makes a whole backup of itself.
 func TestBackup_Running(t *testing.T) {
 	b := newBranch(t)
 	b.start()
 	for i := range 5 {
 		b.insist(1, fmt.Sprint("sale ", i), hammerSale(1, i))
 	}
-	ask := func(method, token, body string) (status int, state backupState) {
-		t.Helper()
-		req, err := http.NewRequest(method, "http://"+b.ops+"/admin/backup", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		status, answer, err := do(req)
-		if err != nil || status == http.StatusOK && json.Unmarshal(answer, &state) != nil {
-			t.Fatalf("%v %s", err, answer)
-		}
-		return status, state
-	}
 	dir := filepath.Join(b.dir, "backup")
-	body := fmt.Sprintf(`{"dir":%q}`, dir)
-	if status, _ := ask(http.MethodPost, "wrong", body); status != http.StatusUnauthorized {
-		t.Errorf("without the token: %d", status)
-	}
-	if status, _ := ask(http.MethodPost, testAdmin, `{"dir":"backup"}`); status != http.StatusBadRequest {
-		t.Errorf("a relative folder: %d", status)
-	}
-	await := func() backupState {
+	begin := func(dir string, want int) {
 		t.Helper()
-		for {
-			if _, s := ask(http.MethodGet, testAdmin, ""); s.Backup != nil || s.Error != "" {
-				return s
-			}
-			<-time.After(10 * time.Millisecond)
+		if status, answer := b.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, dir)); status != want {
+			t.Errorf("%s: %d %s", dir, status, answer)
 		}
 	}
-	if status, _ := ask(http.MethodPost, testAdmin, body); status != http.StatusOK {
-		t.Errorf("begun: %d", status)
+	await := func() (s backupState) {
+		t.Helper()
+		soon(t, "the backup is over", func() bool {
+			_, answer := b.admin(http.MethodGet, "/admin/backup", nil)
+			s = backupState{}
+			return json.Unmarshal(answer, &s) == nil && (s.Backup != nil || s.Error != "")
+		})
+		return s
 	}
+	begin("backup", http.StatusBadRequest) // relative
+	begin(dir, http.StatusOK)
 	b.insist(1, "meanwhile", hammerSale(1, 5))
 	if s := await(); s.Error != "" || s.Backup.Documents < 5 || s.Done == 0 || s.Done != s.Total {
 		t.Errorf("%+v", s)
 	}
-	if status, _ := ask(http.MethodPost, testAdmin, body); status != http.StatusOK {
-		t.Errorf("again: %d", status)
-	}
+	begin(dir, http.StatusOK)
 	if s := await(); !strings.Contains(s.Error, "there already") {
 		t.Errorf("over another: %+v", s)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,24 +36,20 @@ const (
 	testPassphrase = "passphrase of the test"
 )
 
-// binary builds dted once per test process.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "dted")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "dted")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
+// binary and operator build dted and dtectl once per test process, into programs, which TestMain removes.
+var (
+	binary, operator = program("dted"), program("dtectl")
+	programs         = filepath.Join(os.TempDir(), fmt.Sprintf("dted-test-%d", os.Getpid()))
+)
 
-func removeBinary() {
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
+func program(name string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(programs, name)
+		if out, err := exec.Command("go", "build", "-o", programs+"/", "../"+name).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return path, nil
+	})
 }
 
 // signing is the key of all branches of a test process, sealed.
@@ -91,7 +86,7 @@ func newBranch(t testing.TB) *branch {
 	b.key, b.sealed = signing()
 	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: b.key.Public()}}})
-	protocol, manage := listen(t), listen(t)
+	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- b.sim.Serve(ctx, protocol, manage) }()
@@ -103,15 +98,6 @@ func newBranch(t testing.TB) *branch {
 	})
 	b.fill(protocol.Addr().String())
 	return b
-}
-
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
 }
 
 func (b *branch) write(name string, data []byte) {
@@ -252,7 +238,7 @@ func (b *branch) postPreferring(path string, point int, key, body, preference st
 	if preference != "" {
 		req.Header.Set("Prefer", preference)
 	}
-	return do(req)
+	return do(client, req)
 }
 
 func (b *branch) get(path string, point int) (int, []byte, error) {
@@ -261,11 +247,29 @@ func (b *branch) get(path string, point int) (int, []byte, error) {
 		return 0, nil, err
 	}
 	req.Header.Set("Authorization", fmt.Sprintf("Bearer %s%d", testToken, point))
-	return do(req)
+	return do(client, req)
 }
 
-func do(req *http.Request) (int, []byte, error) {
-	resp, err := client.Do(req)
+// sold issues a document at the first point of sale.
+func (b *branch) sold(sale string) record {
+	b.t.Helper()
+	status, answer, err := b.post("/dte/dte01", 1, "", sale)
+	if err != nil || status != http.StatusCreated {
+		b.t.Fatalf("%d %v %.500s", status, err, answer)
+	}
+	return decode(b.t, answer)
+}
+
+// chaos sets what MH does.
+func (b *branch) chaos(c simulator.Chaos) {
+	b.t.Helper()
+	if err := b.sim.Chaos(c); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func do(c *http.Client, req *http.Request) (int, []byte, error) {
+	resp, err := c.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -276,18 +280,14 @@ func do(req *http.Request) (int, []byte, error) {
 
 // record is what the tests look at of an answer.
 type record struct {
-	ID               int64           `json:"id"`
-	Code             string          `json:"codigoGeneracion"`
-	ControlNumber    string          `json:"numeroControl"`
-	Estado           string          `json:"estado"`
-	JSON             json.RawMessage `json:"dteJson"`
-	JWS              string          `json:"dteFirmado"`
-	Sello            *string         `json:"selloRecibido"`
-	SequenceNumber   string          `json:"sequenceNumber"`
-	JSONURL          *string         `json:"dteJsonUrl"`
-	ErrorTecnico     *string         `json:"errorTecnico"`
-	RespuestaMH      json.RawMessage `json:"respuestaMh"`
-	AnalisisHacienda json.RawMessage `json:"analisisHacienda"`
+	Code          string          `json:"codigoGeneracion"`
+	ControlNumber string          `json:"numeroControl"`
+	Estado        string          `json:"estado"`
+	JSON          json.RawMessage `json:"dteJson"`
+	JWS           string          `json:"dteFirmado"`
+	Sello         *string         `json:"selloRecibido"`
+	JSONURL       string          `json:"dteJsonUrl"` // "" for null
+	PDFURL        string          `json:"dtePdfUrl"`
 }
 
 func decode(t testing.TB, body []byte) record {

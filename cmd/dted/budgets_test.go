@@ -66,9 +66,7 @@ func TestBudgets(t *testing.T) {
 	}
 	b.start()
 	defer b.stop()
-	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{Outage: true})
 	for i := range 50 { // warm; the first finds that MH is away
 		b.sell(t, i%8+1)
 	}

@@ -55,7 +55,7 @@ func (l *badLAN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	req.Header = r.Header.Clone()
-	status, body, err := do(req)
+	status, body, err := do(client, req)
 	if err != nil || trouble == "cut after" {
 		panic(http.ErrAbortHandler)
 	}
@@ -92,17 +92,9 @@ func testClient(t *testing.T, program string) {
 	lan := &badLAN{to: b.api}
 	server := httptest.NewServer(lan)
 	defer server.Close()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	write := func(name, text string) string { b.write(name, []byte(text)); return filepath.Join(b.dir, name) }
 	environment := append(os.Environ(), "DTE_URL="+server.URL, "DTE_TOKEN_FILE="+write("token", testToken+"1\n"), "DTE_PAUSA=0.05", "DTE_PLAZO=60",
-		"DTE_TIMEOUT=1", "DTE_CURSOR="+filepath.Join(dir, "cursor"), "PYTHONDONTWRITEBYTECODE=1")
+		"DTE_TIMEOUT=1", "DTE_CURSOR="+filepath.Join(b.dir, "cursor"), "PYTHONDONTWRITEBYTECODE=1")
 	run := func(args ...string) (int, map[string]string, string) {
 		t.Helper()
 		cmd := exec.Command(program, args...)
@@ -119,9 +111,7 @@ func testClient(t *testing.T, program string) {
 		}
 		return cmd.ProcessState.ExitCode(), printed, out.String() + trouble.String()
 	}
-	if err := b.sim.Chaos(simulator.Chaos{LostAnswers: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{LostAnswers: 1})
 	lan.troubles = []string{"cut before", "busy", "cut after", "late", "half", "gone"}
 	sale := write("venta-000123.json", sale01)
 	began := time.Now()
@@ -138,7 +128,7 @@ func testClient(t *testing.T, program string) {
 			t.Errorf("tried with the key %s", key)
 		}
 	}
-	if kept, err := os.ReadFile(filepath.Join(dir, "venta-000123.dte")); err != nil || decode(t, kept).Code != first["codigoGeneracion"] {
+	if kept, err := os.ReadFile(filepath.Join(b.dir, "venta-000123.dte")); err != nil || decode(t, kept).Code != first["codigoGeneracion"] {
 		t.Errorf("kept %v %.200s", err, kept)
 	}
 	if code, again, said := run("emitir", "dte01", sale); code != 0 || again["codigoGeneracion"] != first["codigoGeneracion"] {
@@ -152,32 +142,27 @@ func testClient(t *testing.T, program string) {
 	if code, _, said := run("emitir", "dte01", write("mala.json", strings.Replace(sale01, `"cantidad":2`, `"cantidad":0`, 1))); code != 2 || !strings.Contains(said, "items[0].cantidad RANGE: ") || len(lan.keys) != 1 {
 		t.Errorf("refused: %d %s", code, said)
 	}
-	if err := b.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{Reject: 1})
 	if code, printed, said := run("emitir", "dte01", write("rechazada.json", sale01)); code != 3 || printed["estado"] != "REJECTED" || !strings.Contains(said, "Rechazado por Hacienda") {
 		t.Errorf("rejected: %d %s", code, said)
 	}
 	// Without MH the ticket says so, and its seal comes later, once.
-	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{Outage: true})
 	code, alone, said := run("emitir", "dte01", write("venta-000124.json", sale01))
 	if code != 0 || alone["estado"] != "CONTINGENCIA" || alone["selloRecibido"] != "" || alone["leyenda"] == "" {
 		t.Fatalf("in contingency: %d %s", code, said)
 	}
-	if err := b.sim.Chaos(simulator.Chaos{}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{})
 	heard := ""
-	for deadline := time.Now().Add(60 * time.Second); heard == "" && time.Now().Before(deadline); <-time.After(200 * time.Millisecond) {
+	soon(t, "the seal is heard of", func() bool {
 		lan.mu.Lock()
 		lan.troubles = []string{"cut after", "half"}
 		lan.mu.Unlock()
 		if code, _, heard = run("seguir", "--una-vez"); code != 0 {
 			t.Fatalf("following: %d %s", code, heard)
 		}
-	}
+		return heard != ""
+	})
 	if fields := strings.Fields(heard); len(fields) < 3 || fields[0] != alone["codigoGeneracion"] || fields[1] != "PROCESSED" || len(fields[2]) < 10 {
 		t.Errorf("heard %q", heard)
 	}

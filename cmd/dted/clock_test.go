@@ -3,9 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,8 +82,8 @@ func TestClock_Running(t *testing.T) {
 		c.wants(t, name, false)
 		c.pass(48 * time.Hour)
 		c.wants(t, name+", two days later", false)
-		if kept := c.trusted(); !kept.Before(noon.Add(101*time.Hour+100*time.Second+1e9*1000)) && off > 0 && kept.Equal(c.wall) {
-			t.Errorf("%s: the store would take %v for right", name, kept)
+		if c.trusted().Equal(c.wall) {
+			t.Errorf("%s: the store would take it for right", name)
 		}
 		c.set(-off)
 		c.wants(t, name+", and set right", true)
@@ -124,9 +124,10 @@ func TestClockSetBack(t *testing.T) {
 	if err == nil {
 		err = errors.Join(s.Beat(time.Now().Add(time.Hour)), s.Close())
 	}
-	if err := errors.Join(err, b.sim.Chaos(simulator.Chaos{Outage: true})); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+	b.chaos(simulator.Chaos{Outage: true})
 	b.launch()
 	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "CLOCK_WRONG") {
 		t.Errorf("/readyz says %q", said)
@@ -139,16 +140,14 @@ func TestClockSetBack(t *testing.T) {
 	if status, body, err := b.post("/dte/dte01", 1, "before", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
 		t.Errorf("the sale of before: %d %s %v", status, body, err)
 	}
-	if shown := b.metrics(); !strings.Contains(shown, "\ndte_clock_doubted 1\n") {
+	if b.metric("dte_clock_doubted") != 1 {
 		t.Errorf("no doubt in the metrics")
 	}
-	if err := b.sim.Chaos(simulator.Chaos{}); err != nil { // and MH says the time
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{}) // and MH says the time
 	b.await(http.StatusOK)
 	second := decode(t, b.insist(1, "now", hammerSale(1, 2)))
-	if shown := b.metrics(); !strings.Contains(shown, "\ndte_clock_doubted 0\n") || !strings.Contains(shown, "\ndte_clock_skew_seconds ") {
-		t.Errorf("the metrics still doubt the clock, or show no skew")
+	if doubted, skew := b.metric("dte_clock_doubted"), b.metric("dte_clock_skew_seconds"); doubted != 0 || skew > 60 {
+		t.Errorf("the metrics still doubt the clock: %v, %v s off", doubted, skew)
 	}
 	if second.ControlNumber[len(second.ControlNumber)-1] != '2' {
 		t.Errorf("%s after %s", second.ControlNumber, first.ControlNumber)
@@ -157,16 +156,19 @@ func TestClockSetBack(t *testing.T) {
 	b.fsck(2, 1)
 }
 
-func (b *branch) metrics() string {
+// metric is what a series of the metrics shows.
+func (b *branch) metric(series string) float64 {
 	b.t.Helper()
-	resp, err := http.Get("http://" + b.ops + "/metrics")
-	if err != nil {
-		b.t.Fatal(err)
+	_, shown := b.getOps("/metrics")
+	for line := range strings.Lines(string(shown)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return n
+		}
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return string(text)
+	b.t.Fatalf("the metrics have no %s", series)
+	return 0
 }

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	removeBinary()
+	_ = os.RemoveAll(programs)
 	os.Exit(code)
 }
 

@@ -11,8 +11,6 @@ import (
 	"net"
 	"net/http"
 	netmail "net/mail"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +19,8 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"dtegate/cmd/cmdtest"
 )
 
 // inbox is a real SMTP server of this process.
@@ -40,13 +40,19 @@ type mailed struct {
 // withInbox gives a branch that has not started a mail server.
 func (b *branch) withInbox() *inbox {
 	b.t.Helper()
-	box, ln := new(inbox), listen(b.t)
+	box, ln := new(inbox), cmdtest.Listen(b.t)
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &inboxSession{box: box}, nil }))
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = server.Serve(ln) }()
 	b.t.Cleanup(func() { _ = server.Close() })
 	b.section(fmt.Sprintf("[mail]\nhost = \"127.0.0.1\"\nport = %d\nsecurity = \"none\"\nfrom = \"dte@tienda.example\"\n", ln.Addr().(*net.TCPAddr).Port))
 	return box
+}
+
+func (box *inbox) answer(code int) {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	box.code = code
 }
 
 type inboxSession struct {
@@ -128,9 +134,7 @@ func (s *story) mailed(ts *testscript.TestScript, _ bool, args []string) {
 func (s *story) answers(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	s.inbox.code = code
+	s.inbox.answer(code)
 }
 
 // fetch PATH|URL [NAME VALUE] gets a file: a path with the token, a URL as somebody who has only that.
@@ -177,14 +181,7 @@ func TestLink_Tampered(t *testing.T) {
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
-	issue := func() record {
-		code, answer, err := b.post("/dte/dte01", 1, "", sale10)
-		if err != nil || code != http.StatusCreated {
-			t.Fatalf("%d %v %s", code, err, answer)
-		}
-		return decode(t, answer)
-	}
-	one, other := issue(), issue()
+	one, other := b.sold(sale10), b.sold(sale10)
 	_, answer, err := b.get("/dte/pdf/"+one.Code+"?format=url", 1)
 	var data struct {
 		Data struct {
@@ -230,15 +227,12 @@ func TestDelivery_Ways(t *testing.T) {
 	b := newBranch(t)
 	b.start()
 	t.Cleanup(b.kill)
-	status, answer, err := b.post("/dte/dte01", 1, "", sale10)
-	if err != nil || status != http.StatusCreated {
-		t.Fatalf("%d %v %s", status, err, answer)
-	}
+	sold := b.sold(sale10)
+	code := sold.Code
 	var r struct {
 		Data struct {
-			CodigoGeneracion, DteJsonUrl, DtePdfUrl string
-			Base64                                  []byte
-			URL                                     string
+			Base64 []byte
+			URL    string
 		}
 	}
 	read := func(b []byte) {
@@ -247,8 +241,6 @@ func TestDelivery_Ways(t *testing.T) {
 			t.Fatalf("%v %s", err, b)
 		}
 	}
-	read(answer)
-	code := r.Data.CodigoGeneracion
 	get := func(path string, want int) []byte {
 		t.Helper()
 		status, answer, err := b.get(path, 1)
@@ -263,24 +255,20 @@ func TestDelivery_Ways(t *testing.T) {
 	link := strings.TrimPrefix(r.Data.URL, "http://"+b.api)
 	for way, got := range map[string][]byte{"view": get("/dte/pdf/"+code+"?format=view", http.StatusOK), "letter": get("/dte/pdf/"+code+"?layout=letter", http.StatusOK),
 		"download": get("/dte/pdf/"+code+"?format=download", http.StatusOK), "base64": r.Data.Base64, "url": get(link, http.StatusOK),
-		"dtePdfUrl": get("/"+r.Data.DtePdfUrl, http.StatusOK)} {
+		"dtePdfUrl": get("/"+sold.PDFURL, http.StatusOK)} {
 		if !bytes.Equal(got, pdf) || len(got) < 1000 {
 			t.Errorf("%s is another PDF, of %d bytes", way, len(got))
 		}
 	}
-	if !bytes.Equal(get("/"+r.Data.DteJsonUrl, http.StatusOK), legal) {
+	if !bytes.Equal(get("/"+sold.JSONURL, http.StatusOK), legal) {
 		t.Error("dteJsonUrl is another file")
 	}
 
 	b.stop()
-	text, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write("dted.toml", bytes.Replace(text, []byte("branch = {id = 3}"), []byte("branch = {id = 4}"), 1))
+	b.reconfigure("branch = {id = 3}", "branch = {id = 4}")
 	b.start()
 	for _, path := range []string{"/dte/pdf/" + code, "/dte/pdf/" + code + "?format=download", "/dte/pdf/" + code + "?format=base64", "/dte/pdf/" + code + "?format=url",
-		"/dte/pdf/" + code + "?format=escpos", "/dte/json/" + code, "/" + r.Data.DteJsonUrl, "/" + r.Data.DtePdfUrl} {
+		"/dte/pdf/" + code + "?format=escpos", "/dte/json/" + code, "/" + sold.JSONURL, "/" + sold.PDFURL} {
 		get(path, http.StatusNotFound)
 	}
 	if status, answer, err := b.post("/dte/resend/"+code, 1, "", `{"email":"eva@example.com"}`); err != nil || status != http.StatusNotFound {
@@ -299,11 +287,7 @@ func (b *bench) printed(t *testing.T) {
 		limit        float64
 	}{{"PDF, letter, 2,000 lines", "letter", 2000, 5, 1500}, {"PDF, ticket of 80 mm, 10 lines", "ticket80", 10, 50, 5}, {"PDF, ticket of 58 mm, 10 lines", "ticket58", 10, 50, 5}} {
 		body := `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678"},"items":[` + strings.Repeat(line+",", c.lines-1) + line + `],"condicionOperacion":1}`
-		status, answer, err := b.post("/dte/dte01", 1, "", body)
-		if err != nil || status != http.StatusCreated {
-			t.Fatalf("%d %v %.500s", status, err, answer)
-		}
-		path, least := "/dte/pdf/"+decode(t, answer).Code+"?layout="+c.layout, time.Hour
+		path, least := "/dte/pdf/"+b.sold(body).Code+"?layout="+c.layout, time.Hour
 		for range c.times {
 			least = min(least, timed(func() {
 				if status, _, err := b.get(path, 1); err != nil || status != http.StatusOK {

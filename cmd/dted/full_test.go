@@ -135,12 +135,6 @@ func TestDiskFull(t *testing.T) {
 		wg.Wait()
 	}
 	refused := func(_, i, status int) bool { return status == http.StatusServiceUnavailable }
-	chaos := func(c simulator.Chaos) {
-		t.Helper()
-		if err := b.sim.Chaos(c); err != nil {
-			t.Fatal(err)
-		}
-	}
 	total := func() (n int) {
 		for _, a := range answers {
 			n += len(a)
@@ -148,7 +142,7 @@ func TestDiskFull(t *testing.T) {
 		return n
 	}
 
-	chaos(simulator.Chaos{Outage: true})
+	b.chaos(simulator.Chaos{Outage: true})
 	others.leave(t, reserve+1<<18)
 	sell(refused)
 	full := total()
@@ -160,10 +154,10 @@ func TestDiskFull(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != "STORAGE_FULL" {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	if shown := b.metrics(); !strings.Contains(shown, "\ndte_store_full 1\n") {
+	if b.metric("dte_store_full") != 1 {
 		t.Error("the metrics do not say that the disk is full")
 	}
-	chaos(simulator.Chaos{})
+	b.chaos(simulator.Chaos{})
 	for b.waiting() > 0 {
 		<-time.After(50 * time.Millisecond)
 	}
@@ -178,7 +172,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	chaos(simulator.Chaos{Outage: true})
+	b.chaos(simulator.Chaos{Outage: true})
 	must(os.Remove(others.path))
 	b.await(http.StatusOK)
 	sell(func(_, i, status int) bool { return status == http.StatusCreated && i >= (full+160)/tills })
@@ -186,7 +180,7 @@ func TestDiskFull(t *testing.T) {
 		others.leave(t, 0)
 		<-time.After(100 * time.Millisecond)
 	}
-	chaos(simulator.Chaos{})
+	b.chaos(simulator.Chaos{})
 	cut := false
 	for began := time.Now(); time.Since(began) < 4*time.Second; <-time.After(50 * time.Millisecond) {
 		others.leave(t, 0)

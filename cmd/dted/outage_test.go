@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
 )
 
@@ -30,9 +31,7 @@ func TestOutage(t *testing.T) {
 	b := newBranch(t)
 	b.reconfigure(`lot_patience = "2s"`, fmt.Sprintf(`lot_patience = "%v"`, 4*lotTime))
 	b.start()
-	if err := b.sim.Chaos(simulator.Chaos{Outage: true, LotMS: int(lotTime.Milliseconds())}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{Outage: true, LotMS: int(lotTime.Milliseconds())})
 	var answered atomic.Int64
 	codes := make([][]string, tills)
 	var wg sync.WaitGroup
@@ -59,9 +58,7 @@ func TestOutage(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d documents in contingency in %v", documents, time.Since(began).Round(time.Millisecond))
 
-	if err := b.sim.Chaos(simulator.Chaos{LotMS: int(lotTime.Milliseconds())}); err != nil {
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{LotMS: int(lotTime.Milliseconds())})
 	began = time.Now()
 	for _, share := range []int{10, 3, 2} { // killed in the middle of what it sends
 		for b.sim.Received().Documents < documents/share {
@@ -122,27 +119,24 @@ func (b *branch) reconfigure(old, text string) {
 	b.write("dted.toml", []byte(strings.Replace(string(config), old, text, 1)))
 }
 
+// owed is what the branch owes MH, receivers and the archive.
+func (b *branch) owed() engine.Owed {
+	b.t.Helper()
+	var s struct{ Owed engine.Owed }
+	if status, said := b.getOps("/status"); status != http.StatusOK || json.Unmarshal(said, &s) != nil {
+		b.t.Fatalf("%d %s", status, said)
+	}
+	return s.Owed
+}
+
 // waiting is how many records the branch owes MH.
 func (b *branch) waiting() (n int) {
 	b.t.Helper()
-	var s struct {
-		Owed struct {
-			Contingency any            `json:"contingency"`
-			Waiting     map[string]int `json:"waiting"`
-		} `json:"owed"`
-	}
-	resp, err := http.Get("http://" + b.ops + "/status")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		b.t.Fatal(err)
-	}
-	if s.Owed.Contingency != nil {
+	owed := b.owed()
+	if owed.Contingency != nil {
 		n++
 	}
-	for _, w := range s.Owed.Waiting {
+	for _, w := range owed.Waiting {
 		n += w
 	}
 	return n

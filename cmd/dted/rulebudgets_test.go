@@ -7,38 +7,24 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"dtegate/engine"
 	"dtegate/engine/ruletest"
+	"dtegate/plugins/plugintest"
 )
 
 // tried runs a backtest of the branch's documents from a day on, and gives its totals.
 func (b *branch) tried(t *testing.T, from string, candidate []byte) *engine.BacktestTotals {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, "http://"+b.ops+"/admin/rules/backtest?to=2999-12-31&from="+from, bytes.NewReader(candidate))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+testAdmin)
-	resp, err := http.DefaultClient.Do(req) // it has no time-out: a backtest gives way to the tills
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	status, answer := b.admin(http.MethodPost, "/admin/rules/backtest?to=2999-12-31&from="+from, candidate)
 	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
 	var last struct{ Totals *engine.BacktestTotals }
-	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || resp.StatusCode != http.StatusOK || last.Totals == nil {
-		t.Fatalf("backtest: %d %.300s", resp.StatusCode, lines[len(lines)-1])
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || status != http.StatusOK || last.Totals == nil {
+		t.Fatalf("backtest: %d %.300s", status, lines[len(lines)-1])
 	}
 	return last.Totals
 }
@@ -100,7 +86,7 @@ func (b *bench) swaps(t *testing.T) {
 	s := b.sell16()
 	defer s.stop()
 	before := b.resident()
-	r := b.swap(s, newBadAndGood(t), 7)
+	r := b.swap(s, badAndGood(t), 7)
 	s.stop()
 	b.row("p99, 16 in flight, while bundles come / before (median of rounds)", median(r.ratios), 2, "x")
 	fmt.Printf("    p50/p99 steady %v/%v, swapping %v/%v; resident %d, then %d MiB\n", quantile(r.steady, .5), quantile(r.steady, .99),
@@ -116,12 +102,7 @@ func median(list []float64) float64 {
 // the cache.
 func activations(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t)
-	path := filepath.Join(b.dir, "dted.toml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write("dted.toml", regexp.MustCompile(`cache = "[^"]*"`).ReplaceAll(text, []byte(`cache = "cache"`)))
+	b.reconfigure(filepath.Join(plugintest.Root(t), "var", "build", "cache"), "cache")
 	b.start()
 	defer b.stop()
 	var cold, warm []float64

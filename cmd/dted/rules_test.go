@@ -5,24 +5,23 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
 )
 
-// admin asks the operators' listener.
+// admin asks the operators' listener. It has no time-out: a backtest gives way to the tills.
 func (b *branch) admin(method, path string, body []byte) (int, []byte) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, "http://"+b.ops+path, bytes.NewReader(body))
@@ -30,7 +29,21 @@ func (b *branch) admin(method, path string, body []byte) (int, []byte) {
 		b.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+testAdmin)
-	status, answer, err := do(req)
+	status, answer, err := do(http.DefaultClient, req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return status, answer
+}
+
+// getOps gets a page of the operators' listener without a token.
+func (b *branch) getOps(path string) (int, []byte) {
+	b.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://"+b.ops+path, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	status, answer, err := do(http.DefaultClient, req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -85,25 +98,19 @@ func (s *tills) stop() {
 	s.wg.Wait()
 }
 
-// badAndGood are bundles of every kind, and the step that refuses each: "" for those that go live.
-type badAndGood struct {
-	t       testing.TB
-	version int
-	kinds   []kindOfBundle
-}
-
+// kindOfBundle is a kind of bundle, and the step that refuses it: "" for those that go live.
 type kindOfBundle struct {
 	name, refused string
 	make          func() []byte
 }
 
-func newBadAndGood(t testing.TB) *badAndGood {
-	x := &badAndGood{t: t}
+func badAndGood(t testing.TB) []kindOfBundle {
+	version := 0
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	next := func() string { x.version++; return fmt.Sprintf("2.0.%d", x.version) }
+	next := func() string { version++; return fmt.Sprintf("2.0.%d", version) }
 	trap, loop := ruletest.Small(t, "dte01/v2", ruletest.Trap), ruletest.Small(t, "dte01/v2", ruletest.Loop)
-	x.kinds = []kindOfBundle{
+	return []kindOfBundle{
 		{"good", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next()) }},
 		{"forged", "signature", func() []byte { return ruletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger, trap) }},
 		{"older", "version", func() []byte { return ruletest.Edition(t, "dte01/v2", "1.9.9", trap) }},
@@ -115,12 +122,11 @@ func newBadAndGood(t testing.TB) *badAndGood {
 		{"looping", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), loop) }},
 		{"rubbish", "signature", func() []byte { return []byte("PK\x03\x04") }},
 	}
-	return x
 }
 
 // swapping is what swaps cost the tills.
 type swapping struct {
-	steady, swapped []time.Duration // how long a sale took while rules came, and between
+	steady, swapped []time.Duration // how long a sale took before rules came, and while
 	counts          map[string]int
 	took            []time.Duration // of the activations that went live
 	ratios          []float64       // p99 while rules came over p99 before, of each round
@@ -128,19 +134,19 @@ type swapping struct {
 
 // swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a bundle
 // comes every 100 ms, or as fast as the branch takes them.
-func (b *branch) swap(s *tills, x *badAndGood, rounds int) *swapping {
+func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 	r := &swapping{counts: make(map[string]int)}
 	pause(time.Second) // warm
 	for range rounds {
-		data := make([][]byte, len(x.kinds))
-		for i, k := range x.kinds {
+		data := make([][]byte, len(kinds))
+		for i, k := range kinds {
 			data[i] = k.make()
 		}
 		pause(200 * time.Millisecond)
 		s.lap()
 		pause(time.Second)
 		steady := s.lap()
-		for i, k := range x.kinds {
+		for i, k := range kinds {
 			at := time.Now()
 			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test", data[i])
 			var a engine.Activation
@@ -168,22 +174,20 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 		rounds = 75 // of 4 s each with bundles coming
 	}
 	b := newBranch(t)
-	x := newBadAndGood(t)
+	kinds := badAndGood(t)
 	b.start()
 	defer b.stop()
-	if err := b.sim.Chaos(simulator.Chaos{Outage: true}); err != nil { // MH plays no part
-		t.Fatal(err)
-	}
+	b.chaos(simulator.Chaos{Outage: true}) // MH plays no part
 	s := b.sell16()
 	defer s.stop()
-	r := b.swap(s, x, 1)
+	r := b.swap(s, kinds, 1)
 	before := b.resident()
-	more := b.swap(s, x, rounds)
+	more := b.swap(s, kinds, rounds)
 	s.stop()
 	after := b.resident()
 	r.steady, r.swapped, r.took = append(r.steady, more.steady...), append(r.swapped, more.swapped...), append(r.took, more.took...)
 
-	status, answer := b.replayed(t)
+	status, answer := b.admin(http.MethodGet, "/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil) // minutes after a soak
 	replayed := b.resident()
 	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
 	if last := string(lines[len(lines)-1]); status != http.StatusOK || !regexp.MustCompile(`^\{"replayed":\{"identical":\d+\}\}$`).MatchString(last) {
@@ -201,9 +205,8 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	if len(versions) < 3 {
 		t.Errorf("the sales were computed by %v only", versions)
 	}
-	_, metrics, err := b.getOps("/metrics")
-	if err != nil || !strings.Contains(string(metrics), `dte_rule_step_backs_total{way="return"}`) || strings.Contains(string(metrics), `dte_rule_step_backs_total{way="return"} 0`) {
-		t.Errorf("no return in the metrics: %v", err)
+	if b.metric(`dte_rule_step_backs_total{way="return"}`) == 0 {
+		t.Error("no return in the metrics")
 	}
 	t.Logf("%v more, an activation takes %v; p50/p99 steady %v/%v of %d, swapping %v/%v of %d; resident %d → %d MiB, %d after the replay", more.counts, quantile(r.took, .5),
 		quantile(r.steady, .5), quantile(r.steady, .99), len(r.steady), quantile(r.swapped, .5), quantile(r.swapped, .99), len(r.swapped), before>>20, after>>20, replayed>>20)
@@ -219,49 +222,10 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	}
 }
 
-// replayed makes all documents again; after a soak that takes minutes.
-func (b *branch) replayed(t *testing.T) (int, []byte) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+b.ops+"/admin/rules/replay?from=2000-01-01&to=2999-12-31", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+testAdmin)
-	resp, err := http.DefaultClient.Do(req) // it has no time-out
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, answer
-}
-
 func pause(d time.Duration) { <-time.After(d) }
 
-func (b *branch) getOps(path string) (int, []byte, error) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+b.ops+path, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	return do(req)
-}
-
 // resident is the appliance's memory in bytes.
-func (b *branch) resident() (n int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cmd.Process.Pid))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &n); err == nil {
-			return n << 10
-		}
-	}
-	b.t.Fatal("no VmRSS")
-	return 0
-}
+func (b *branch) resident() int64 { return cmdtest.Resident(b.t, b.cmd.Process.Pid) }
 
 // TestRules_Restart: what was live is live after a power cut, whatever lies in the folder; who has no admin token changes
 // nothing.
@@ -315,8 +279,8 @@ func TestRules_Restart(t *testing.T) {
 		t.Error(got)
 	}
 	for _, path := range []string{"/admin/rules", "/admin/rules/shadow", "/admin/rules/replay?code=x"} {
-		if status, _, err := b.getOps(path); err != nil || status != http.StatusUnauthorized {
-			t.Errorf("%s without a token: %d %v", path, status, err)
+		if status, _ := b.getOps(path); status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d", path, status)
 		}
 	}
 }

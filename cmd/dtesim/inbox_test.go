@@ -90,14 +90,11 @@ func TestInbox_Keeps(t *testing.T) {
 
 // A port that is taken ends the program with a word about it.
 func TestInbox_PortTaken(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := cmdtest.Listen(t)
 	defer taken.Close()
 	t.Setenv("DTESIM_SMTP_ADDR", taken.Addr().String())
-	protocol, manage := listen(t), listen(t)
-	err = serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), protocol, manage, slog.New(slog.DiscardHandler))
+	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
+	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), protocol, manage, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "listening for mail") {
 		t.Error(err)
 	}
@@ -110,7 +107,7 @@ func startInbox(t *testing.T) (manage string, sender *mail.Sender) {
 	t.Setenv("DTESIM_SMTP_ADDR", address)
 	log := slog.New(slog.DiscardHandler)
 	s := simulator.New(simulator.Options{Now: time.Now, Logger: log})
-	p, m := listen(t), listen(t)
+	p, m := cmdtest.Listen(t), cmdtest.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- serveWithInbox(ctx, s, p, m, log) }()
@@ -136,15 +133,6 @@ func startInbox(t *testing.T) (manage string, sender *mail.Sender) {
 		t.Fatal(err)
 	}
 	return manage, sender
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 func post(t *testing.T, url, body string, status int) map[string]any {

@@ -54,20 +54,19 @@ func TestTokens(t *testing.T) {
 	if first.ID != 1 || first.Point != 2 || first.MadeBy != "ana" || !first.Made.Equal(at.Truncate(time.Second)) || first.Hash != f.hash(secrets[0]) {
 		t.Errorf("made: %+v", first)
 	}
-	f = edit(func(f *TokenFile) error {
-		_, secret, err := f.Rotate(1, time.Hour, "eva", at)
-		secrets = append(secrets, secret)
-		return err
-	})
+	rotate := func(grace time.Duration) *TokenFile {
+		return edit(func(f *TokenFile) error {
+			_, secret, err := f.Rotate(1, grace, "eva", at)
+			secrets = append(secrets, secret)
+			return err
+		})
+	}
+	f = rotate(time.Hour)
 	k := f.Tokens[0]
 	if k.Hash != f.hash(secrets[1]) || k.PreviousHash != first.Hash || !k.PreviousUntil.Equal(at.Add(time.Hour).Truncate(time.Second)) || k.RotatedBy != "eva" {
 		t.Errorf("rotated: %+v", k)
 	}
-	f = edit(func(f *TokenFile) error {
-		_, secret, err := f.Rotate(1, 0, "eva", at)
-		secrets = append(secrets, secret)
-		return err
-	})
+	f = rotate(0)
 	if k := f.Tokens[0]; k.PreviousHash != "" || !k.PreviousUntil.IsZero() {
 		t.Errorf("rotated without a grace: %+v", k)
 	}
