@@ -12,9 +12,6 @@ import (
 	"dtegate/storage"
 )
 
-// correctWithin is how long MH takes a refused document again under its own code (FACTS §2, "Rejection").
-const correctWithin = 24 * time.Hour
-
 // correction is a refusal of MH that was answered with a corrected document.
 type correction struct {
 	At      time.Time `json:"at"`
@@ -31,14 +28,14 @@ func (h *head) facts() string {
 	return partFacts
 }
 
-// correctable tells until when a refused document may be corrected under its own code; zero when it may not. The customer
-// of a sale that MH refused at once has no document yet: that one is issued anew, and so is what is issued against
-// another document, whose rest may be another's by now.
-func (h *head) correctable() time.Time {
+// correctable tells until when a refused document may be corrected under its own code, for so long after the refusal;
+// zero when it may not. The customer of a sale that MH refused at once has no document yet: that one is issued anew, and so
+// is what is issued against another document, whose rest may be another's by now.
+func (h *head) correctable(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == codeRegistered {
 		return time.Time{}
 	}
-	return h.Refused.Add(correctWithin)
+	return h.Refused.Add(within)
 }
 
 // Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
@@ -65,7 +62,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}
-	until := h.correctable()
+	until := h.correctable(e.law().correction)
 	switch {
 	case entry.State != Rejected:
 		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento REJECTED; está " + estados[entry.State]}

@@ -59,14 +59,15 @@ func (e *Engine) report(ctx context.Context) (progress bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := e.now()
+	now, law := e.now(), e.law()
 	var list []owing
 	for _, o := range all {
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.entry.Due.At.After(now):
-			// One event a period, if that can be: it waits for the doubtful ones, not for those that MH has refused.
-			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < patience {
+			// One event a period, if that can be: it waits for the doubtful ones half of the time that there is, and not for those that
+			// MH has refused.
+			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
 		default:
@@ -77,7 +78,7 @@ func (e *Engine) report(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	list = slices.DeleteFunc(list, func(o owing) bool { return unripe[o.head.Period] })
-	for _, g := range groups(list) {
+	for _, g := range groups(list, law.eventDocuments) {
 		if err := e.makeEvent(ctx, g); err != nil {
 			return progress, err
 		}
@@ -86,12 +87,8 @@ func (e *Engine) report(ctx context.Context) (progress bool, err error) {
 	return progress, nil
 }
 
-// distant is later than anything is due; patience is how long an event waits for doubtful documents of its period: half of
-// what the law gives (MF2 p.19).
-const (
-	distant  = 100 * 365 * 24 * time.Hour
-	patience = 12 * time.Hour
-)
+// distant is later than anything is due.
+const distant = 100 * 365 * 24 * time.Hour
 
 // unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
@@ -105,7 +102,7 @@ func (e *Engine) unripe() (map[string]bool, error) {
 		switch {
 		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(e.now()):
 			unripe[p.code.String()] = true
-		case e.now().Sub(p.Ended) > 2*eventTime:
+		case e.now().Sub(p.Ended) > 2*e.law().event:
 			if _, err := e.store.Advance(context.Background(), storage.Code(p.code), periodEnded, storage.Change{To: periodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
@@ -114,19 +111,16 @@ func (e *Engine) unripe() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// eventTime is how long after the end of its cause an event may come (MF2 p.19).
-const eventTime = 24 * time.Hour
-
 // extend returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
 // cause, which ended with the last.
 func (e *Engine) extend(ended time.Time) (time.Time, error) {
-	now := e.now()
-	if now.Sub(ended) < eventTime-time.Hour {
+	now, most := e.now(), e.law().event
+	if now.Sub(ended) < most-time.Hour {
 		return ended, nil
 	}
 	periods, err := e.periods()
 	for _, p := range periods {
-		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < eventTime {
+		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < most {
 			ended = p.Ended
 		}
 	}
@@ -207,8 +201,8 @@ type group struct {
 	documents                     []owing
 }
 
-// groups cuts documents into events of at most eventSize; what MH has refused in an event goes into ever smaller ones.
-func groups(list []owing) []*group {
+// groups cuts documents into events of at most so many; what MH has refused in an event goes into ever smaller ones.
+func groups(list []owing, most int) []*group {
 	type key struct {
 		period, motive, establishment string
 		cause                         int64
@@ -220,7 +214,7 @@ func groups(list []owing) []*group {
 		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Kind, refusals: o.head.Refusals}
 		k.establishment, _ = establishmentOf(o.head, Point{})
 		g := by[k]
-		if g == nil || len(g.documents) >= max(1, eventSize>>(2*max(0, o.head.Refusals-1))) {
+		if g == nil || len(g.documents) >= max(1, most>>(2*max(0, o.head.Refusals-1))) {
 			g = &group{period: k.period, motive: k.motive, establishment: k.establishment, cause: k.cause}
 			by[k] = g
 			groups = append(groups, g)
@@ -229,9 +223,6 @@ func groups(list []owing) []*group {
 	}
 	return groups
 }
-
-// eventSize is the most documents of an event (MF2 p.19).
-const eventSize = 1000
 
 // makeEvent fills, signs and stores an event. After it a crash is safe.
 func (e *Engine) makeEvent(ctx context.Context, g *group) error {

@@ -69,12 +69,7 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 		e.metrics.eventResults.WithLabelValues("rejected").Inc()
 		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
 	} else {
-		rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(now))
-		hours := 72
-		if err == nil && rule.whole("documentHours") > 0 {
-			hours = rule.whole("documentHours")
-		}
-		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(time.Duration(hours)*time.Hour)
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(e.law().documents)
 		if !receipt.At.IsZero() && o.Kind == authority.Accepted {
 			h.Skew = receipt.At.Sub(now.Truncate(time.Second))
 		}

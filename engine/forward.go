@@ -76,7 +76,11 @@ func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	due, err := e.owing(QueueForward, e.now(), (room+len(lots))*e.options.LotSize)
+	most := e.law().lotDocuments
+	if e.options.LotSize > 0 {
+		most = min(most, e.options.LotSize)
+	}
+	due, err := e.owing(QueueForward, e.now(), (room+len(lots))*most)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +94,7 @@ func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	for len(list) > 0 && room > 0 {
-		n := min(e.forwarding.sizeFor(list[0].entry.Code, e.options.LotSize), len(list))
+		n := min(e.forwarding.sizeFor(list[0].entry.Code, most), len(list))
 		for i := range n {
 			n = min(n, max(i, e.forwarding.sizeFor(list[i].entry.Code, n)))
 		}
@@ -169,7 +173,7 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 		}
 		next.Response, next.Refused = out.Response, e.now().UTC()
 		change := storage.Change{To: Rejected, Announce: true}
-		if until := next.correctable(); !until.IsZero() {
+		if until := next.correctable(e.law().correction); !until.IsZero() {
 			change.Due = &storage.Due{Queue: queueCorrect, At: until}
 		}
 		e.forwarding.forget(o.entry.Code)

@@ -36,6 +36,7 @@ type Owed struct {
 	Delivery Undelivered `json:"delivery"`
 
 	ends map[string]time.Time // of periods; while counting
+	law  law
 }
 
 // owedQueues are the queues that Waiting counts.
@@ -69,7 +70,7 @@ func (e *Engine) Owed() *Owed {
 
 // account counts what is owed.
 func (e *Engine) account() (*Owed, error) {
-	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time)}
+	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time), law: e.law()}
 	for _, queue := range owedQueues {
 		due, err := e.store.Due(queue, e.now().Add(distant), maxOwed)
 		if err != nil {
@@ -105,12 +106,12 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 	}
 	if h.Event != "" { // of an event that MH refused
 		if at, text, err := e.refusal(h.Event); err == nil {
-			earliest(&o.CorrectionDeadline, at.Add(24*time.Hour))
+			earliest(&o.CorrectionDeadline, at.Add(o.law.correction))
 			o.Refused = text
 		}
 	}
 	if h.Period == "" || e.bugs.deadlineFromIssue {
-		earliest(&o.EventDeadline, h.Until.Add(24*time.Hour))
+		earliest(&o.EventDeadline, h.Until.Add(o.law.event))
 		return nil
 	}
 	ended, known := o.ends[h.Period]
@@ -123,7 +124,7 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 		o.ends[h.Period] = ended
 	}
 	if !ended.IsZero() {
-		earliest(&o.EventDeadline, ended.Add(24*time.Hour))
+		earliest(&o.EventDeadline, ended.Add(o.law.event))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type Contingency struct {
 	// DoubtFor is how long after the last sending of a document MH may still be at work on it, default 2 min. Before, a
 	// query that does not find it proves nothing.
 	DoubtFor time.Duration
-	// LotSize is how many documents a lot holds, default and at most 100 (MT1 §4.4); LotPoll is how often MH is asked about
+	// LotSize is how many documents a lot holds, default and at most what the event's bundle says; LotPoll is how often MH is asked about
 	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long MH may be at work on a
 	// lot, or have lost it, before its documents are asked for one by one, default 15 min (MT1 §3.4: a lot takes three).
 	LotSize      int
@@ -55,7 +55,6 @@ func (c *Contingency) setDefaults() {
 		{&c.LotPatience, 15 * time.Minute}, {&c.CorrectAfter, time.Minute}} {
 		*d.at = cmp.Or(*d.at, d.is)
 	}
-	c.LotSize = min(cmp.Or(c.LotSize, 100), 100)
 	c.LotsInFlight = cmp.Or(c.LotsInFlight, 4)
 }
 

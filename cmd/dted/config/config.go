@@ -108,7 +108,7 @@ type Contingency struct {
 	StableMax    Duration `toml:"stable_max"`     // (5m)
 	ReportAfter  Duration `toml:"report_after"`   // from the end of a contingency to its event (15s)
 	DoubtFor     Duration `toml:"doubt_for"`      // how long MH may still be at work on what it was sent (2m)
-	LotSize      int      `toml:"lot_size"`       // (100, MH's limit)
+	LotSize      int      `toml:"lot_size"`       // (what the contingency bundle says: 100)
 	LotPoll      Duration `toml:"lot_poll"`       // how often MH is asked about a lot (5s)
 	LotsInFlight int      `toml:"lots_in_flight"` // (4)
 	LotPatience  Duration `toml:"lot_patience"`   // how long MH may be at work on a lot before its documents are asked for one by one (15m)

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+// law is what the bundle of contingency events in force says of times and sizes.
+type law struct {
+	event          time.Duration // from the end of a cause to its event
+	documents      time.Duration // from an event's seal to its documents
+	correction     time.Duration // from a refusal to what puts it right
+	eventDocuments int           // in one event
+	lotDocuments   int           // in one lot
+}
+
+// law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4).
+func (e *Engine) law() law {
+	l := law{24 * time.Hour, 72 * time.Hour, 24 * time.Hour, 1000, 100}
+	rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(e.now()))
+	if err != nil {
+		return l
+	}
+	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction} {
+		if n := rule.whole(name); n > 0 {
+			*d = time.Duration(n) * time.Hour
+		}
+	}
+	for name, size := range map[string]*int{"eventDocuments": &l.eventDocuments, "lotDocuments": &l.lotDocuments} {
+		if n := rule.whole(name); n > 0 {
+			*size = n
+		}
+	}
+	return l
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"dtegate/engine/ruletest"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// What the law says of times and sizes is data of the contingency bundle in force: another bundle, other deadlines, without a
+// line of the appliance's.
+func TestContingency_OtherLaw(t *testing.T) {
+	data := ruletest.Edition(t, "contingencia/v4", "9.0.0", ruletest.Param("eventHours", "12"), ruletest.Param("documentHours", "36"),
+		ruletest.Param("eventDocuments", "3"), ruletest.Param("lotDocuments", "2"))
+	other, err := bundle.Read(data, []bundle.Key{plugintest.Key()}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := common(t).book
+	g, err := rules.NewGeneration(append(was.generation.Rules(), &rules.Rule{Bundle: other})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := newRulebook(g, nil, was.catalogues, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(b *box) {
+		b.engine.rules.Store(book)
+		b.cable.set(refusing)
+		var records []*Record
+		for i := range 7 {
+			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
+		}
+		b.cable.set(plugged)
+		for b.engine.current() != nil {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(3 * time.Second) // what is owed is counted anew
+		if left := time.Until(b.engine.Owed().EventDeadline).Round(time.Minute); left != 12*time.Hour {
+			b.t.Errorf("the event is due in %v", left)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, r := range records {
+			if now := b.document(r.Code); now.Estado != EstadoProcessed {
+				b.t.Errorf("%s is %s", r.Code, now.Estado)
+			}
+		}
+		if got := b.sim.Received(); got.Documents != 7 || got.Events != 3 || got.Lots < 3 {
+			b.t.Errorf("MH received %+v, in events of at most 3 and lots of at most 2", got)
+		}
+		entry, err := b.store.Get(storage.Code(codeOf(records[0])))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if took := h.Limit.Sub(h.Forwarded).Round(time.Hour); took != 36*time.Hour {
+			b.t.Errorf("its documents were due %v after the event's seal", took)
+		}
+		b.audit()
+	})
+}
