@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,9 +96,24 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(unit, there, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err = exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
-	about := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return !strings.Contains(line, "dted.service") })
-	if len(about) > 0 {
-		t.Errorf("systemd-analyze verify (%v):\n%s", err, strings.Join(about, "\n"))
+	verify := func() {
+		t.Helper()
+		out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+		about := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool {
+			return !strings.Contains(line, "dted.service") && !strings.Contains(line, "interpreter.conf")
+		})
+		if len(about) > 0 {
+			t.Errorf("systemd-analyze verify (%v):\n%s", err, strings.Join(about, "\n"))
+		}
+	}
+	verify()
+	// And with executable memory denied.
+	if err := errors.Join(os.Mkdir(unit+".d", 0o700), os.WriteFile(filepath.Join(unit+".d", "interpreter.conf"), []byte(text(t, "interpreter.conf")), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	verify()
+	out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", unit).CombinedOutput()
+	if err != nil || !regexp.MustCompile(`(?m)^. MemoryDenyWriteExecute= +Service cannot create writable executable memory mappings`).Match(out) {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }

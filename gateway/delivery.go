@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -42,6 +43,7 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
 		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
 	}
+	concerns(ctx, strings.Join(asked.Codes, " "), "")
 	total := 0
 	for _, text := range asked.Codes {
 		code, err := dte.ParseCode(text)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -40,7 +39,7 @@ func administer(ctx context.Context, top *cli, method string, body any) error {
 	var s struct {
 		Owed owed `json:"owed"`
 	}
-	if err := askOps(ctx, cfg, method, "/admin/contingency?who="+url.QueryEscape(who()), body, &s); err != nil {
+	if err := askOps(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
 		return err
 	}
 	s.Owed.print(os.Stdout, time.Now())

@@ -27,8 +27,11 @@ func (c *initCommand) Run(top *cli) error {
 		return err
 	}
 	key, nit, err := readKey(c.Certificate, c.CertificatePassword)
+	if err == nil {
+		err = key.Check()
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the signing key: %w", err)
 	}
 	if nit != "" && nit != cfg.Issuer.NIT {
 		return fmt.Errorf("the certificate is of NIT %s and the configuration names %s", nit, cfg.Issuer.NIT)

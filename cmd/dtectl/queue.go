@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -87,6 +88,7 @@ func askOps(ctx context.Context, cfg *config.Config, method, path string, body a
 	if err != nil {
 		return err
 	}
+	req.URL.RawQuery = url.Values{"who": {who()}}.Encode() // for the branch's record
 	if file := cfg.Ops.AdminTokenFile; file != "" {
 		token, err := os.ReadFile(file)
 		if err != nil {

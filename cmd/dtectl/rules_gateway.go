@@ -69,6 +69,10 @@ func (g *gateway) readToken(file string) error {
 
 // send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are errors.
 func (g *gateway) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	if query == nil {
+		query = make(url.Values)
+	}
+	query.Set("who", who()) // for the branch's record
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -197,7 +197,7 @@ func (c *rulesRollbackCommand) Run(ctx context.Context, top *cli) error {
 	}
 	var back stepBack
 	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q}`, c.Name, c.Schema, c.Version)
-	if err := b.ask(ctx, http.MethodPost, "/admin/rules/rollback", url.Values{"who": {who()}, "reason": {c.Reason}}, body, &back); err != nil {
+	if err := b.ask(ctx, http.MethodPost, "/admin/rules/rollback", url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
 	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)

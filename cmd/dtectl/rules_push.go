@@ -123,7 +123,7 @@ func (c *rulesPushCommand) push(ctx context.Context, b *gateway, files []*bundle
 			add(f, state, "was there already")
 			continue
 		}
-		query := url.Values{"who": {who()}, "reason": {c.Reason}}
+		query := url.Values{"reason": {c.Reason}}
 		if c.Dry {
 			query.Set("dry", "1")
 		}
@@ -190,7 +190,7 @@ func (c *rulesActivateCommand) Run(ctx context.Context, top *cli) error {
 	}
 	for _, f := range files {
 		var a activation
-		if err := b.ask(ctx, http.MethodPost, "/admin/rules", url.Values{"who": {who()}, "reason": {c.Reason}}, f.data, &a); err != nil {
+		if err := b.ask(ctx, http.MethodPost, "/admin/rules", url.Values{"reason": {c.Reason}}, f.data, &a); err != nil {
 			return err
 		}
 		if err := a.print(os.Stdout); err != nil {

@@ -205,5 +205,14 @@ func TestOperator_GivenUp(t *testing.T) {
 	if said, ok := b.dtectl("delivery", "retry", "00000000-0000-4000-8000-000000000000"); ok || !strings.Contains(said, "404") {
 		t.Errorf("%v %s", ok, said)
 	}
+	var acts []string
+	for _, a := range b.acts() {
+		acts = append(acts, a.What+" "+a.Target+" "+a.Who+" "+a.Outcome)
+	}
+	by := b.operated().who
+	if !slices.Equal(acts[:4], []string{"delivery.retry 00000000-0000-4000-8000-000000000000 " + by + " refused", "delivery.retry " + codes[1] + " " + by + " done",
+		"delivery.retry " + codes[0] + " " + by + " done", "delivery.forget " + codes[0] + " " + by + " done"}) {
+		t.Errorf("the trail is %q", acts)
+	}
 	b.stop()
 }

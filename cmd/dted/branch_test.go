@@ -74,6 +74,7 @@ type branch struct {
 	sealed   []byte
 	api, ops string
 	log      bytes.Buffer
+	under    func(*exec.Cmd) error // how the appliance is started, if not plainly
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -176,6 +177,11 @@ func (b *branch) launch() {
 	defer b.mu.Unlock()
 	b.cmd = exec.Command(path, "-config", filepath.Join(b.dir, "dted.toml"))
 	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
+	if b.under != nil {
+		if err := b.under(b.cmd); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}

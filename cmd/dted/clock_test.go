@@ -132,6 +132,9 @@ func TestClockSetBack(t *testing.T) {
 	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "CLOCK_WRONG") {
 		t.Errorf("/readyz says %q", said)
 	}
+	if status, said := b.getOps("/livez"); status != http.StatusOK || string(said) != "ok\n" { // a restart would mend nothing
+		t.Errorf("/livez says %d %q", status, said)
+	}
 	status, body, err := b.post("/dte/dte01", 1, "now", hammerSale(1, 2))
 	var problem struct{ Type, Message string }
 	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != engine.CodeClockWrong || !strings.Contains(problem.Message, "atrasado") {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,6 +31,7 @@ type lan struct {
 	broken  *prometheus.GaugeVec
 	said    map[string]string // the fault of a certificate that was logged last
 	renewal time.Time         // the next look at the own certificate
+	pin     string            // of the own authority
 }
 
 // openLAN reads the certificates of the listeners that are encrypted, and renews the box's own if it is due.
@@ -46,7 +48,7 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 		if err != nil {
 			return nil, err
 		}
-		l.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
+		l.took(authority)
 		l.renew()
 	}
 	open := func(t config.Transport, listen string) (*certificate.Keeper, error) {
@@ -82,8 +84,30 @@ func (l *lan) look() {
 		l.tell(name, err)
 		if changed {
 			l.log.Info("another certificate is live", "listener", name, "until", k.Expiry())
+			l.replaced()
 		}
 		l.expiry.WithLabelValues(name).Set(float64(k.Expiry().Unix()))
+	}
+}
+
+// took shows the own authority.
+func (l *lan) took(authority *x509.Certificate) {
+	l.pin = certificate.Fingerprint(authority)
+	l.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
+}
+
+// replaced records that dtectl made another authority, if it did.
+func (l *lan) replaced() {
+	if l.own == nil {
+		return
+	}
+	authority, err := l.own.Authority()
+	if err != nil || certificate.Fingerprint(authority) == l.pin {
+		return
+	}
+	l.took(authority)
+	if err := l.trail.Record(context.Background(), audit.Act{Who: "somebody", From: "the TLS folder", What: "tls.replace", Target: l.pin, Outcome: audit.Done}); err != nil {
+		l.log.Error("another authority is not recorded", "error", err)
 	}
 }
 

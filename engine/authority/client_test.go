@@ -163,17 +163,48 @@ func TestSubmit_WrongPassword(t *testing.T) {
 	}
 }
 
-func TestSubmit_SimulatedSealInProduction(t *testing.T) {
-	answer := func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, body("PROCESADO", `"2026`+strings.Repeat("A", 32)+`SIMU"`, "001"))
+// A simulator's seal is no seal in production, whatever is asked: a document, a query, a lot, an event.
+func TestClient_SimulatedSealInProduction(t *testing.T) {
+	seal := `"2026` + strings.Repeat("A", 32) + `SIMU"`
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		text := body("PROCESADO", seal, "001")
+		switch {
+		case r.URL.Path == "/fesv/contingencia":
+			text = `{"estado":"RECIBIDO","fechaHora":"21/11/2026 12:00:00","mensaje":"x","selloRecibido":` + seal + `,"observaciones":[]}`
+		case strings.HasPrefix(r.URL.Path, "/fesv/recepcion/consultadtelote/"):
+			text = `{"procesados":[` + text + `],"rechazados":[]}`
+		}
+		io.WriteString(w, text)
 	}
-	client, _ := mh(t, answer, func(o *Options) { o.Ambiente = "01" })
-	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Unknown || !errors.Is(o.Err, ErrSimulated) {
-		t.Fatalf("production took it: %+v", o)
-	}
-	client, _ = mh(t, answer, nil)
-	if o := client.Submit(context.Background(), Submission{Code: testCode}); o.Kind != Accepted {
-		t.Fatalf("test refused it: %+v", o)
+	for name, ask := range map[string]func(*Client) Outcome{
+		"submit":     func(c *Client) Outcome { return c.Submit(t.Context(), Submission{Code: testCode}) },
+		"query":      func(c *Client) Outcome { return c.Query(t.Context(), "01", testCode) },
+		"invalidate": func(c *Client) Outcome { return c.Invalidate(t.Context(), Event{Code: testCode}) },
+		"contingency": func(c *Client) Outcome {
+			o, r := c.Report(t.Context(), "a.b.c")
+			if (r != nil) != (o.Kind == Accepted) {
+				t.Errorf("the receipt is %+v with %+v", r, o)
+			}
+			return o
+		},
+		"lot": func(c *Client) Outcome {
+			outcomes, done, known, err := c.QueryLot(t.Context(), "L")
+			if len(outcomes) != 1 || !done || !known || err != nil {
+				t.Errorf("%v %v %v %v", outcomes, done, known, err)
+			}
+			return outcomes[testCode]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, _ := mh(t, answer, func(o *Options) { o.Ambiente = "01" })
+			if o := ask(client); o.Kind != Unknown || !errors.Is(o.Err, ErrSimulated) {
+				t.Errorf("production took it: %+v", o)
+			}
+			client, _ = mh(t, answer, nil)
+			if o := ask(client); o.Kind != Accepted {
+				t.Errorf("test refused it: %+v", o)
+			}
+		})
 	}
 }
 
