@@ -7,8 +7,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Late is a result that came after the till was answered: of a document issued in contingency, found after a crash, or
-// invalidated later.
+// Late is a result that came after the till was answered: of a document issued in contingency or found after a crash, or
+// of an invalidation, which leaves one that MH does not let go PROCESSED.
 type Late struct {
 	Cursor uint64 // grows; the reader's place
 	Info

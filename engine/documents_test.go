@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/storage"
 )
 
 // The requests of the tests, as the gateway makes them of a till's.
@@ -85,12 +86,17 @@ func codeOf(r *Record) dte.Code {
 // issued is what a request must give.
 func (w *world) issued(req Request, estado string) *Record {
 	w.t.Helper()
-	r, err := w.engine.Issue(context.Background(), req)
+	return issued(w.t, w.engine, req, estado)
+}
+
+func issued(t testing.TB, e *Engine, req Request, estado string) *Record {
+	t.Helper()
+	r, err := e.Issue(context.Background(), req)
 	if err != nil {
-		w.t.Fatalf("%s: %v", req.Document, err)
+		t.Fatalf("%s: %v", req.Document, err)
 	}
 	if r.Estado != estado {
-		w.t.Fatalf("%s is %s (%s %+v), want %s\n%s", req.Document, r.Estado, r.TechnicalError, r.Response, estado, r.JSON)
+		t.Fatalf("%s is %s (%s %+v), want %s\n%s", req.Document, r.Estado, r.TechnicalError, r.Response, estado, r.JSON)
 	}
 	return r
 }
@@ -128,9 +134,14 @@ func text(t testing.TB, r *Record, names ...string) string {
 // counter is what an origin's counter holds.
 func (w *world) counter(r *Record, line uint32) int64 {
 	w.t.Helper()
-	n, err := w.store.Counter([16]byte(codeOf(r)), line)
+	return counter(w.t, w.store, r, line)
+}
+
+func counter(t testing.TB, s *storage.Store, r *Record, line uint32) int64 {
+	t.Helper()
+	n, err := s.Counter([16]byte(codeOf(r)), line)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return n
 }

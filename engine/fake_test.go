@@ -108,14 +108,22 @@ type box struct {
 	server *http.Server
 }
 
-// inBubble runs a test in fake time, from 2026-11-02 08:00 in El Salvador.
+// monday is when a box starts: 2026-11-02 08:00 in El Salvador.
+var monday = time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
+
+// inBubble runs a test in fake time, from monday.
 func inBubble(t *testing.T, fn func(*box)) { inBubbleFor(t, t, bugs{}, fn) }
 
 // inBubbleFor is inBubble with faults sown, whose consequences witness hears of.
 func inBubbleFor(t *testing.T, witness testing.TB, sown bugs, fn func(*box)) {
+	inBubbleFrom(t, monday, witness, sown, fn)
+}
+
+// inBubbleFrom is inBubbleFor from a time of its own.
+func inBubbleFrom(t *testing.T, begin time.Time, witness testing.TB, sown bugs, fn func(*box)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)))
+		time.Sleep(time.Until(begin))
 		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet,
 			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
@@ -247,7 +255,11 @@ func (b *box) audit() {
 	held := 0
 	for code, a := range b.sim.Accepted() {
 		held++
-		if r := b.document(code); string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado != EstadoProcessed {
+		estado := EstadoProcessed
+		if a.Invalidated {
+			estado = EstadoInvalidated
+		}
+		if r := b.document(code); string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado != estado {
 			b.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
 		}
 	}

@@ -89,7 +89,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 			return nil, err
 		}
 	}
-	if entry, err = e.sendInvalidation(ctx, entry, h); err != nil {
+	if entry, err = e.sendInvalidation(ctx, entry, h, false); err != nil {
 		return nil, err
 	}
 	return e.public(entry)
@@ -149,8 +149,9 @@ func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *head) (sto
 	return e.move(ctx, entry, storage.Change{To: Accepted}, &next)
 }
 
-// sendInvalidation sends a pending event and records what MH says. The caller holds the document's lock.
-func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *head) (storage.Entry, error) {
+// sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The caller
+// holds the document's lock.
+func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *head, late bool) (storage.Entry, error) {
 	jws, err := e.store.Part(entry.Code, partInvalidation(h.Invalidation.Code))
 	if err != nil {
 		return entry, internal(err)
@@ -163,10 +164,10 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && h.Invalidation.Doubtful && o.Response.CodigoMsg == codeRegistered:
 		// MH holds the very event that it was sent before, without telling.
 		event.Estado, event.Doubtful = EstadoProcessed, false
-		return e.move(ctx, entry, storage.Change{To: Invalidated}, &next)
+		return e.move(ctx, entry, storage.Change{To: Invalidated, Announce: late}, &next)
 	case o.Kind == authority.Rejected:
 		event.Estado, event.Doubtful = EstadoRejected, false
-		return e.move(ctx, entry, storage.Change{To: Accepted}, &next)
+		return e.move(ctx, entry, storage.Change{To: Accepted, Announce: late}, &next)
 	case !o.Sent && !h.Invalidation.Doubtful:
 		if _, err := e.abandon(ctx, entry, h); err != nil {
 			return entry, err
@@ -212,7 +213,7 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	event := *h.Invalidation
 	event.Doubtful = true
 	h.Invalidation = &event
-	_, err = e.sendInvalidation(ctx, entry, h)
+	_, err = e.sendInvalidation(ctx, entry, h, true)
 	return err
 }
 
@@ -346,11 +347,16 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	said := func(name string) dte.Member {
-		if v := receptor.Get(name); v.Exists() {
-			return dte.Member{Name: name, Value: v}
+	// The layout before DTE 2.0 wants a customer even of a sale that names none: who asks stands for him.
+	if rule.whole("applicantForCustomer") == 1 && (receptor.Get("nombre").Text() == "" || receptor.Get("numDocumento").Text() == "") {
+		receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento", text(req.Applicant.Document)).With("nombre", text(req.Applicant.Name))
+	}
+	// What the receptor does not say is left to the layout: null, or left out where that has no null for it.
+	var said []dte.Member
+	for _, name := range [...]string{"tipoDocumento", "numDocumento", "nombre", "telefono", "correo"} {
+		if v := receptor.Get(name); v.Exists() && !v.IsNull() {
+			said = append(said, dte.Member{Name: name, Value: v})
 		}
-		return dte.Member{Name: name, Value: dte.Null()}
 	}
 	number := o.document.Get("identificacion").Get("numeroControl")
 	if !number.Exists() {
@@ -364,11 +370,10 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
 		dte.Member{Name: "emisor", Value: emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point})},
-		dte.Member{Name: "documento", Value: dte.Obj(
-			dte.Member{Name: "tipoDte", Value: dte.Str(h.Document)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
-			dte.Member{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, dte.Member{Name: "numeroControl", Value: number},
-			dte.Member{Name: "fecEmi", Value: dte.Str(h.Date)}, dte.Member{Name: "codigoGeneracionR", Value: text(req.Replacement)},
-			said("tipoDocumento"), said("numDocumento"), said("nombre"), said("telefono"), said("correo"))},
+		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
+			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
+			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},
+			{Name: "fecEmi", Value: dte.Str(h.Date)}, {Name: "codigoGeneracionR", Value: text(req.Replacement)}}, said...)...)},
 		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
 			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})

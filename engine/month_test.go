@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type month struct {
 	rand  *rand.Rand
 	mu    sync.Mutex
 	sales map[string]*Record // what was answered last, by key
+	late  []Late             // what a till that follows the changes has read
 	wg    sync.WaitGroup
 	n     int
 }
@@ -98,7 +100,6 @@ func (m *month) step() {
 			time.Sleep(m.upTo(100*time.Millisecond, 20*time.Second))
 		}
 	case n == 15:
-		m.wg.Wait()
 		m.crash()
 		m.repeat()
 	case n == 16:
@@ -139,14 +140,12 @@ func (m *month) outage() {
 		time.Sleep(min(part, left))
 		left -= part
 		if m.rand.IntN(6) == 0 {
-			m.wg.Wait()
 			m.crash()
 		}
 	}
 	m.calm()
 	if m.rand.IntN(3) == 0 {
 		time.Sleep(m.upTo(time.Second, 10*time.Minute))
-		m.wg.Wait()
 		m.crash() // while what is owed is sent
 	}
 }
@@ -211,8 +210,35 @@ func (m *month) repeat() {
 	}
 }
 
-// check holds every sale against what MH has.
+// crash comes between sales, and after the changes so far were read.
+func (m *month) crash() {
+	m.wg.Wait()
+	m.follow()
+	m.box.crash()
+}
+
+// follow reads the changes on from where the till was.
+func (m *month) follow() {
+	after := uint64(0)
+	if n := len(m.late); n > 0 {
+		after = m.late[n-1].Cursor
+	}
+	m.late = append(m.late, m.changes(after)...)
+}
+
+// check holds every sale against what MH has, and against what the changes told of it.
 func (m *month) check() {
+	m.follow()
+	if all := m.changes(0); !slices.Equal(m.late, all) {
+		m.t.Errorf("%d changes were followed, %d are there", len(m.late), len(all))
+	}
+	told := map[string]string{}
+	for _, l := range m.late {
+		if before, twice := told[l.Code]; twice {
+			m.t.Errorf("%s was announced as %s, then as %s", l.Code, before, l.Estado)
+		}
+		told[l.Code] = l.Estado
+	}
 	estados := map[string]int{}
 	seen := map[string]string{}
 	for key, answered := range m.sales {
@@ -225,6 +251,9 @@ func (m *month) check() {
 		}
 		seen[answered.Code] = key
 		r := m.document(answered.Code)
+		if said := told[r.Code]; said != r.Estado && (said != "" || answered.Estado == EstadoContingency) {
+			m.t.Errorf("%s was answered %s and is %s; announced: %q", r.Code, answered.Estado, r.Estado, said)
+		}
 		m.note(key, r)
 		estados[r.Estado]++
 		a, _ := m.sim.Document(r.Code)

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+// The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
+// has no withholding voucher that ships, and no return.
+func TestEarlier_EveryType(t *testing.T) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+		for _, document := range []string{"07", "18"} {
+			_, err := b.engine.Issue(context.Background(), b.originals("none "+document).request(document, "none"))
+			refused(t, err, CodeUnavailable, "")
+		}
+		if err := b.sim.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		everyType(b, earlier)
+	})
+}
+
+// An outage lasts over the last day of a generation. What was issued before stays as it was signed; the event, and what is
+// issued after, even against a document of the day before, are of the next.
+func TestEarlier_OutageOverItsEnd(t *testing.T) {
+	eve := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // 18:00 of 31 December in El Salvador
+	inBubbleFrom(t, eve, t, bugs{}, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		o, next := b.originals("first"), b.originals("second")
+		list := b.offline(earlier, o, "old year")
+		time.Sleep(14 * time.Hour)
+		list = append(list, b.offline(dte2, next, "new year")...)
+		time.Sleep(24 * time.Hour)
+		b.crash()
+		b.cable.set(plugged)
+		time.Sleep(20 * time.Minute)
+		b.forwarded(dte2, list)
+		b.takenBack(dte2, append(list, next.voucher, next.invoice, o.voucher, o.invoice))
+		b.audit()
+	})
+}
+
+// A document of the generation before that MH refuses under the next is corrected in its own, with its own date.
+func TestEarlier_Corrected(t *testing.T) {
+	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+		list := late(b, 2)
+		for i, was := range list {
+			if now := b.document(was.Code); now.Estado != EstadoRejected {
+				t.Fatalf("%s is %s", was.Code, now.Estado)
+			}
+			b.correct(was.Code, 900+i)
+		}
+		time.Sleep(20 * time.Minute)
+		for _, was := range list {
+			now := b.document(was.Code)
+			if now.Estado != EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] || text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
+				t.Errorf("%s %+v\n%s", now.Estado, now.Response, now.JSON)
+			}
+		}
+		b.audit()
+	})
+}
+
+// Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
+func TestEarlier_InvalidatedUnnamed(t *testing.T) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+		b.takenBack(earlier, []*Record{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), EstadoProcessed)})
+		b.audit()
+	})
+}
+
+// An invalidation says of the customer what the invoice says, and nothing of a mail address that it does not know.
+func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+		for _, correo := range []dte.Value{dte.Null(), {}} {
+			sold := invoice("", item(1, "1", "5.65"))
+			customer := dte.Obj(member("nombre", dte.Str("Ana Morales")), member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("01234567-8")))
+			if correo.Exists() {
+				customer = customer.With("correo", correo)
+			}
+			sold.Facts = sold.Facts.With("receptor", customer)
+			b.takenBack(earlier, []*Record{issued(b.t, b.engine, sold, EstadoProcessed)})
+		}
+		b.audit()
+	})
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+// books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from
+// one to the next. One was refused, one waits, the first was invalidated.
+func books(t *testing.T) (*world, []Line) {
+	w := newWorld(t)
+	var all []Line
+	for day := range 3 {
+		w.clock.set(start.AddDate(0, 0, day))
+		for i := range 4 {
+			price := fmt.Sprint(len(all) + 1)
+			req := invoice("", item(1, "1", price))
+			if i >= 2 {
+				req = voucher("", item(1, "1", price)) // VAT of 13 % comes on top
+			}
+			req.Caller.Point = testCaller(1 + i%2).Point
+			estado := EstadoProcessed
+			switch len(all) {
+			case 5: // day 2, point 2, 01
+				estado = EstadoRejected
+				if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
+					t.Fatal(err)
+				}
+			case 11: // day 3, point 2, 03
+				estado = EstadoContingency
+				w.wire.sever()
+			}
+			r := w.issued(req, estado)
+			all = append(all, Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
+				Total: r.Total, Date: fmt.Sprint("2026-11-", 21+day), Sello: r.Sello, PointID: int64(1 + i%2), CreatedAt: r.CreatedAt})
+		}
+	}
+	w.wire.mend()
+	if _, err := w.engine.Invalidate(context.Background(), invalidation(&Record{Code: all[0].Code}, 2, "")); err != nil {
+		t.Fatal(err)
+	}
+	all[0].Estado = EstadoInvalidated
+	return w, all
+}
+
+// wholly chooses everything of books.
+func wholly() Filter { return Filter{From: "2026-11-21", To: "2026-11-23", Limit: 500} }
+
+func (w *world) list(f Filter) *Listing {
+	w.t.Helper()
+	l, err := w.engine.List(context.Background(), f, testCaller(1))
+	if err != nil {
+		w.t.Fatalf("%+v: %v", f, err)
+	}
+	return l
+}
+
+// Page by page every document comes once, in order, and each page bears the totals of all.
+func TestList_Pages(t *testing.T) {
+	w, all := books(t)
+	defer w.close()
+	totals := []Total{
+		{"CREDITO_FISCAL", EstadoContingency, 1, "13.56"}, // 12 and 13 %
+		{"CREDITO_FISCAL", EstadoProcessed, 5, "37.29"},   // 3+4+7+8+11 = 33, and 13 %
+		{"FACTURA_CONSUMIDOR_FINAL", EstadoInvalidated, 1, "1.00"},
+		{"FACTURA_CONSUMIDOR_FINAL", EstadoProcessed, 4, "26.00"}, // 2+5+9+10
+		{"FACTURA_CONSUMIDOR_FINAL", EstadoRejected, 1, "6.00"},
+	}
+	// A closed last page, an open one, a page of all, one that has room.
+	for _, limit := range []int{2, 5, 12, 500} {
+		f := wholly()
+		f.Limit = limit
+		var got []Line
+		for pages := 0; ; pages++ {
+			l := w.list(f)
+			if got = append(got, l.Lines...); !reflect.DeepEqual(l.Totals, totals) {
+				t.Errorf("pages of %d: totals %v, want %v", limit, l.Totals, totals)
+			}
+			if f.After = l.Next; l.Next == 0 {
+				if want := (len(all) - 1) / limit; pages != want {
+					t.Errorf("pages of %d: %d before the last, want %d", limit, pages, want)
+				}
+				break
+			}
+			if len(l.Lines) != limit {
+				t.Fatalf("pages of %d: %d documents, and more follow", limit, len(l.Lines))
+			}
+		}
+		if !slices.Equal(got, all) {
+			t.Errorf("pages of %d:\n%+v\nwant\n%+v", limit, got, all)
+		}
+	}
+}
+
+func TestList_Filters(t *testing.T) {
+	w, all := books(t)
+	defer w.close()
+	for name, c := range map[string]struct {
+		set  func(*Filter)
+		want []int // of books
+	}{
+		"from":        {func(f *Filter) { f.From = "2026-11-23" }, []int{8, 9, 10, 11}},
+		"to":          {func(f *Filter) { f.To = "2026-11-21" }, []int{0, 1, 2, 3}},
+		"one day":     {func(f *Filter) { f.From, f.To = "2026-11-22", "2026-11-22" }, []int{4, 5, 6, 7}},
+		"days before": {func(f *Filter) { f.From, f.To = "2026-11-01", "2026-11-20" }, nil},
+		"days after":  {func(f *Filter) { f.From, f.To = "2026-11-24", "2026-12-24" }, nil},
+		"point":       {func(f *Filter) { f.PointID = 2 }, []int{1, 3, 5, 7, 9, 11}},
+		"another":     {func(f *Filter) { f.PointID = 3 }, nil},
+		"type":        {func(f *Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
+		"types":       {func(f *Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
+		"processed":   {func(f *Filter) { f.Estado = EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
+		"rejected":    {func(f *Filter) { f.Estado = EstadoRejected }, []int{5}},
+		"contingency": {func(f *Filter) { f.Estado = EstadoContingency }, []int{11}},
+		"invalidated": {func(f *Filter) { f.Estado = EstadoInvalidated }, []int{0}},
+		"all together": {func(f *Filter) {
+			f.From, f.PointID, f.Documents, f.Estado = "2026-11-22", 1, []string{"01"}, EstadoProcessed
+		}, []int{4, 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := wholly()
+			c.set(&f)
+			var want []Line
+			count, sum := 0, dte.Amount(0)
+			for _, i := range c.want {
+				want = append(want, all[i])
+			}
+			whole := w.list(f)
+			if !slices.Equal(whole.Lines, want) {
+				t.Errorf("got %+v\nwant %+v", whole.Lines, want)
+			}
+			for _, total := range whole.Totals {
+				a, err := dte.ParseAmount(total.Amount)
+				if err != nil {
+					t.Fatal(err)
+				}
+				count, sum = count+total.Count, sum+a
+			}
+			for _, x := range want {
+				a, err := dte.ParseAmount(x.Total)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum -= a
+			}
+			if count != len(want) || sum != 0 {
+				t.Errorf("the totals count %d of %d, and are %s off: %v", count, len(want), sum.Fixed2(), whole.Totals)
+			}
+			if f.Limit = 1; len(want) > 1 { // the cursor goes by the filter too
+				f.After = w.list(f).Next
+				if got := w.list(f).Lines; !slices.Equal(got, want[1:2]) {
+					t.Errorf("behind the first comes %+v, want %+v", got, want[1])
+				}
+			}
+		})
+	}
+}
+
+func TestList_Stranger(t *testing.T) {
+	w, _ := books(t)
+	defer w.close()
+	stranger := testCaller(1)
+	stranger.Point.BranchID++
+	l, err := w.engine.List(context.Background(), wholly(), stranger)
+	if err != nil || len(l.Lines) != 0 || l.Next != 0 || len(l.Totals) != 0 {
+		t.Fatalf("another branch sees %+v %v", l, err)
+	}
+}
+
+// A day's first document is looked for, not counted to: of days that are longer than idWindow none is missing and none of
+// another day is there, though two that were issued about midnight got their ids the other way round.
+func TestList_LongDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the full suite has the days")
+	}
+	w := newWorld(t)
+	defer w.close()
+	w.wire.sever()
+	sell := func(till, n int) {
+		for range n {
+			req := sale("", 100)
+			req.Caller = testCaller(till)
+			if _, err := w.engine.Issue(context.Background(), req); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	const sales = idWindow + 64
+	long := func() {
+		var wg sync.WaitGroup
+		for till := range 16 {
+			wg.Go(func() { sell(1+till, sales/16) })
+		}
+		wg.Wait()
+	}
+	long()
+	w.clock.set(start.AddDate(0, 0, 1))
+	sell(1, 1)
+	w.clock.set(start)
+	sell(1, 1)
+	w.clock.set(start.AddDate(0, 0, 1))
+	long()
+	for day := range 2 {
+		at := dte.Date(start.AddDate(0, 0, day))
+		l := w.list(Filter{From: at, To: at, Limit: 1})
+		want := []Total{{"FACTURA_CONSUMIDOR_FINAL", EstadoContingency, sales + 1, fmt.Sprint(sales+1, ".00")}}
+		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
+			t.Errorf("%s: %+v, want %v", at, l, want)
+		}
+	}
+}
