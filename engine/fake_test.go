@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,17 +39,31 @@ type cableState int
 const (
 	plugged cableState = iota
 	refusing
-	noName // not even a name is found
+	noName   // not even a name is found
+	cutOff   // not even a route
+	dropping // what is sent into it is lost: a connection takes until its time is over
 )
+
+// connectTimeout is the default of authority.Options.
+const connectTimeout = 300 * time.Millisecond
 
 func newCable() *cable { return &cable{accept: make(chan net.Conn, 64), open: map[net.Conn]bool{}} }
 
 func (c *cable) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.state == dropping {
+		c.mu.Unlock()
+		time.Sleep(connectTimeout)
+		c.mu.Lock()
+	}
 	switch c.state {
 	case refusing:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	case cutOff:
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ENETUNREACH}
+	case dropping:
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
 	case noName:
 		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
 	}
@@ -94,6 +109,8 @@ type box struct {
 	log    *slog.Logger
 	policy Contingency
 	rand   *rand.Rand
+	// password is what the branch logs in with; MH knows "secreto".
+	password authority.Password
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
 	// forgetful: a fault sown: the period is lost at a restart.
@@ -103,6 +120,7 @@ type box struct {
 	store  *storage.Store
 	engine *Engine
 	client *http.Transport
+	wire   *wire
 	stop   context.CancelFunc
 	done   chan struct{}
 	server *http.Server
@@ -124,7 +142,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, witness testing.TB, sown bugs, 
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet,
+		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto",
 			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
@@ -160,7 +178,8 @@ func (b *box) start() {
 	}
 	b.client = authority.NewTransport(time.Second)
 	b.client.DialContext = b.cable.DialContext
-	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.client})
+	b.wire = &wire{under: b.client}
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
 		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: time.Minute, Delivery: b.delivery})
 	if err != nil {
@@ -202,6 +221,13 @@ func (b *box) crash() {
 	b.close()
 	b.fs = after
 	b.start()
+}
+
+// at has fn called before and after every request to MH, until the next start.
+func (b *box) at(fn func(point string)) {
+	b.wire.mu.Lock()
+	defer b.wire.mu.Unlock()
+	b.wire.at = fn
 }
 
 func (b *box) chaos(c simulator.Chaos) {

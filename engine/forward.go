@@ -134,7 +134,7 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return e.result(ctx, o, q, authority.ParseTime(q.Response.FhProcesamiento).Before(o.head.Forwarded.Add(e.skewOf(o.head.Event))))
+			return e.result(ctx, o, q, e.sealedBefore(o, q.Response))
 		case authority.NotFound:
 			return nil
 		}
@@ -185,6 +185,13 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 	return e.doubt(ctx, o)
 }
 
+// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time: it is the
+// normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
+func (e *Engine) sealedBefore(o owing, held *authority.Response) bool {
+	sealed := authority.ParseTime(held.FhProcesamiento)
+	return !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
+}
+
 // processedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the
 // normal form, which took its time. Both times are MH's, of the seal and of its refusal just now.
 func (e *Engine) processedBefore(o owing, held, refused *authority.Response) bool {
@@ -215,12 +222,16 @@ func (e *Engine) forwardOne(ctx context.Context, o owing) error {
 	if err != nil {
 		return err
 	}
+	before := o
 	if o, err = e.sendingNow(ctx, o); err != nil {
 		return err
 	}
 	out := e.client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
 		Code: dte.Code(o.entry.Code).String(), JWS: string(jws), SendID: e.sends.Add(1)})
 	if unreachable(out) {
+		if err := e.notSent(ctx, before); err != nil {
+			return err
+		}
 		return errAway
 	}
 	if out.Kind == authority.Unknown && ctx.Err() == nil {
@@ -239,6 +250,13 @@ func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
 	}
 	entry, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: now}}, &next)
 	return owing{entry, &next}, err
+}
+
+// notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal
+// its normal form.
+func (e *Engine) notSent(ctx context.Context, before owing) error {
+	_, err := e.move(ctx, before.entry, storage.Change{To: Reported, Due: before.entry.Due}, before.head)
+	return err
 }
 
 // skewOf is how far MH's clock was ahead when it sealed an event.

@@ -93,6 +93,15 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 		e.forwarding.shrink(codes)
 		return e.finish(ctx, entry, lotDone)
 	case unreachable(out):
+		err := each(ctx, list, func(ctx context.Context, o owing) error {
+			if !o.head.Forwarded.IsZero() || !e.hasNormal(o) {
+				return nil
+			}
+			return e.notSent(ctx, o)
+		})
+		if err != nil {
+			return err
+		}
 		if err := e.finish(ctx, entry, lotDone); err != nil {
 			return err
 		}
@@ -177,7 +186,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 				return nil
 			}
 		}
-		return e.result(ctx, o, out, !told && authority.ParseTime(out.Response.FhProcesamiento).Before(o.head.Forwarded.Add(e.skewOf(o.head.Event))))
+		return e.result(ctx, o, out, !told && e.sealedBefore(o, out.Response))
 	})
 	if err != nil {
 		return false, err

@@ -308,8 +308,10 @@ func (e *Engine) watch(ctx context.Context) {
 			wait, up = e.options.ProbeEvery, time.Time{}
 		case o.Kind == authority.Unknown:
 			wait, up = min(2*wait, e.options.ProbeMax), time.Time{}
-		case p == nil || p.Declared:
+		case p == nil:
 			wait = e.options.ProbeEvery
+		case p.Declared: // Lift ends it, and has MH probed at once
+			wait = min(2*wait, e.options.ProbeMax)
 		case up.IsZero():
 			wait, up = min(e.options.ProbeEvery, e.stable()), e.now()
 		case e.now().Sub(up) >= e.stable():

@@ -62,7 +62,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			return e.adopt(ctx, s, o)
 		}
 		doubtful, last, ever = o.Sent, o, ever || o.Sent
-		if o.Sent {
+		if o.Sent || e.now().Sub(began) > promptly {
 			e.suspect() // silence, or worse: is it this document, or everybody's?
 		}
 		if unreachable(o) && e.now().Sub(began) > certainly {
@@ -96,6 +96,10 @@ func (e *Engine) adopt(ctx context.Context, s authority.Submission, refused auth
 
 // certainly is how long a certain failure (refused, no route) may take to be worth another try at once.
 const certainly = 400 * time.Millisecond
+
+// promptly is how long a refused connection takes. One that does not come about takes longer: MH is probed beside the
+// other tries, for the probe behind them would make it more than a second.
+const promptly = 100 * time.Millisecond
 
 // unreachable tells that nobody was there to receive anything.
 func unreachable(o authority.Outcome) bool { return o.Kind == authority.Unknown && !o.Sent }

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+// marked checks what a document says of its contingency (CAT-005); no motive is null, as MH wants it unless the cause
+// is 5.
+func (b *box) marked(r *Record, cause, motive string) {
+	b.t.Helper()
+	if r.Estado != EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause || text(b.t, r, "identificacion", "motivoContin") != motive {
+		b.t.Errorf("%s, not of cause %s %q: %s", r.Estado, cause, motive, r.JSON)
+	}
+}
+
+// reported checks the events that MH has, by cause and number of documents.
+func (b *box) reported(want ...[2]int) {
+	b.t.Helper()
+	var got [][2]int
+	for _, e := range b.sim.Events() {
+		got = append(got, [2]int{e.Kind, len(e.Documents)})
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		b.t.Errorf("MH has events of cause and documents %v, not %v", got, want)
+	}
+}
+
+// The cause of a contingency is what the probe finds: MH's system (1), our own (2) or the Internet (3).
+func TestCause_Probed(t *testing.T) {
+	neighbour, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer neighbour.Close()
+	const nobody = "127.0.0.1:0" // refuses
+	for name, c := range map[string]struct {
+		state    cableState
+		silence  bool
+		internet []string
+		cause    int
+	}{
+		"refused":                             {state: refusing, cause: 1},
+		"silence":                             {silence: true, cause: 1},
+		"no name":                             {state: noName, cause: 3},
+		"no route":                            {state: cutOff, cause: 3},
+		"refused, and nobody else is there":   {state: refusing, internet: []string{nobody}, cause: 3},
+		"refused, and somebody else is there": {state: refusing, internet: []string{nobody, neighbour.Addr().String()}, cause: 1},
+		"packets dropped, nobody is there":    {state: dropping, internet: []string{nobody}, cause: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.policy.Internet = c.internet
+				b.crash()
+				b.issue(sale("before", 100))
+				b.cable.set(c.state)
+				b.chaos(simulator.Chaos{Silence: c.silence})
+				for _, key := range []string{"first", "next"} {
+					b.marked(b.issue(sale(key, 200)), fmt.Sprint(c.cause), "")
+				}
+				b.cable.set(plugged)
+				b.chaos(simulator.Chaos{})
+				b.drained()
+				b.reported([2]int{c.cause, 2})
+				b.audit()
+			})
+		})
+	}
+	t.Run("credentials refused", func(t *testing.T) {
+		inBubble(t, func(b *box) {
+			b.chaos(simulator.Chaos{})
+			b.password = "vencida"
+			b.crash()
+			b.marked(b.issue(sale("first", 100)), "2", "")
+			time.Sleep(time.Hour)
+			b.marked(b.issue(sale("next", 200)), "2", "")
+			b.password = "secreto"
+			b.crash()
+			b.drained()
+			b.reported([2]int{2, 2})
+			b.audit()
+		})
+	})
+}
+
+// The operator's word puts the branch in contingency although MH is up, for as long as the operator says, and over a
+// restart; a second word changes the cause of the documents to come.
+func TestCause_Declared(t *testing.T) {
+	inBubble(t, func(b *box) {
+		ctx := context.Background()
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("before", 100))
+		declare := func(cause int64, reason string) {
+			t.Helper()
+			if err := b.engine.Declare(ctx, cause, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stays := func() {
+			t.Helper()
+			if p := b.engine.Owed().Contingency; p == nil || !p.Declared {
+				t.Fatalf("the operator's contingency is %+v", p)
+			}
+		}
+		declare(5, "Inundación en la sucursal")
+		b.marked(b.issue(sale("a", 200)), "5", "Inundación en la sucursal")
+		time.Sleep(time.Hour)
+		stays()
+		b.crash()
+		time.Sleep(time.Hour)
+		stays()
+		b.marked(b.issue(sale("b", 300)), "5", "Inundación en la sucursal")
+		declare(2, "Se cambia el servidor")
+		b.marked(b.issue(sale("c", 400)), "2", "")
+		b.crash()
+		stays()
+		b.marked(b.issue(sale("d", 500)), "2", "")
+		b.marked(b.issue(sale("e", 600)), "2", "")
+		if got := b.sim.Received(); got.Documents != 1 || got.Events != 0 {
+			t.Errorf("in contingency MH received %+v", got)
+		}
+		if err := b.engine.Lift(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second) // MH has answered for a while
+		if r := b.issue(sale("after", 700)); r.Estado != EstadoProcessed {
+			t.Errorf("after the contingency a sale is %s", r.Estado)
+		}
+		b.drained()
+		b.reported([2]int{5, 2}, [2]int{2, 3})
+		if got := b.sim.Received(); got.Documents != 7 {
+			t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
+
+// In an outage the operator knows its cause better than the probe; MH's return does not take the word back.
+func TestCause_DeclaredInOutage(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("before", 100))
+		b.cable.set(refusing)
+		b.marked(b.issue(sale("a", 200)), "1", "")
+		if err := b.engine.Declare(context.Background(), 4, "Sin energía"); err != nil {
+			t.Fatal(err)
+		}
+		b.marked(b.issue(sale("b", 300)), "4", "")
+		b.cable.set(plugged)
+		time.Sleep(time.Hour)
+		b.marked(b.issue(sale("c", 400)), "4", "")
+		if err := b.engine.Lift(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.drained()
+		b.reported([2]int{1, 1}, [2]int{4, 2})
+		b.audit()
+	})
+}
+
+func TestCause_Refused(t *testing.T) {
+	inBubble(t, func(b *box) {
+		var e *Error
+		for _, c := range []struct {
+			cause  int64
+			reason string
+			path   string
+		}{{0, "x", "cause"}, {6, "x", "cause"}, {5, "", "reason"}, {1, string(make([]rune, 501)), "reason"}} {
+			err := b.engine.Declare(context.Background(), c.cause, c.reason)
+			if !errors.As(err, &e) || e.Code != CodeValidation || len(e.Faults) != 1 || e.Faults[0].Path != c.path {
+				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
+			}
+		}
+		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != CodeNotFound {
+			t.Errorf("lifting nothing: %v", err)
+		}
+		if b.engine.current() != nil {
+			t.Error("the branch is in contingency")
+		}
+	})
+}
+
+// A link that flaps makes few periods: trouble that returns before a period is reported goes on with it, and otherwise
+// MH must have answered for 2, 4, 8 … s before one ends.
+func TestFlapping(t *testing.T) {
+	for name, c := range map[string]struct {
+		up      time.Duration
+		periods int // at most
+	}{
+		"back before the report": {14 * time.Second, 1},
+		"back after it":          {40 * time.Second, 6}, // of the seventh it would have to answer for 64 s
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.chaos(simulator.Chaos{})
+				b.issue(sale("before", 100))
+				for i := range 60 {
+					b.cable.set(refusing)
+					b.issue(sale(fmt.Sprint(i), 200+i))
+					time.Sleep(5 * time.Second)
+					b.cable.set(plugged)
+					time.Sleep(c.up)
+				}
+				periods, err := b.engine.periods()
+				if err != nil || len(periods) == 0 || len(periods) > c.periods {
+					t.Errorf("%d periods of %d at most, %v", len(periods), c.periods, err)
+				}
+				b.drained()
+				if got := b.sim.Received(); got.Documents != 61 || got.Events == 0 || got.Events > c.periods {
+					t.Errorf("MH received %+v", got)
+				}
+				t.Logf("%d periods, MH received %+v", len(periods), b.sim.Received())
+				b.audit()
+			})
+		})
+	}
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+// timed issues a sale and measures what it cost the till.
+func (b *box) timed(req Request) (*Record, time.Duration) {
+	b.t.Helper()
+	began := time.Now()
+	r := b.issue(req)
+	return r, time.Since(began)
+}
+
+// drained waits until the branch has nothing to send, at most two hours.
+func (b *box) drained() {
+	b.t.Helper()
+	for range 120 {
+		time.Sleep(time.Minute)
+		synctest.Wait() // a record on its way from one time to another is not counted
+		waiting := 0
+		for queue, n := range b.engine.Owed().Waiting {
+			if queue != queueCorrect {
+				waiting += n
+			}
+		}
+		if waiting == 0 && b.engine.current() == nil {
+			return
+		}
+	}
+	b.t.Errorf("after two hours the branch owes %+v", b.engine.Owed().Waiting)
+}
+
+// What certainly did not arrive costs the till less than a second, with a token and without one.
+func TestPolicy_CertainFailures(t *testing.T) {
+	for name, state := range map[string]cableState{"refused": refusing, "no name": noName, "no route": cutOff, "packets dropped": dropping} {
+		for _, login := range []bool{false, true} {
+			t.Run(map[bool]string{false: name, true: name + ", before a login"}[login], func(t *testing.T) {
+				inBubble(t, func(b *box) {
+					b.chaos(simulator.Chaos{})
+					if !login {
+						b.issue(sale("before", 100))
+					}
+					b.cable.set(state)
+					if r, took := b.timed(sale("first", 200)); r.Estado != EstadoContingency || took >= time.Second {
+						t.Errorf("the first sale is %s after %v", r.Estado, took)
+					}
+					if r, took := b.timed(sale("next", 300)); r.Estado != EstadoContingency || took > 0 {
+						t.Errorf("the next sale is %s after %v", r.Estado, took)
+					}
+					b.cable.set(plugged)
+					b.drained()
+					b.audit()
+				})
+			})
+		}
+	}
+}
+
+// Silence costs 8 s for the answer and 8 s for the query (MT1 §3.3), by which time the probe has found that nobody is
+// there; and only the sales that are on their way then.
+func TestPolicy_Silence(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{Silence: true})
+		var wg sync.WaitGroup
+		for _, s := range []struct {
+			key        string
+			after, max time.Duration
+		}{
+			{"first", 0, 16 * time.Second},
+			{"beside it", 0, 16 * time.Second},
+			{"a little later", 5 * time.Second, 8 * time.Second}, // its query would ask nobody
+			{"in contingency", 13 * time.Second, 0},
+		} {
+			wg.Go(func() {
+				time.Sleep(s.after)
+				if r, took := b.timed(sale(s.key, 200+len(s.key))); r.Estado != EstadoContingency || took > s.max {
+					t.Errorf("%s: %s after %v, not %v", s.key, r.Estado, took, s.max)
+				}
+			})
+		}
+		wg.Wait()
+		b.chaos(simulator.Chaos{})
+		b.drained()
+		b.audit()
+	})
+}
+
+// A till that waits a second is answered after a second, and what MH has of its sale is found out later, by query.
+func TestPolicy_Wait(t *testing.T) {
+	for name, c := range map[string]struct {
+		chaos  simulator.Chaos
+		modelo string // of what MH holds in the end
+		events int
+	}{
+		"MH has swallowed it": {simulator.Chaos{Silence: true}, "2", 1},
+		"MH has taken it":     {simulator.Chaos{DelayMS: 60_000}, "1", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.chaos(simulator.Chaos{})
+				b.issue(sale("before", 100))
+				b.chaos(c.chaos)
+				req := sale("impatient", 200)
+				req.Wait = time.Second
+				r, took := b.timed(req)
+				if r.Estado != EstadoContingency || took != time.Second || text(t, r, "identificacion", "tipoModelo") != "2" {
+					t.Errorf("%s after %v: %s", r.Estado, took, r.JSON)
+				}
+				if again, took := b.timed(req); again.Code != r.Code || again.JWS != r.JWS || took > 0 {
+					t.Errorf("the key again gave %s after %v, was %s", again.Code, took, r.Code)
+				}
+				time.Sleep(time.Minute)
+				b.chaos(simulator.Chaos{})
+				b.drained()
+				now := b.document(r.Code)
+				if got := text(t, now, "identificacion", "tipoModelo"); now.Estado != EstadoProcessed || got != c.modelo {
+					t.Errorf("in the end it is %s, tipoModelo %s", now.Estado, got)
+				}
+				if got := b.sim.Received(); got.Documents != 2 || got.Events != c.events {
+					t.Errorf("MH received %+v", got)
+				}
+				b.audit()
+			})
+		})
+	}
+}
+
+// MH's answer that it holds a code already (004) is settled by query: it had the document all along.
+func TestPolicy_Registered(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.lateness = true // the second sending arrives at what the first has become
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 300, DelayMS: 500}) // sealed while the query's answer, no, is on its way
+		asked := 0
+		b.at(func(point string) {
+			if point == "before /fesv/recepciondte" {
+				asked++
+			}
+		})
+		r := b.issue(sale("late", 200))
+		if got := b.sim.Received(); r.Estado != EstadoProcessed || asked != 2 || got.Documents != 2 || got.Duplicates != 1 {
+			t.Errorf("%s after %d sendings; MH received %+v", r.Estado, asked, got)
+		}
+		b.audit()
+	})
+}
+
+// While only one document goes unanswered, only that one is deferred: the branch is not in contingency.
+func TestPolicy_OneDocument(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
+		r := b.issue(sale("unlucky", 200))
+		if r.Estado != EstadoContingency || b.engine.current() != nil {
+			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.current())
+		}
+		if next := b.issue(sale("next", 300)); next.Estado != EstadoProcessed {
+			t.Errorf("the next sale is %s", next.Estado)
+		}
+		b.drained()
+		if now := b.document(r.Code); now.Estado != EstadoProcessed {
+			t.Errorf("in the end it is %s", now.Estado)
+		}
+		b.audit()
+	})
+}
+
+// In contingency MH is probed ever less often, down to twice a minute, whoever declared it.
+func TestPolicy_Probes(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.issue(sale("before", 100))
+		var probes atomic.Int64
+		b.at(func(point string) {
+			if strings.HasPrefix(point, "before ") {
+				probes.Add(1)
+			}
+		})
+		hour := func(what string) {
+			t.Helper()
+			probes.Store(0)
+			time.Sleep(time.Hour)
+			if n := probes.Load(); n < 110 || n > 130 {
+				t.Errorf("%s: %d requests in an hour", what, n)
+			}
+		}
+		b.cable.set(refusing)
+		b.issue(sale("offline", 200))
+		hour("MH away")
+		b.cable.set(plugged)
+		b.drained()
+		if err := b.engine.Declare(context.Background(), 2, "Mantenimiento"); err != nil {
+			t.Fatal(err)
+		}
+		hour("declared, MH there")
+	})
+}

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/authority/simulator"
+)
+
+// mishaps are the hostilities that befall a branch which sends what it owes: each step goes wrong in each of its ways.
+var mishaps = map[string]struct {
+	chaos simulator.Chaos
+	// poisoned: MH chokes on one of the documents, for two hours.
+	poisoned bool
+}{
+	"calm":                  {},
+	"event refused":         {chaos: simulator.Chaos{RejectEvents: 1}},
+	"event refused twice":   {chaos: simulator.Chaos{RejectEvents: 2}},
+	"event lost":            {chaos: simulator.Chaos{LostRequests: 1, Only: "events"}},
+	"event, answer lost":    {chaos: simulator.Chaos{LostAnswers: 1, Only: "events"}},
+	"event, answers lost":   {chaos: simulator.Chaos{LostAnswers: 3, Only: "events"}},
+	"event, half an answer": {chaos: simulator.Chaos{HalfAnswers: 1, Only: "events"}},
+	"event, 500":            {chaos: simulator.Chaos{ServerErrors: 2, Only: "events"}},
+	"event, html":           {chaos: simulator.Chaos{HTML: 1, Only: "events"}},
+	"event, token expired":  {chaos: simulator.Chaos{ExpiredTokens: 1}},
+	"lot refused":           {chaos: simulator.Chaos{RejectLots: 1}},
+	"lot lost on the way":   {chaos: simulator.Chaos{LostRequests: 1, Only: "lots"}},
+	"lot, answer lost":      {chaos: simulator.Chaos{LostAnswers: 1, Only: "lots"}},
+	"lot, half an answer":   {chaos: simulator.Chaos{HalfAnswers: 1, Only: "lots"}},
+	"lot, 500":              {chaos: simulator.Chaos{ServerErrors: 2, Only: "lots"}},
+	"lot, html":             {chaos: simulator.Chaos{HTML: 1, Only: "lots"}},
+	"lot lost by MH":        {chaos: simulator.Chaos{LoseLots: 1}},
+	"lot stuck at MH":       {chaos: simulator.Chaos{StuckLots: 1}},
+	"query lost":            {chaos: simulator.Chaos{LostRequests: 1, Only: "queries"}},
+	"query, answer lost":    {chaos: simulator.Chaos{LostAnswers: 1, Only: "queries"}},
+	"query, html":           {chaos: simulator.Chaos{HTML: 1, Only: "queries"}},
+	// Every lot is refused, down to single documents.
+	"document late":         {chaos: simulator.Chaos{RejectLots: 100, LateRequests: 5, LateMS: 60_000}},
+	"document, answer lost": {chaos: simulator.Chaos{RejectLots: 100, LostAnswers: 5, Only: "documents"}},
+	"document, 500":         {chaos: simulator.Chaos{RejectLots: 100, ServerErrors: 5, Only: "documents"}},
+	"document that chokes":  {poisoned: true},
+}
+
+// TestSteps plays every hostility against a branch that has five sales to report and to forward, without a crash and with
+// one after each of the first requests, as far as there are so many.
+func TestSteps(t *testing.T) {
+	for name, c := range mishaps {
+		t.Run(name, func(t *testing.T) {
+			last := int64(6)
+			if c.chaos.RejectLots > 1 {
+				last = 10 // the documents come after the lots
+			}
+			for k := range last + 1 {
+				if testing.Short() && k%3 != 2 { // the race detector makes it ten times as slow
+					continue
+				}
+				crashed := true
+				inBubble(t, func(b *box) { crashed = b.step(c.chaos, c.poisoned, k) })
+				if t.Failed() {
+					t.Fatalf("with a crash after request %d", k)
+				}
+				if k > 0 && !crashed {
+					if k <= 3 {
+						t.Errorf("only %d requests", k-1)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// step makes five sales offline and lets the branch send them under a hostility; the power fails after its k-th request to
+// MH, 0 never. It tells whether it came to that.
+func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed bool) {
+	b.chaos(simulator.Chaos{})
+	b.issue(sale("before", 100))
+	b.cable.set(refusing)
+	var codes []string
+	for i := range 5 {
+		codes = append(codes, b.issue(sale(fmt.Sprint(i), 200+i)).Code)
+	}
+	time.Sleep(time.Hour)
+	b.cable.set(plugged)
+	for b.engine.current() != nil {
+		time.Sleep(time.Second)
+	}
+	if hostility.LotMS = 8_000; poisoned {
+		hostility.Poison = codes[0]
+	}
+	if err := b.sim.Chaos(hostility); err != nil {
+		b.t.Fatal(err)
+	}
+	crashed = b.sendUntil(k)
+	if poisoned {
+		b.drains(codes, codes[0])
+		b.chaos(simulator.Chaos{})
+	}
+	b.drains(codes, "")
+	left := b.sim.Hostilities()
+	if lots := b.sim.Received().Lots; hostility.RejectLots > 1 && lots != 0 {
+		b.t.Errorf("%d lots came about", lots)
+	}
+	if left.RejectLots < hostility.RejectLots {
+		left.RejectLots = 0
+	}
+	if left.LotMS, left.LateMS, left.Only = 0, 0, ""; left != (simulator.Chaos{}) {
+		b.t.Errorf("it did not strike: %+v", left)
+	}
+	b.audit()
+	return crashed
+}
+
+// sendUntil lets the branch work for an hour; after its k-th request it is dead: what it does from then on is
+// neither stored nor sent.
+func (b *box) sendUntil(k int64) (crashed bool) {
+	var requests atomic.Int64
+	died := make(chan *vfs.MemFS, 1)
+	disk, lost := b.fs, fork(b.rand)
+	b.at(func(point string) {
+		if !strings.HasPrefix(point, "after ") || requests.Add(1) != k {
+			return
+		}
+		died <- disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: lost.IntN(101), RNG: lost})
+		b.wire.sever()
+	})
+	select {
+	case after := <-died:
+		b.close()
+		b.fs = after
+		b.start()
+		return true
+	case <-time.After(time.Hour):
+		b.at(nil)
+		return false
+	}
+}
+
+// drains has the branch send the documents: all are PROCESSED in the end, but for one that MH chokes on, which is still owed
+// after two hours and shown, and stops neither the others nor the tills.
+func (b *box) drains(codes []string, but string) {
+	b.t.Helper()
+	if but != "" {
+		time.Sleep(2 * time.Hour)
+		if r := b.issue(sale("meanwhile", 300)); r.Estado != EstadoProcessed {
+			b.t.Errorf("beside the document that chokes MH a sale is %s", r.Estado)
+		}
+	} else {
+		b.drained()
+	}
+	for _, code := range codes {
+		if r := b.document(code); code != but && (r.Estado != EstadoProcessed || r.Sello == "") {
+			b.t.Errorf("%s is %s", code, r.Estado)
+		}
+	}
+	if but == "" {
+		return
+	}
+	synctest.Wait()
+	owed, err := b.engine.account()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r := b.document(but)
+	if r.Estado != EstadoContingency || owed.Waiting[QueueForward] != 1 || !owed.Oldest.Equal(r.CreatedAt) || owed.DocumentDeadline.IsZero() {
+		b.t.Errorf("the document that chokes MH is %s, owed is %+v", r.Estado, owed)
+	}
+}
+
+// What MH holds of a document that was forwarded is the contingency form, unless it was sealed before.
+func TestSealedBefore(t *testing.T) {
+	inBubble(t, func(b *box) {
+		forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
+		for stamp, want := range map[string]bool{
+			"02/11/2026 08:30:00": false, // MH writes whole seconds
+			"02/11/2026 08:30:05": false,
+			"02/11/2026 08:29:50": true,
+			"":                    false,
+		} {
+			for _, at := range []time.Time{forwarded, {}} {
+				o := owing{head: &head{Forwarded: at}}
+				if got := b.engine.sealedBefore(o, &authority.Response{FhProcesamiento: stamp}); got != (want && !at.IsZero()) {
+					t.Errorf("forwarded %v, sealed %q: before is %v", at, stamp, got)
+				}
+			}
+		}
+	})
+}
+
+// MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was to
+// be forwarded: the record is what MH holds. Two go by lot. That takes a seal ten minutes after the connection was cut,
+// long after DoubtFor: MH sees another form under the code, and refuses it.
+func TestSteps_NormalFormLate(t *testing.T) {
+	for sales := 1; sales <= 2; sales++ {
+		inBubble(t, func(b *box) {
+			b.issue(sale("before", 100))
+			b.chaos(simulator.Chaos{LateRequests: 3 * sales, LateMS: 600_000})
+			for i := range sales {
+				b.issue(sale(fmt.Sprint(i), 200+i))
+			}
+			b.at(func(point string) {
+				if point == "after /fesv/contingencia" {
+					b.cable.set(refusing)
+					time.Sleep(time.Second) // until the client has seen its connections cut: else it may have sent something
+				}
+			})
+			time.Sleep(time.Hour)
+			if got := b.sim.Received(); got.Documents != 1+sales || got.Events != 1 || got.Lots != 0 {
+				t.Errorf("MH received %+v", got)
+			}
+			b.cable.set(plugged)
+			b.drained()
+			for code, held := range b.sim.Accepted() {
+				if r := b.document(code); r.Estado != EstadoProcessed || string(r.JSON) != string(held.Document) {
+					t.Errorf("%s is %s\n%s\nMH holds\n%s", code, r.Estado, r.JSON, held.Document)
+				}
+			}
+		})
+	}
+}
