@@ -12,8 +12,9 @@ import (
 )
 
 // TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE: every metric that it
-// shows is on the page with that type and those labels, and every metric that an alert names is shown, but for those that
-// the page calls absent at times. A labelled counter shows once something was counted: sell before, in contingency too.
+// shows is on the page with that type and those labels, and every metric that an alert or the dashboard names is shown, but
+// for those that the page calls absent at times. A labelled counter shows once something was counted: sell before, in
+// contingency too.
 func TestScrape(t *testing.T) {
 	url := os.Getenv("DTE_SCRAPE")
 	if url == "" {
@@ -53,15 +54,30 @@ func TestScrape(t *testing.T) {
 			t.Errorf("%s is a %s with the labels %v; METRICS.md: %s %v", name, kinds[name], have, listed[name].kind, want)
 		}
 	}
-	named := make(map[string]bool)
-	for _, a := range alerts(t) {
-		for _, name := range regexp.MustCompile(`dte_[a-z0-9_]+`).FindAllString(a.expression, -1) {
-			named[regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")] = true
+	named := make(map[string]string) // by whom
+	name := func(who, expression string) {
+		for _, name := range regexp.MustCompile(`\b(?:dte|process|go)_[a-z0-9_]+`).FindAllString(expression, -1) {
+			if !shown[name] {
+				name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			}
+			named[name] = who
 		}
+	}
+	for _, a := range alerts(t) {
+		name(a.name, a.expression)
+	}
+	panels, annotations := dashboard(t)
+	for _, p := range panels {
+		for _, q := range p.Targets {
+			name("the dashboard's "+p.Title, q.Expr)
+		}
+	}
+	for _, a := range annotations {
+		name("an annotation of the dashboard", a)
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !shown[name] && !listed[name].absent {
-			t.Errorf("an alert names %s, which is not shown", name)
+			t.Errorf("%s names %s, which is not shown", named[name], name)
 		}
 	}
 }

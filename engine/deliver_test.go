@@ -86,6 +86,7 @@ func TestDeliver_TwoDaysDown(t *testing.T) {
 		if u.Mail != 42 || u.MailTrouble == "" || time.Since(u.MailOldest) < 47*time.Hour || u.GivenUp != 0 {
 			t.Errorf("after two days: %+v", u)
 		}
+		b.showsDelivery(u)
 		if p.dials > 2000 {
 			t.Errorf("the server was called %d times", p.dials)
 		}
@@ -99,6 +100,7 @@ func TestDeliver_TwoDaysDown(t *testing.T) {
 		if u = b.undelivered(); u.Mail != 1 || u.MailTrouble != "" || u.GivenUp != 1 || u.Failures[0].Code != gone.Code || u.Failures[0].To != "gone@example.com" {
 			t.Errorf("with the server back: %+v", u)
 		}
+		b.showsDelivery(u)
 		p.set(func() { p.replies = nil })
 		time.Sleep(6 * time.Hour)
 		if n := len(p.of(grey.Code)); n != 1 {
@@ -297,6 +299,7 @@ func TestDeliver_Archive(t *testing.T) {
 		if u.Archive != 1 || u.ArchiveTrouble == "" || u.Mail != 1 || u.MailTrouble != "" {
 			t.Errorf("with the store down: %+v", u)
 		}
+		b.showsDelivery(u)
 		if link, err := b.engine.Link(context.Background(), codeOf(r), testCaller(1), "letter", time.Minute); err != nil || link != "" {
 			t.Errorf("a link to what is not there: %s %v", link, err)
 		}

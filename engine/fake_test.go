@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -113,6 +114,8 @@ type box struct {
 	password authority.Password
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
+	// every is how often the branch looks for what is owed when nothing rings, default a minute.
+	every time.Duration
 	// forgetful: a fault sown: the period is lost at a restart.
 	forgetful bool
 	delivery  Delivery
@@ -181,7 +184,7 @@ func (b *box) start() {
 	b.wire = &wire{under: b.client}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
-		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: time.Minute, Delivery: b.delivery})
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		documents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_documents_total",
 			Help: "Documents issued by this process, by type of CAT-002 and public state at the time of the answer."},
 			[]string{"document", "estado"}),
@@ -61,6 +61,15 @@ func newMetrics() *metrics {
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
+	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	for counter, results := range map[*prometheus.CounterVec][]string{
+		m.eventResults: {"accepted", "rejected"}, m.lots: {"received", "rejected", "unknown", "done"},
+		m.mailed: {"sent", "refused", "later", "setup", "given_up"}, m.archived: {"stored", "conflict", "invalid", "later", "setup", "full"}} {
+		for _, result := range results {
+			counter.WithLabelValues(result)
+		}
+	}
+	return m
 }
 
 func (m *metrics) issued(document, path string, r *Record, err error, took time.Duration) {

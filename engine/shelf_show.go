@@ -142,6 +142,9 @@ func newShelfMetrics() *shelfMetrics {
 	for _, way := range []string{wayRollback, wayReturn} {
 		m.steppedBack.WithLabelValues(way)
 	}
+	for _, result := range []string{madeSame, madeOther, madeLayout, madeRefused, madeFailed} {
+		m.shadowed.WithLabelValues(result)
+	}
 	for _, result := range []string{"activated", "refused"} {
 		m.activations.WithLabelValues(result)
 	}

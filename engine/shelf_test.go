@@ -142,6 +142,7 @@ func TestShelf_ReturnsFromRejections(t *testing.T) {
 
 // A bundle that comes weeks before its day takes over at midnight in El Salvador, and one whose time is over goes on.
 func TestShelf_Dates(t *testing.T) {
+	newYear := time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC)
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
@@ -151,12 +152,13 @@ func TestShelf_Dates(t *testing.T) {
 	for _, c := range []struct {
 		at      time.Time
 		version string
+		ends    time.Time // as the metric has it
 		expired bool
 	}{
-		{start, "2.0.0", false},
-		{time.Date(2026, 12, 1, 5, 59, 59, 0, time.UTC), "2.0.0", false},
-		{time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC), "2.1.0", false},
-		{time.Date(2027, 2, 1, 6, 0, 0, 0, time.UTC), "2.1.0", true},
+		{start, "2.0.0", time.Time{}, false},
+		{time.Date(2026, 12, 1, 5, 59, 59, 0, time.UTC), "2.0.0", time.Time{}, false},
+		{time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC), "2.1.0", newYear, false},
+		{time.Date(2027, 2, 1, 6, 0, 0, 0, time.UTC), "2.1.0", newYear, true},
 	} {
 		x.clock.set(c.at)
 		r, err := x.engine.Issue(t.Context(), sale("", 1130))
@@ -170,6 +172,11 @@ func TestShelf_Dates(t *testing.T) {
 			if b.Document == "01" && b.State == ruleLive && b.Expired != c.expired {
 				t.Errorf("%v: %s %s expired: %v", c.at, b.Name, b.Version, b.Expired)
 			}
+		}
+		shown := gathered(t, s)
+		ends, ending := shown["dte_rule_expiry_timestamp_seconds/01/document"]
+		if ending == c.ends.IsZero() || ending && int64(ends) != c.ends.Unix() || (shown["dte_rules_expired"] == 1) != c.expired {
+			t.Errorf("%v: the rule ends at %v, %v rules are expired", c.at, ends, shown["dte_rules_expired"])
 		}
 	}
 }

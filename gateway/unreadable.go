@@ -38,7 +38,7 @@ func (g *Gateway) unreadable(listener string, bodies *bodies, admit func(*fastht
 		case errors.As(err, &small):
 			g.metrics.refused(listener, "size")
 			p = problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB")
-		case os.IsTimeout(err):
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			g.metrics.refused(listener, "slow")
 			p = problem(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
 		default:

@@ -37,6 +37,7 @@ func TestREADME(t *testing.T) {
 		script += p[1] + fmt.Sprintf("echo '--- %d'\n", i)
 		want += p[2] + fmt.Sprintf("--- %d\n", i)
 	}
+	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
 	demo, replace := startDemo(t, root)
 	cmd := exec.Command("bash", "-c", replace.Replace(script))
 	cmd.Dir = root

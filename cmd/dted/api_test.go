@@ -310,3 +310,53 @@ func TestAPI_Access(t *testing.T) {
 		t.Errorf("another till's key: %d %v", status, err)
 	}
 }
+
+// TestAPI_Permissions: a token with one permission is refused everything that takes another, and spends no number.
+func TestAPI_Permissions(t *testing.T) {
+	t.Parallel()
+	b := newBranch(t)
+	b.start()
+	original := map[string]string{}
+	for path, body := range map[string]string{"/dte/dte01": sale01, "/dte/dte03": sale03} {
+		status, answer, err := b.post(path, 1, "", body)
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%s: %d %v %s", path, status, err, answer)
+		}
+		original[path] = decode(t, answer).Code
+	}
+	token := b.tokenAct("POST", "/admin/tokens", `{"name":"ccf","point_of_sale":1,"permissions":["CREDITO_FISCAL"]}`, http.StatusCreated).Token
+	for _, c := range []struct {
+		path, example, original string
+		status                  int
+	}{
+		{"/dte/dte01", "dte01", "", 403},
+		{"/dte/dte05", "dte05", "/dte/dte03", 403},
+		{"/dte/dte06", "dte06", "/dte/dte03", 403},
+		{"/dte/dte07", "dte07", "/dte/dte03", 403},
+		{"/dte/dte14", "dte14", "", 403},
+		{"/dte/retorno", "retorno", "/dte/dte01", 403}, // the permission of what comes back
+		{"/dte/invalidacion/" + original["/dte/dte03"], "invalidacion", "", 403},
+		{"/dte/correccion/" + original["/dte/dte01"], "dte01", "", 403},
+		{"/dte/dte03", "dte03", "", 201},
+	} {
+		example, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "examples", c.example+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequest(http.MethodPost, "http://"+b.api+c.path, strings.NewReader(strings.ReplaceAll(string(example), "ORIGINAL", original[c.original])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("x-api-token", token)
+		status, answer, err := do(client, req)
+		if err != nil || status != c.status || status == http.StatusForbidden && !strings.Contains(string(answer), `"PERMISSION_DENIED"`) {
+			t.Errorf("%s: %d %v %.300s", c.path, status, err, answer)
+		}
+	}
+	if got := b.sim.Received(); got.Documents != 3 {
+		t.Errorf("MH received %+v", got)
+	}
+	b.stop()
+	b.fsck(3, 2)
+}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,6 +234,72 @@ func TestAttack_Connections(t *testing.T) {
 	}
 	if resident > 768 {
 		t.Errorf("%d MiB: systemd ends it at 1024", resident)
+	}
+}
+
+// TestAttack_Slow: who says nothing, stops in the middle or sends a byte now and then is cut within the 15 s that a request
+// may take. A till goes on selling meanwhile.
+func TestAttack_Slow(t *testing.T) {
+	t.Parallel()
+	b := newBranch(t)
+	b.start()
+	defer b.stop()
+	body := "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n"
+	token := "x-api-token: " + testToken + "8\r\n"
+	var cut sync.WaitGroup
+	defer cut.Wait()
+	for name, c := range map[string]struct{ begin, trickle, want string }{
+		"nothing":                    {"", "", "408"},
+		"half a header":              {"GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to", "", "408"},
+		"a slow header":              {"GET /dte/information HTTP/1.1\r\nHost: x\r\n", "a: b\r\n", "408"},
+		"half a body of nobody":      {body + "\r\n{", "", "401"},
+		"half a body of a till":      {body + token + "\r\n{", "", "408"},
+		"a slow body of a till":      {body + token + "\r\n{", " ", "408"},
+		"slow pieces of a till":      {strings.Replace(body, "Content-Length: 1000000", "Transfer-Encoding: chunked", 1) + token + "\r\n", "1\r\n \r\n", "408"},
+		"nothing after an admission": {body + token + "Expect: 100-continue\r\n\r\n", "", "100"},
+	} {
+		for range 4 {
+			cut.Go(func() {
+				began := time.Now()
+				conn, err := net.Dial("tcp", b.api)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				_, _ = io.WriteString(conn, c.begin)
+				done := make(chan struct{})
+				defer close(done)
+				if c.trickle != "" {
+					go func() {
+						for err := error(nil); err == nil; _, err = io.WriteString(conn, c.trickle) {
+							select {
+							case <-done:
+								return
+							case <-time.After(300 * time.Millisecond):
+							}
+						}
+					}()
+				}
+				_ = conn.SetReadDeadline(began.Add(25 * time.Second))
+				said, err := io.ReadAll(conn)
+				_, status, _ := strings.Cut(string(said), "HTTP/1.1 ")
+				if took := time.Since(began); os.IsTimeout(err) || took > 20*time.Second || !strings.HasPrefix(status, c.want) {
+					t.Errorf("%s: %v after %v: %.200s", name, err, took, said)
+				}
+			})
+		}
+	}
+	var slow atomic.Bool
+	go func() { cut.Wait(); slow.Store(true) }()
+	for !slow.Load() {
+		if took := timed(func() { b.sold(sale01) }); took > 5*time.Second {
+			t.Fatalf("sold after %v", took)
+		}
+		pause(50 * time.Millisecond)
+	}
+	if n := b.metric(`dte_http_refused_total{listener="api",reason="slow"}`); n != 4*7 { // all but nobody's
+		t.Errorf("%v are counted", n)
 	}
 }
 

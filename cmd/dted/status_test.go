@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/sign"
 )
 
 func TestRecent(t *testing.T) {
@@ -77,8 +78,30 @@ func TestReach(t *testing.T) {
 func TestStatusPage(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
+	ends := time.Date(2031, 4, 5, 6, 7, 8, 0, time.UTC) // the key came in a certificate
+	certificate, err := sign.DemoCertificate(b.key, testNIT, "clave", time.Now(), ends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := sign.ParseCertificate(certificate, "clave")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := sign.Seal(key, []byte(testPassphrase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("signing.jwe", sealed)
 	b.start()
 	defer b.stop()
+	shows := func(want map[string]float64) {
+		t.Helper()
+		for series, v := range want {
+			if got := b.metric(series); got != v {
+				t.Errorf("%s is %v, want %v", series, got, v)
+			}
+		}
+	}
 	page := func() string {
 		t.Helper()
 		status, body := b.getOps("/?lang=es")
@@ -95,10 +118,17 @@ func TestStatusPage(t *testing.T) {
 	}
 	b.sold(sale01)
 	until("Emite con normalidad", "Responde", "Factura (01) <b>1</b>", `class="normal"`)
+	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0, `dte_documents_total{document="01",estado="PROCESSED"}`: 1,
+		"dte_signing_certificate_expiry_timestamp_seconds": float64(ends.Unix())})
 	b.chaos(simulator.Chaos{Outage: true})
 	b.sold(sale01)
 	until("Emite en contingencia", "No responde", "Por reportar", "Factura (01) <b>2</b>", `<rect class="contingency"`)
+	shows(map[string]float64{"dte_authority_up": 0, "dte_contingency_active": 1, `dte_documents_total{document="01",estado="PROCESSED"}`: 1,
+		`dte_documents_total{document="01",estado="CONTINGENCIA"}`: 1, `dte_queue_records{queue="report"}`: 1})
 	if got := page(); strings.Contains(got, "Ana") || strings.Contains(got, "012345678") || strings.Contains(got, "ana@") {
 		t.Errorf("the page tells of a customer: %s", got)
 	}
+	b.chaos(simulator.Chaos{})
+	until("Emite con normalidad", "Responde")
+	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0})
 }
