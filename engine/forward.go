@@ -113,13 +113,14 @@ func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
 	return progress, nil
 }
 
-// unsent asks MH for the documents that it may have got without telling, records those that it holds, and returns the
-// others.
+// unsent asks MH for the documents that it may have got without telling, and before the contingency form goes out for the
+// first time for those that were sent in the normal one: it may have taken hours. It records those that MH holds, and returns
+// the others.
 func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
 	err := each(ctx, list, func(ctx context.Context, o owing) error {
-		if !o.head.Doubtful {
+		if !o.head.Doubtful && (!o.head.Forwarded.IsZero() || !e.hasNormal(o)) {
 			return nil
 		}
 		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
@@ -185,11 +186,11 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 	return e.doubt(ctx, o)
 }
 
-// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time: it is the
-// normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
+// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time, if it ever
+// was: it is the normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
 func (e *Engine) sealedBefore(o owing, held *authority.Response) bool {
 	sealed := authority.ParseTime(held.FhProcesamiento)
-	return !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
+	return o.head.Forwarded.IsZero() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
 }
 
 // processedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the

@@ -186,7 +186,7 @@ func TestSealedBefore(t *testing.T) {
 		} {
 			for _, at := range []time.Time{forwarded, {}} {
 				o := owing{head: &head{Forwarded: at}}
-				if got := b.engine.sealedBefore(o, &authority.Response{FhProcesamiento: stamp}); got != (want && !at.IsZero()) {
+				if got := b.engine.sealedBefore(o, &authority.Response{FhProcesamiento: stamp}); got != (want || at.IsZero()) {
 					t.Errorf("forwarded %v, sealed %q: before is %v", at, stamp, got)
 				}
 			}
@@ -195,12 +195,13 @@ func TestSealedBefore(t *testing.T) {
 }
 
 // MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was to
-// be forwarded: the record is what MH holds. Two go by lot. That takes a seal ten minutes after the connection was cut,
-// long after DoubtFor: MH sees another form under the code, and refuses it.
+// be forwarded, ten minutes after the connection was cut, long after DoubtFor: MH is asked before the other form goes out,
+// and never sees it.
 func TestSteps_NormalFormLate(t *testing.T) {
 	for sales := 1; sales <= 2; sales++ {
 		inBubble(t, func(b *box) {
 			b.issue(sale("before", 100))
+			b.lateness = true
 			b.chaos(simulator.Chaos{LateRequests: 3 * sales, LateMS: 600_000})
 			for i := range sales {
 				b.issue(sale(fmt.Sprint(i), 200+i))
@@ -222,6 +223,10 @@ func TestSteps_NormalFormLate(t *testing.T) {
 					t.Errorf("%s is %s\n%s\nMH holds\n%s", code, r.Estado, r.JSON, held.Document)
 				}
 			}
+			if got := b.sim.Received(); got.Documents != 1+sales || got.Lots != 0 || got.Duplicates != 2*sales { // the policy's two resends
+				t.Errorf("MH received %+v: another form of what it holds", got)
+			}
+			b.audit()
 		})
 	}
 }
