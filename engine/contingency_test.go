@@ -36,12 +36,12 @@ func saturday(b *box) {
 	if testing.Short() { // the race detector makes it ten times as slow
 		days = 1
 	}
-	time.Sleep(days*24*time.Hour - 8*time.Hour)
+	time.Sleep(days*24*time.Hour - time.Hour)
 	if o := b.engine.Owed(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[QueueReport] != 151 {
-		b.t.Errorf("after 40 hours offline %+v: no deadline runs before the cause ends", o)
+		b.t.Errorf("before MH is back %+v: no deadline runs before the cause ends", o)
 	}
 	b.crash()
-	time.Sleep(8 * time.Hour)
+	time.Sleep(time.Hour)
 	b.cable.set(plugged)
 	for b.engine.current() != nil {
 		time.Sleep(time.Second)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,6 +32,9 @@ var connections = &http.Transport{MaxIdleConnsPerHost: 64}
 // operation succeed.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // most of their time is waiting, for other processes or for a limit
+	}
 	http.DefaultTransport = watched{http.DefaultTransport}
 	if *budgets {
 		client.Transport = connections // what is measured is the appliance
