@@ -123,13 +123,13 @@ func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 func (b *box) sendUntil(k int64) (crashed bool) {
 	var requests atomic.Int64
 	died := make(chan *vfs.MemFS, 1)
-	disk, lost := b.fs, fork(b.rand)
+	disk, wire, lost := b.fs, b.wire, fork(b.rand)
 	b.at(func(point string) {
 		if !strings.HasPrefix(point, "after ") || requests.Add(1) != k {
 			return
 		}
 		died <- disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: lost.IntN(101), RNG: lost})
-		b.wire.sever()
+		wire.sever()
 	})
 	select {
 	case after := <-died:
