@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/plugins/plugintest"
 )
 
 // layers is the import table: what each package of this module may import of it. An arrow that is not here does not
@@ -113,4 +119,36 @@ func checkLibrary(t *testing.T, name, imported string) {
 		}
 	}
 	t.Errorf("%s imports %s: not a library of this package", name, imported)
+}
+
+// The tests that ARCHITECTURE.md names as proofs are there.
+func TestProofs(t *testing.T) {
+	root := plugintest.Root(t)
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []byte
+	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources = append(sources, source...)
+		}
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllSubmatch(text, -1)
+	if len(named) < 20 {
+		t.Errorf("only %d tests are named", len(named))
+	}
+	for _, name := range named {
+		if !bytes.Contains(sources, slices.Concat([]byte("\nfunc "), name[1], []byte("(t *testing.T)"))) {
+			t.Errorf("ARCHITECTURE.md names %s, and there is no such test", name[1])
+		}
+	}
 }
