@@ -120,7 +120,7 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
 	err := each(ctx, list, func(ctx context.Context, o owing) error {
-		if !o.head.Doubtful && (!o.head.Forwarded.IsZero() || !e.hasNormal(o)) {
+		if !o.head.Doubtful && !o.mayTurnUp() {
 			return nil
 		}
 		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
@@ -186,11 +186,11 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 	return e.doubt(ctx, o)
 }
 
-// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time, if it ever
-// was: it is the normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
+// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time: it is the
+// normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
 func (e *Engine) sealedBefore(o owing, held *authority.Response) bool {
 	sealed := authority.ParseTime(held.FhProcesamiento)
-	return o.head.Forwarded.IsZero() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
+	return o.mayTurnUp() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
 }
 
 // processedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -62,7 +63,14 @@ func TestContingency_OtherLaw(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if took := h.Limit.Sub(h.Forwarded).Round(time.Hour); took != 36*time.Hour {
+		if entry, err = b.store.Get(storage.Code(codeOf(&Record{Code: h.Event}))); err != nil {
+			b.t.Fatal(err)
+		}
+		event := new(eventHead)
+		if err := json.Unmarshal(entry.Head, event); err != nil {
+			b.t.Fatal(err)
+		}
+		if took := h.Limit.Sub(event.Sealed); took != 36*time.Hour {
 			b.t.Errorf("its documents were due %v after the event's seal", took)
 		}
 		b.audit()

@@ -21,10 +21,7 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 	}
 	// When the contingency form was first sent is needed only where a normal form may turn up.
 	err = each(ctx, list, func(ctx context.Context, o owing) error {
-		if !o.head.Forwarded.IsZero() {
-			return nil
-		}
-		if !e.hasNormal(o) {
+		if !o.mayTurnUp() {
 			return nil
 		}
 		next := *o.head
@@ -94,7 +91,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 		return e.finish(ctx, entry, lotDone)
 	case unreachable(out):
 		err := each(ctx, list, func(ctx context.Context, o owing) error {
-			if !o.head.Forwarded.IsZero() || !e.hasNormal(o) {
+			if !o.mayTurnUp() {
 				return nil
 			}
 			return e.notSent(ctx, o)

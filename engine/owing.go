@@ -26,6 +26,10 @@ type owing struct {
 	head  *head
 }
 
+// mayTurnUp tells that the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
+// however late.
+func (o owing) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
+
 func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
 	entries, err := e.store.Due(queue, before, limit)
 	if err != nil {

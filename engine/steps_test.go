@@ -184,10 +184,9 @@ func TestSealedBefore(t *testing.T) {
 			"02/11/2026 08:29:50": true,
 			"":                    false,
 		} {
-			for _, at := range []time.Time{forwarded, {}} {
-				o := owing{head: &head{Forwarded: at}}
-				if got := b.engine.sealedBefore(o, &authority.Response{FhProcesamiento: stamp}); got != (want || at.IsZero()) {
-					t.Errorf("forwarded %v, sealed %q: before is %v", at, stamp, got)
+			for h, want := range map[*head]bool{{Forwarded: forwarded}: want, {}: false, {Sent: forwarded}: true} {
+				if got := b.engine.sealedBefore(owing{head: h}, &authority.Response{FhProcesamiento: stamp}); got != want {
+					t.Errorf("sent %v, forwarded %v, sealed %q: before is %v", h.Sent, h.Forwarded, stamp, got)
 				}
 			}
 		}
