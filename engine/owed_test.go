@@ -4,37 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"dtegate/engine/authority/simulator"
+	"dtegate/metrictest"
 )
-
-// gathered is what a collector shows, by name and the values of its labels: dte_queue_records/lot.
-func gathered(t testing.TB, c prometheus.Collector) map[string]float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				name += "/" + l.GetValue()
-			}
-			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() // of which it has one
-		}
-	}
-	return all
-}
 
 // shows holds what a box shows against values, and the others of owing against 0: those that are not given.
 func (b *box) shows(when string, want map[string]float64) {
 	b.t.Helper()
-	got := gathered(b.t, b.engine)
+	got := metrictest.Values(b.t, b.engine)
 	for _, name := range []string{"dte_contingency_active", "dte_contingency_since_timestamp_seconds", "dte_contingency_event_deadline_timestamp_seconds",
 		"dte_contingency_documents_deadline_timestamp_seconds", "dte_contingency_correction_deadline_timestamp_seconds",
 		"dte_refused_documents_deadline_timestamp_seconds", "dte_queue_oldest_timestamp_seconds", "dte_queue_records/settle", "dte_queue_records/report",
@@ -52,7 +29,7 @@ func (b *box) showsDelivery(u Undelivered) {
 	b.t.Helper()
 	flag := func(trouble string) float64 { return map[bool]float64{true: 1}[trouble != ""] }
 	unix := func(at time.Time) float64 { return max(0, float64(at.Unix())) }
-	got := gathered(b.t, b.engine)
+	got := metrictest.Values(b.t, b.engine)
 	for name, want := range map[string]float64{"backlog/mail": float64(u.Mail), "backlog/archive": float64(u.Archive), "given_up": float64(u.GivenUp),
 		"oldest_timestamp_seconds/mail": unix(u.MailOldest), "oldest_timestamp_seconds/archive": unix(u.ArchiveOldest),
 		"blocked/mail": flag(u.MailTrouble), "blocked/archive": flag(u.ArchiveTrouble)} {

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"dtegate/engine/ruletest"
+	"dtegate/metrictest"
 )
 
 // Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not grow.
@@ -61,17 +60,5 @@ func heap() uint64 {
 
 // modules is how many compiled modules the host holds.
 func (w *world) modules(t *testing.T) int {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(w.engine.shelf.o.Host)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "dte_rule_modules" {
-			return int(f.GetMetric()[0].GetGauge().GetValue())
-		}
-	}
-	t.Fatal("no dte_rule_modules")
-	return 0
+	return int(metrictest.Value(t, w.engine.shelf.o.Host, "dte_rule_modules"))
 }

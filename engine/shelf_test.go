@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/ruletest"
+	"dtegate/metrictest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -173,7 +174,7 @@ func TestShelf_Dates(t *testing.T) {
 				t.Errorf("%v: %s %s expired: %v", c.at, b.Name, b.Version, b.Expired)
 			}
 		}
-		shown := gathered(t, s)
+		shown := metrictest.Values(t, s)
 		ends, ending := shown["dte_rule_expiry_timestamp_seconds/01/document"]
 		if ending == c.ends.IsZero() || ending && int64(ends) != c.ends.Unix() || (shown["dte_rules_expired"] == 1) != c.expired {
 			t.Errorf("%v: the rule ends at %v, %v rules are expired", c.at, ends, shown["dte_rules_expired"])

@@ -11,8 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"dtegate/metrictest"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 	w "dtegate/rules/wasmtest"
@@ -219,19 +218,10 @@ func TestEngine(t *testing.T) {
 	if _, err := h.Load(context.Background(), constant(1).Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(h)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(map[string]string)
-	for _, f := range families {
-		seen[f.GetName()] = f.GetMetric()[0].String()
-	}
-	for name, want := range map[string]string{"dte_rule_engine_info": `"interpreter"`, "dte_rule_modules": "value:1", "dte_rule_evaluation_fuel_units": "", "dte_rule_failures_total": `"fuel"`} {
-		if got, ok := seen[name]; !ok || !strings.Contains(got, want) {
-			t.Errorf("%s: got %s", name, got)
+	values := metrictest.Values(t, h)
+	for name, want := range map[string]float64{"dte_rule_engine_info/interpreter": 1, "dte_rule_modules": 1, "dte_rule_evaluation_fuel_units": 0, "dte_rule_failures_total/fuel": 0} {
+		if got, ok := values[name]; !ok || got != want {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }

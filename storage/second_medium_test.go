@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/metrictest"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // sick is a card that fails, or hangs, while it is said to.
@@ -38,24 +39,6 @@ func (c *sick) MaybeError(op errorfs.Op) error {
 
 func (*sick) String() string { return "sick" }
 
-// shownLive is what the metric says of the copy.
-func shownLive(t *testing.T, s *Store) float64 {
-	t.Helper()
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(s)
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "dte_store_second_copy_live" {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatal("no dte_store_second_copy_live")
-	return 0
-}
-
 // A card that is gone or hangs stops nothing, nobody waits longer than the patience, and it catches up by itself.
 func TestSecondCopy_SickMedium(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
@@ -70,7 +53,7 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 				o.FakeTime = true
 				s := openStoreWith(t, o)
 				everything(t, s, 1)
-				if shown := shownLive(t, s); shown != 1 {
+				if shown := metrictest.Value(t, s, "dte_store_second_copy_live"); shown != 1 {
 					t.Errorf("the metric says %v at first", shown)
 				}
 				gate := make(chan struct{})
@@ -93,8 +76,8 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 				if took := time.Since(start); took != 0 {
 					t.Errorf("later they waited %v", took)
 				}
-				if c, _ := s.SecondCopy(); c.Live || c.Why == "" || shownLive(t, s) != 0 {
-					t.Errorf("the copy says %+v, the metric %v", c, shownLive(t, s))
+				if c, _ := s.SecondCopy(); c.Live || c.Why == "" || metrictest.Value(t, s, "dte_store_second_copy_live") != 0 {
+					t.Errorf("the copy says %+v, the metric %v", c, metrictest.Value(t, s, "dte_store_second_copy_live"))
 				}
 				time.Sleep(3 * time.Hour) // of the bubble's clock
 				everything(t, s, 300)
@@ -105,8 +88,8 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 				medium.fails.Store(false)
 				close(gate)
 				time.Sleep(retryLongest + time.Minute)
-				if c, _ := s.SecondCopy(); !c.Live || shownLive(t, s) != 1 {
-					t.Errorf("the copy does not come back: %+v, the metric says %v", c, shownLive(t, s))
+				if c, _ := s.SecondCopy(); !c.Live || metrictest.Value(t, s, "dte_store_second_copy_live") != 1 {
+					t.Errorf("the copy does not come back: %+v, the metric says %v", c, metrictest.Value(t, s, "dte_store_second_copy_live"))
 				}
 				everything(t, s, 400)
 				burn(t, "caught up", s, mem)

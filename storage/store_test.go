@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/metrictest"
+
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestAppend(t *testing.T) {
@@ -314,26 +315,17 @@ func TestPebble_Options(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	s, _ := newStore(t)
 	put(t, s, "a", 1)
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(s)
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]bool)
-	for _, f := range families {
-		got[f.GetName()] = true
-		if f.GetName() == "dte_store_append_seconds" && f.GetMetric()[0].GetHistogram().GetSampleCount() != 1 {
-			t.Error("the append was not counted")
-		}
+	got := metrictest.Values(t, s)
+	if got["dte_store_append_seconds"] != 1 {
+		t.Error("the append was not counted")
 	}
 	for _, name := range []string{"dte_store_append_seconds", "dte_store_sync_seconds", "dte_store_disk_bytes", "dte_store_damaged"} {
-		if !got[name] {
+		if _, shown := got[name]; !shown {
 			t.Errorf("no %s", name)
 		}
 	}
 	sound(t, s)
-	if families, err := r.Gather(); err != nil || len(families) != 0 {
-		t.Errorf("after Close: %v, %v", families, err)
+	if left := metrictest.Values(t, s); len(left) != 0 {
+		t.Errorf("after Close: %v", left)
 	}
 }

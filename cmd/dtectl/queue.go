@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -70,46 +68,21 @@ func askOwed(ctx context.Context, cfg *config.Config) (*owed, error) {
 	return &s.Owed, askOps(ctx, cfg, http.MethodGet, "/status", nil, &s)
 }
 
-// askOps asks the appliance's operators' listener.
+// askOps asks this box's appliance.
 func askOps(ctx context.Context, cfg *config.Config, method, path string, body any, into any) error {
-	var payload io.Reader
+	g, err := ownGateway(cfg)
+	if err != nil {
+		return err
+	}
+	var payload []byte
 	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
+		if payload, err = json.Marshal(body); err != nil {
 			return err
 		}
-		payload = strings.NewReader(string(b))
 	}
-	address, client, err := ownOps(cfg)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, address+path, payload)
-	if err != nil {
-		return err
-	}
-	req.URL.RawQuery = url.Values{"who": {who()}}.Encode() // for the branch's record
-	if file := cfg.Ops.AdminTokenFile; file != "" {
-		token, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading admin token: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-	client.Timeout = 30 * time.Second
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("asking the appliance (is it running?): %w", err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("asking the appliance: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the appliance says %d: %s", resp.StatusCode, strings.TrimSpace(string(answer)))
-	}
-	return json.Unmarshal(answer, into)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return g.ask(ctx, method, path, nil, payload, into)
 }
 
 // print shows what is owed and returns how many records wait.

@@ -35,6 +35,15 @@ type gateway struct {
 	client     *http.Client
 }
 
+// ownGateway is the appliance of this box; without a token file it is asked for what anybody may see.
+func ownGateway(cfg *config.Config) (g *gateway, err error) {
+	g = new(gateway)
+	if g.url, g.client, err = ownOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
+		err = g.readToken(cfg.Ops.AdminTokenFile)
+	}
+	return g, err
+}
+
 func (f gatewayFlags) open(top *cli) (*gateway, error) {
 	g, file := &gateway{url: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.url == "" || file == "" {
