@@ -97,12 +97,12 @@ func (e *Engine) unripe() (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	unripe := make(map[string]bool)
+	now, most, unripe := e.now(), e.law().event, make(map[string]bool)
 	for _, p := range periods {
 		switch {
-		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(e.now()):
+		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
-		case e.now().Sub(p.Ended) > 2*e.law().event:
+		case now.Sub(p.Ended) > 2*most:
 			if _, err := e.store.Advance(context.Background(), storage.Code(p.code), periodEnded, storage.Change{To: periodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}

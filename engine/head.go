@@ -110,14 +110,14 @@ func (e *Engine) record(entry storage.Entry) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading signed document: %w", err)
 	}
-	return e.view(entry, h, string(jws))
-}
-
-func (e *Engine) view(entry storage.Entry, h *head, jws string) (*Record, error) {
-	document, err := payload(jws)
+	document, err := payload(string(jws))
 	if err != nil {
 		return nil, err
 	}
+	return e.view(entry, h, document, string(jws))
+}
+
+func (e *Engine) view(entry storage.Entry, h *head, document []byte, jws string) (*Record, error) {
 	estado, ok := estados[entry.State]
 	if !ok {
 		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
@@ -157,8 +157,8 @@ func (e *Engine) view(entry storage.Entry, h *head, jws string) (*Record, error)
 
 // path is where the archive keeps a document (SPEC 2.2). h.Date is yyyy-mm-dd.
 func (e *Engine) path(h *head, kind, code string) string {
-	return fmt.Sprintf("%s/DTES/%s/%s/DTE%s/%s/%s.%s", e.issuer.Slug, strings.ToLower(ambienteName(h.Ambiente)),
-		strings.ReplaceAll(h.Date, "-", "/"), h.Document, kind, code, kind)
+	return e.issuer.Slug + "/DTES/" + strings.ToLower(ambienteName(h.Ambiente)) + "/" + strings.ReplaceAll(h.Date, "-", "/") +
+		"/DTE" + h.Document + "/" + kind + "/" + code + "." + kind
 }
 
 func rejection(r *authority.Response) string {

@@ -111,7 +111,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	e.shelf.offer(req.Document, entry.Code)
 	if entry.State == Deferred {
 		e.wake()
-		record, err = e.view(entry, signed.head, signed.jws)
+		record, err = e.view(entry, signed.head, signed.document, signed.jws)
 		return record, pathContingency, err
 	}
 
@@ -275,9 +275,10 @@ func (d *draft) numbered(n uint64) (dte.Value, string, error) {
 
 // prepared is a document that is signed and not stored yet.
 type prepared struct {
-	draft storage.Draft
-	head  *head
-	jws   string
+	draft    storage.Draft
+	head     *head
+	document []byte // which jws signs
+	jws      string
 }
 
 // prepare stamps the number, fills and signs. A breach of the schema is an *Error, and the number stays unspent.
@@ -302,7 +303,7 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
 		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(facts),
 	}
-	p := prepared{head: h, jws: jws}
+	p := prepared{head: h, document: document, jws: jws}
 	p.draft = storage.Draft{
 		Code:  storage.Code(d.code),
 		State: Signed,

@@ -37,7 +37,7 @@ func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
 	var entries []dte.Value
 	for i := range e.fields {
 		f := &e.fields[i]
-		v := d.value(body.Get(f.name), f, f.name)
+		v := d.value(body.Get(f.name), f, "")
 		if !v.Exists() {
 			continue
 		}
@@ -97,66 +97,66 @@ func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[strin
 // given tells that a member is there and not null: null is SPEC's way to leave an optional member out.
 func given(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
-// value checks one member and returns its fact, absent if it has none.
-func (d *decoded) value(v dte.Value, f *field, path string) dte.Value {
+// value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.
+func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
 	if !given(v) {
 		if f.required {
-			d.fault(path, dte.FaultRequired, "Es obligatorio")
+			d.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio")
 		}
 		return f.preset
 	}
 	switch f.shape {
 	case isText:
 		if v.Kind() != dte.KindString {
-			return d.wrong(path, "Debe ser un texto")
+			return d.wrong(prefix+f.name, "Debe ser un texto")
 		}
 	case isFlag:
 		if v.Kind() != dte.KindBool {
-			return d.wrong(path, "Debe ser true o false")
+			return d.wrong(prefix+f.name, "Debe ser true o false")
 		}
 	case isNumber, isInteger:
-		return d.number(v, f, path)
+		return d.number(v, f, prefix)
 	case isObject:
 		if v.Kind() != dte.KindObject {
-			return d.wrong(path, "Debe ser un objeto")
+			return d.wrong(prefix+f.name, "Debe ser un objeto")
 		}
-		return d.object(v, f, path, nil)
+		return d.object(v, f, prefix+f.name+".", nil)
 	case isList:
-		return d.list(v, f, path)
+		return d.list(v, f, prefix+f.name)
 	case isTexts:
 		if v.Kind() != dte.KindArray || v.Len() > f.limit {
-			return d.wrong(path, "Debe ser una lista de a lo sumo "+strconv.Itoa(f.limit)+" textos")
+			return d.wrong(prefix+f.name, "Debe ser una lista de a lo sumo "+strconv.Itoa(f.limit)+" textos")
 		}
 		for i := range v.Len() {
 			if v.Index(i).Kind() != dte.KindString {
-				return d.wrong(index(path, i), "Debe ser un texto")
+				return d.wrong(index(prefix+f.name, i), "Debe ser un texto")
 			}
 		}
 	}
 	return v
 }
 
-func (d *decoded) number(v dte.Value, f *field, path string) dte.Value {
+func (d *decoded) number(v dte.Value, f *field, prefix string) dte.Value {
 	if v.Kind() != dte.KindNumber {
-		return d.wrong(path, "Debe ser un número")
+		return d.wrong(prefix+f.name, "Debe ser un número")
 	}
 	a, err := v.Amount()
 	switch {
 	case errors.Is(err, dte.ErrPrecision):
-		d.fault(path, dte.FaultPrecision, "Lleva a lo sumo 8 decimales")
+		d.fault(prefix+f.name, dte.FaultPrecision, "Lleva a lo sumo 8 decimales")
 		return dte.Value{}
 	case err != nil:
-		d.fault(path, dte.FaultRange, "Debe estar por debajo de 92,000,000,000")
+		d.fault(prefix+f.name, dte.FaultRange, "Debe estar por debajo de 92,000,000,000")
 		return dte.Value{}
 	}
 	if _, whole := v.Int(); f.shape == isInteger && !whole {
-		return d.wrong(path, "Debe ser un número entero")
+		return d.wrong(prefix+f.name, "Debe ser un número entero")
 	}
 	switch {
 	case f.min != nil && f.above && a <= *f.min:
-		d.fault(path, dte.FaultRange, "Debe ser mayor que "+f.min.String())
+		d.fault(prefix+f.name, dte.FaultRange, "Debe ser mayor que "+f.min.String())
 	case f.min != nil && a < *f.min, f.max != nil && a > *f.max:
-		d.fault(path, dte.FaultRange, f.bounds())
+		d.fault(prefix+f.name, dte.FaultRange, f.bounds())
 	default:
 		return v
 	}
@@ -170,16 +170,16 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object; first come before them in the fact.
-func (d *decoded) object(v dte.Value, f *field, path string, first []dte.Member) dte.Value {
+// object checks the members of an object, whose paths begin with prefix; first come before them in the fact.
+func (d *decoded) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
-		d.unknown(v, f.members, path+".")
+		d.unknown(v, f.members, prefix)
 	}
 	members := make([]dte.Member, 0, len(first)+len(f.members))
 	members = append(members, first...)
 	for i := range f.members {
 		m := &f.members[i]
-		if x := d.value(v.Get(m.name), m, path+"."+m.name); x.Exists() {
+		if x := d.value(v.Get(m.name), m, prefix); x.Exists() {
 			members = append(members, dte.Member{Name: m.factName(), Value: x})
 		}
 	}
@@ -204,7 +204,7 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 		if f.numbered {
 			first = []dte.Member{{Name: "numItem", Value: dte.Int(int64(i + 1))}}
 		}
-		items = append(items, d.object(v.Index(i), f, index(path, i), first))
+		items = append(items, d.object(v.Index(i), f, index(path, i)+".", first))
 	}
 	return dte.Arr(items...)
 }

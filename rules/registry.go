@@ -125,8 +125,11 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var from string
 	for _, r := range g.rules {
 		m := &r.Bundle.Manifest
+		if m.Kind != kind || m.Document != document {
+			continue
+		}
 		w, ok := m.Validity[ambiente]
-		if m.Kind != kind || m.Document != document || !ok || w.From > day {
+		if !ok || w.From > day {
 			continue
 		}
 		if best == nil || strings.Compare(w.From, from) >= 0 {

@@ -21,6 +21,8 @@ func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, 
 		return Entry{}, fmt.Errorf("appending: %w", err)
 	}
 	defer s.leave()
+	s.writing.Add(1)
+	defer s.writing.Add(-1)
 	start := s.o.Now()
 	var foreign error // what build said
 	e, err := s.append(ctx, &keys, func(slot Slot) (Draft, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -47,6 +48,12 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	if s.second != nil {
 		s.second.push(place{row.Sequence, row.Position, row.Hash}, feed, batch)
 	}
+}
+
+// rest is how long the log is left alone after a sync. Records on their way wait for each other's signatures anyway, and go
+// with one sync; one alone waits for nothing.
+func (s *Store) rest() time.Duration {
+	return min(time.Duration(s.writing.Load()-1)*time.Millisecond/4, 4*time.Millisecond)
 }
 
 // set cannot fail: the batch is memory, and it has not been committed.

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/metrictest"
 )
 
 const markPath = "other/mark"
@@ -269,4 +273,32 @@ func TestOpen_RealDisk(t *testing.T) {
 		}
 		sound(t, s)
 	}
+}
+
+// Whoever waits has the mark written at once; what nobody waits for is written together.
+func TestMark_Pace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newStore(t)
+		writes := func() int { return int(metrictest.Value(t, s.metrics.mark, "dte_store_mark_write_seconds")) }
+		before, began := writes(), time.Now()
+		for n := uint64(1); n <= 100; n++ {
+			put(t, s, fmt.Sprint(n), n) // the first of its series waits for nothing
+			time.Sleep(time.Millisecond)
+		}
+		if n := writes() - before; n < 10 || n > 100/int(markPause/time.Millisecond)+1 {
+			t.Errorf("%d writes in %v", n, time.Since(began))
+		}
+		time.Sleep(markPause)
+		if !s.mark.idle() {
+			t.Error("the last number is not in it")
+		}
+		began = time.Now()
+		for n := uint64(1); n <= 10; n++ {
+			put(t, s, "a", 1000+n)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("ten of one series waited %v", took)
+		}
+		sound(t, s)
+	})
 }

@@ -24,8 +24,9 @@ type Store struct {
 	ids     ids
 	names   names
 	feed    *feed
-	backing sync.Mutex // a backup is under way
-	second  *second    // nil: none is configured
+	writing atomic.Int32 // calls of Append under way
+	backing sync.Mutex   // a backup is under way
+	second  *second      // nil: none is configured
 
 	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
 	reconciling sync.Mutex
@@ -56,7 +57,7 @@ func open(o Options) (*Store, error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.ids.busy = make(map[uint64]struct{})
 	var err error
-	if s.db, err = openPebble(&o, s.damage, o.readOnly); err != nil {
+	if s.db, err = openPebble(&o, s.damage, s.rest, o.readOnly); err != nil {
 		return nil, err
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
@@ -77,13 +78,14 @@ func open(o Options) (*Store, error) {
 	return s, nil
 }
 
-func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
+// openPebble opens what is at o.Dir; rest, nil for none, is how long the log is left alone after a sync.
+func openPebble(o *Options, d *damage, rest func() time.Duration, readOnly bool) (*pebble.DB, error) {
 	// Asked first, because Pebble makes folder and lock before it misses the store.
 	if _, err := o.FS.Stat(o.Dir); err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
 	po := o.pebbleOptions(d)
-	po.ReadOnly = readOnly
+	po.ReadOnly, po.WALMinSyncInterval = readOnly, rest
 	db, err := pebble.Open(o.Dir, po)
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,7 +66,7 @@ func TestBudgets(t *testing.T) {
 		}
 		fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
 	}
-	b.start()
+	b.startLazily()
 	defer b.stop()
 	b.chaos(simulator.Chaos{Outage: true})
 	for i := range 50 { // warm; the first finds that MH is away
@@ -79,6 +81,31 @@ func TestBudgets(t *testing.T) {
 	activations(t, b.row)
 	b.printed(t)
 	b.size(t)
+}
+
+// startLazily starts the appliance with the timers that its systemd unit gives it; make run has the kernel's own.
+func (b *bench) startLazily() {
+	unit, err := os.ReadFile(filepath.Join(plugintest.Root(b.t), "deploy", "dted.service"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	_, setting, _ := strings.Cut(string(unit), "\nTimerSlackNSec=")
+	setting, _, _ = strings.Cut(setting, "\n")
+	slack, err := time.ParseDuration(setting)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	runtime.LockOSThread() // whose slack a process inherits
+	defer runtime.UnlockOSThread()
+	set := func(slack time.Duration) {
+		const setTimerSlack = 29
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, uintptr(slack), 0); errno != 0 {
+			b.t.Fatal(errno)
+		}
+	}
+	set(slack)
+	b.start()
+	set(0) // the thread's own
 }
 
 // sale10 has ten lines and is issued in contingency: MH plays no part.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,10 +26,21 @@ type disk struct {
 
 func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 	d := &disk{folder: store, reserve: reserve, ballast: store + ".ballast", log: log}
-	d.free = func() (int64, error) {
+	var mu sync.Mutex
+	var asked time.Time
+	var free int64
+	d.free = func() (int64, error) { // asked ten times a second at most: a document is small beside the reserve
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(asked) < time.Second/10 {
+			return free, nil
+		}
 		var s syscall.Statfs_t
-		err := syscall.Statfs(d.folder, &s)
-		return int64(s.Bavail) * s.Bsize, err
+		if err := syscall.Statfs(d.folder, &s); err != nil {
+			return 0, err
+		}
+		free, asked = int64(s.Bavail)*s.Bsize, time.Now()
+		return free, nil
 	}
 	return d
 }
