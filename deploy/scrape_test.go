@@ -18,7 +18,7 @@ import (
 func TestScrape(t *testing.T) {
 	url := os.Getenv("DTE_SCRAPE")
 	if url == "" {
-		t.Skip("no DTE_SCRAPE, such as http://127.0.0.1:8081/metrics of the demonstration")
+		t.Skip("no DTE_SCRAPE: TestREADME of cmd/dtectl runs this against the demonstration, http://127.0.0.1:8081/metrics")
 	}
 	resp, err := http.Get(url)
 	if err != nil {

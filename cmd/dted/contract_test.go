@@ -31,6 +31,9 @@ var connections = &http.Transport{MaxIdleConnsPerHost: 64}
 // TestMain fails the run when an exchange broke the contract or a secret came out; a whole run must have seen every
 // operation succeed.
 func TestMain(m *testing.M) {
+	if os.Getenv("DTED_BARE_SIGNER") != "" {
+		bareSigner()
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // most of their time is waiting, for other processes or for a limit

@@ -21,8 +21,11 @@ import (
 // volume mounts a small file system and makes it the place of the test's folders; it skips where that is not allowed.
 func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	t.Helper()
-	if testing.Short() || os.Getuid() != 0 {
-		t.Skip("mounts a file system: needs root, and time")
+	if testing.Short() {
+		t.Skip("takes time")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount a file system")
 	}
 	if _, err := binary(); err != nil { // which is not to be built there
 		t.Fatal(err)
