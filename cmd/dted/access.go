@@ -58,9 +58,9 @@ func openAccess(cfg *config.Config, signing time.Time, trail *audit.Trail, log *
 	if err != nil {
 		return nil, err
 	}
-	state, err := trail.Latest()
-	if err == nil && state != nil {
-		err = json.Unmarshal(state, &a.known)
+	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
+	if err == nil && last != nil {
+		err = json.Unmarshal(last.State, &a.known)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading what is known of tokens: %w", err)

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -99,8 +98,8 @@ func (b *bench) startLazily() {
 	defer runtime.UnlockOSThread()
 	set := func(slack time.Duration) {
 		const setTimerSlack = 29
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, uintptr(slack), 0); errno != 0 {
-			b.t.Fatal(errno)
+		if err := prctl(setTimerSlack, uintptr(slack)); err != nil {
+			b.t.Fatal(err)
 		}
 	}
 	set(slack)

@@ -17,6 +17,12 @@ import (
 	"dtegate/gateway/certificate"
 )
 
+// What is recorded of the own authority.
+const (
+	tlsFound   = "tls.found"
+	tlsReplace = "tls.replace"
+)
+
 // renewEvery is how often it is asked whether the box's own certificate should be renewed.
 const renewEvery = time.Hour
 
@@ -48,7 +54,9 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 		if err != nil {
 			return nil, err
 		}
-		l.took(authority)
+		if err := l.found(authority); err != nil {
+			return nil, err
+		}
 		l.renew()
 	}
 	open := func(t config.Transport, listen string) (*certificate.Keeper, error) {
@@ -96,6 +104,22 @@ func (l *lan) took(authority *x509.Certificate) {
 	l.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
+// found takes the own authority at a start, and records one that the trail does not know.
+func (l *lan) found(authority *x509.Certificate) error {
+	last, err := l.trail.Last(func(a *audit.Act) bool { return a.What == tlsFound || a.What == tlsReplace })
+	if err != nil {
+		return fmt.Errorf("reading what is known of the own authority: %w", err)
+	}
+	l.took(authority)
+	switch {
+	case last == nil:
+		l.record(audit.Act{Who: "the installation", From: "the TLS folder, while stopped", What: tlsFound})
+	case last.Target != l.pin:
+		l.record(audit.Act{Who: "somebody", From: "the TLS folder, while stopped", What: tlsReplace})
+	}
+	return nil
+}
+
 // replaced records that dtectl made another authority, if it did.
 func (l *lan) replaced() {
 	if l.own == nil {
@@ -106,7 +130,13 @@ func (l *lan) replaced() {
 		return
 	}
 	l.took(authority)
-	if err := l.trail.Record(context.Background(), audit.Act{Who: "somebody", From: "the TLS folder", What: "tls.replace", Target: l.pin, Outcome: audit.Done}); err != nil {
+	l.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
+}
+
+// record records what became of the own authority.
+func (l *lan) record(a audit.Act) {
+	a.Target, a.Outcome = l.pin, audit.Done
+	if err := l.trail.Record(context.Background(), a); err != nil {
 		l.log.Error("another authority is not recorded", "error", err)
 	}
 }

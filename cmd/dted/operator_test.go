@@ -151,12 +151,14 @@ func TestOperator(t *testing.T) {
 	o.refused("reconcile --advance 10", "nothing to reconcile")
 	o.does("reconcile --reason moved --skip "+series[1]+"=100", series[1]+" goes on at 101")
 	o.does("fsck", "given up  "+series[1]+"  4…100", "moved", "no problem found")
-	o.trail(t)
+	o.trail(t, first)
+	o.does("tls new --replace")
 	o.start()
-	if _, r, err := o.sells(c, caja1); err != nil || !strings.HasSuffix(r.ControlNumber, "000101") {
+	if _, r, err := o.sells(trusting(o.authority(t)), caja1); err != nil || !strings.HasSuffix(r.ControlNumber, "000101") {
 		t.Errorf("after the reconciliation: %s %v", r.ControlNumber, err)
 	}
 	o.stop()
+	o.does("audit --limit 1", "tls.replace "+certificate.Fingerprint(o.authority(t)), "somebody")
 }
 
 // initialise makes the branch anew as an installation does.
@@ -356,7 +358,7 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 }
 
 // trail holds what dtectl audit shows of the stopped branch against what the operator did.
-func (o *operation) trail(t *testing.T) {
+func (o *operation) trail(t *testing.T, first *x509.Certificate) {
 	t.Helper()
 	var lines []string
 	for line := range strings.Lines(o.does("audit --json")) {
@@ -368,7 +370,8 @@ func (o *operation) trail(t *testing.T) {
 	}
 	slices.Reverse(lines)
 	file := " " + o.who + " the token file done"
-	want := []string{"token.found the installation the token file, while stopped done", "token.new 3" + file, "token.rotate 1" + file, "token.rotate 2" + file,
+	want := []string{"token.found the installation the token file, while stopped done",
+		"tls.found " + certificate.Fingerprint(first) + " the installation the TLS folder, while stopped done", "token.new 3" + file, "token.rotate 1" + file, "token.rotate 2" + file,
 		"token.rotate 2" + file, "token.revoke 3" + file, "tls.replace " + certificate.Fingerprint(o.authority(t)) + " somebody the TLS folder done", "contingency.declare " + o.who + " 127.0.0.1 refused", "contingency.declare cause 2 " + o.who + " 127.0.0.1 done",
 		"contingency.lift " + o.who + " 127.0.0.1 done", "store.backup " + o.dir + "/backup " + o.who + " 127.0.0.1 done", "store.reconcile 1 series " + o.who + " dtectl done"}
 	if !slices.Equal(lines, want) {

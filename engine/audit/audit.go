@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dtegate/storage"
@@ -125,17 +126,15 @@ func Read(store *storage.Store, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Latest is the State that the newest act with one has left; nil when none has.
-func (t *Trail) Latest() (json.RawMessage, error) {
+// Last is the newest act of a kind; nil when there is none.
+func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	const all = 1 << 30
 	acts, err := t.Acts(all)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range acts {
-		if len(a.State) > 0 {
-			return a.State, nil
-		}
+	if i := slices.IndexFunc(acts, func(a Act) bool { return is(&a) }); i >= 0 {
+		return &acts[i], nil
 	}
 	return nil, nil
 }

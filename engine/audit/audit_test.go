@@ -23,8 +23,9 @@ func TestTrail(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	trail := New(s, "00", func() time.Time { now = now.Add(time.Second); return now })
-	if state, err := trail.Latest(); err != nil || state != nil {
-		t.Fatalf("an empty trail: %s, %v", state, err)
+	stateful := func(a *Act) bool { return len(a.State) > 0 }
+	if last, err := trail.Last(stateful); err != nil || last != nil {
+		t.Fatalf("an empty trail: %+v, %v", last, err)
 	}
 	pushed, err := trail.Begin(ctx, Act{Who: "ana", From: "10.0.0.9", What: "rules.push"})
 	if err != nil {
@@ -61,8 +62,8 @@ func TestTrail(t *testing.T) {
 	if one, err := trail.Acts(1); err != nil || len(one) != 1 || one[0].Number != 3 {
 		t.Errorf("the newest is %+v, %v", one, err)
 	}
-	if state, err := trail.Latest(); err != nil || string(state) != `{"5":"aa"}` {
-		t.Errorf("state %s, %v", state, err)
+	if last, err := trail.Last(stateful); err != nil || last == nil || string(last.State) != `{"5":"aa"}` {
+		t.Errorf("the last with a state is %+v, %v", last, err)
 	}
 	if report, err := s.Fsck(ctx); err != nil || len(report.Problems) > 0 {
 		t.Errorf("fsck: %+v, %v", report, err)
