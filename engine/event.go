@@ -40,7 +40,6 @@ type eventHead struct {
 	Documents int                `json:"documents"`
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
 	Sealed    time.Time          `json:"sealed,omitzero"` // by this box's clock
-	Skew      time.Duration      `json:"skew,omitempty"`  // how far MH's clock is ahead of this box's
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
 }
 

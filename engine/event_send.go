@@ -70,9 +70,6 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
 	} else {
 		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(e.law().documents)
-		if !receipt.At.IsZero() && o.Kind == authority.Accepted {
-			h.Skew = receipt.At.Sub(now.Truncate(time.Second))
-		}
 		e.metrics.eventResults.WithLabelValues("accepted").Inc()
 		e.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}

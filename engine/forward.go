@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -135,7 +134,7 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return e.result(ctx, o, q, e.sealedBefore(o, q.Response))
+			return e.result(ctx, o, q, sealedBefore(o, q.Response, found))
 		case authority.NotFound:
 			return nil
 		}
@@ -167,7 +166,7 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 		if out.Response.CodigoMsg == codeRegistered {
 			switch adopted := e.adopt(ctx, authority.Submission{Document: o.head.Document, Code: dte.Code(o.entry.Code).String()}, out); adopted.Kind {
 			case authority.Accepted:
-				return e.result(ctx, o, adopted, e.processedBefore(o, adopted.Response, out.Response))
+				return e.result(ctx, o, adopted, sealedBefore(o, adopted.Response, 0))
 			case authority.Unknown:
 				return e.doubt(ctx, o)
 			}
@@ -186,21 +185,23 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 	return e.doubt(ctx, o)
 }
 
-// sealedBefore tells that MH accepted what a query finds before the contingency form was sent for the first time: it is the
-// normal form. MH writes whole seconds, and how far its clock is ahead is known to a second.
-func (e *Engine) sealedBefore(o owing, held *authority.Response) bool {
+// sealedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the normal
+// form. Both times are MH's, in whole seconds; doubt is for what its machines' clocks may differ in.
+func sealedBefore(o owing, held *authority.Response, doubt time.Duration) bool {
 	sealed := authority.ParseTime(held.FhProcesamiento)
-	return o.mayTurnUp() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Add(e.skewOf(o.head.Event)-2*time.Second))
+	return o.mayTurnUp() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Truncate(time.Second).Add(-doubt))
 }
 
-// processedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the
-// normal form, which took its time. Both times are MH's, of the seal and of its refusal just now.
-func (e *Engine) processedBefore(o owing, held, refused *authority.Response) bool {
-	sealed, now := authority.ParseTime(held.FhProcesamiento), authority.ParseTime(refused.FhProcesamiento)
-	if sealed.IsZero() || now.IsZero() || o.head.Forwarded.IsZero() {
-		return false
+// found is the doubt about a document that a query finds: most likely its contingency form, whose answer was lost. MH's
+// refusal of that one is none: most likely the other form came in between.
+const found = 2 * time.Second
+
+// authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
+func (e *Engine) authorityTime() time.Time {
+	if at := e.client.Time(); !at.IsZero() {
+		return at.UTC()
 	}
-	return sealed.Before(now.Add(-e.now().Sub(o.head.Forwarded)).Truncate(time.Second))
+	return e.now().UTC()
 }
 
 // hasNormal tells that a document was signed in its normal form too.
@@ -247,7 +248,7 @@ func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
 	now := e.now().UTC()
 	next.Doubtful, next.Sent = true, now
 	if next.Forwarded.IsZero() {
-		next.Forwarded = now
+		next.Forwarded = e.authorityTime()
 	}
 	entry, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: now}}, &next)
 	return owing{entry, &next}, err
@@ -258,21 +259,4 @@ func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
 func (e *Engine) notSent(ctx context.Context, before owing) error {
 	_, err := e.move(ctx, before.entry, storage.Change{To: Reported, Due: before.entry.Due}, before.head)
 	return err
-}
-
-// skewOf is how far MH's clock was ahead when it sealed an event.
-func (e *Engine) skewOf(event string) time.Duration {
-	code, err := dte.ParseCode(event)
-	if err != nil {
-		return 0
-	}
-	entry, err := e.store.Get(storage.Code(code))
-	if err != nil {
-		return 0
-	}
-	h := new(eventHead)
-	if json.Unmarshal(entry.Head, h) != nil {
-		return 0
-	}
-	return h.Skew
 }

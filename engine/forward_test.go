@@ -30,3 +30,29 @@ func TestForward_LostInItsSecond(t *testing.T) {
 		}
 	}
 }
+
+// Somebody sets the box's clock between the event and the forwarding. The answer to the second form is lost; it is still the
+// second that MH holds, whatever time the box took it for.
+func TestForward_ClockSet(t *testing.T) {
+	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		inBubble(t, func(b *box) {
+			b.chaos(simulator.Chaos{LostRequests: 3})
+			r := b.issue(sale("both forms", 100))
+			if _, err := b.store.Part(codeOf(r), formNormal); err != nil || r.Estado != EstadoContingency {
+				b.t.Fatalf("%s, %v", r.Estado, err)
+			}
+			b.chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
+			b.at(func(point string) {
+				if point == "after /fesv/contingencia" {
+					b.skew.Store(int64(by))
+				}
+			})
+			time.Sleep(time.Hour)
+			now := b.document(r.Code)
+			if now.Estado != EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" || b.skew.Load() == 0 {
+				b.t.Errorf("the clock was set by %v: %s %s", by, now.Estado, now.JSON)
+			}
+			b.audit()
+		})
+	}
+}

@@ -44,7 +44,7 @@ type head struct {
 	// Sent is when it was last sent to MH without an answer.
 	Sent time.Time `json:"sent,omitzero"`
 	// Event is the contingency event that MH sealed, or the last that it refused; Limit is when its documents are due there,
-	// Forwarded when the contingency form was first sent.
+	// Forwarded when the contingency form was first sent, by MH's clock.
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`

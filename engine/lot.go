@@ -25,7 +25,7 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 			return nil
 		}
 		next := *o.head
-		next.Forwarded = e.now().UTC()
+		next.Forwarded = e.authorityTime()
 		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: o.entry.Due}, &next)
 		return err
 	})
@@ -183,7 +183,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 				return nil
 			}
 		}
-		return e.result(ctx, o, out, !told && e.sealedBefore(o, out.Response))
+		return e.result(ctx, o, out, !told && sealedBefore(o, out.Response, found))
 	})
 	if err != nil {
 		return false, err

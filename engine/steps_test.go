@@ -176,21 +176,22 @@ func (b *box) drains(codes []string, but string) {
 
 // What MH holds of a document that was forwarded is the contingency form, unless it was sealed before.
 func TestSealedBefore(t *testing.T) {
-	inBubble(t, func(b *box) {
-		forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
-		for stamp, want := range map[string]bool{
-			"02/11/2026 08:30:00": false, // MH writes whole seconds
-			"02/11/2026 08:30:05": false,
-			"02/11/2026 08:29:50": true,
-			"":                    false,
-		} {
-			for h, want := range map[*head]bool{{Forwarded: forwarded}: want, {}: false, {Sent: forwarded}: true} {
-				if got := b.engine.sealedBefore(owing{head: h}, &authority.Response{FhProcesamiento: stamp}); got != want {
-					t.Errorf("sent %v, forwarded %v, sealed %q: before is %v", h.Sent, h.Forwarded, stamp, got)
+	forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
+	for stamp, before := range map[string][2]bool{                  // when it is found by a query; when the other form was refused
+		"02/11/2026 08:30:00": {false, false}, // MH writes whole seconds
+		"02/11/2026 08:30:05": {false, false},
+		"02/11/2026 08:29:58": {false, true},
+		"02/11/2026 08:29:57": {true, true},
+		"":                    {false, false},
+	} {
+		for i, doubt := range []time.Duration{found, 0} {
+			for h, want := range map[*head]bool{{Forwarded: forwarded}: before[i], {}: false, {Sent: forwarded}: true} {
+				if got := sealedBefore(owing{head: h}, &authority.Response{FhProcesamiento: stamp}, doubt); got != want {
+					t.Errorf("sent %v, forwarded %v, sealed %q, in doubt by %v: before is %v", h.Sent, h.Forwarded, stamp, doubt, got)
 				}
 			}
 		}
-	})
+	}
 }
 
 // MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was to

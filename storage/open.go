@@ -57,7 +57,11 @@ func open(o Options) (*Store, error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.ids.busy = make(map[uint64]struct{})
 	var err error
-	if s.db, err = openPebble(&o, s.damage, s.rest, o.readOnly); err != nil {
+	rest := s.rest
+	if o.FakeTime {
+		rest = nil
+	}
+	if s.db, err = openPebble(&o, s.damage, rest, o.readOnly); err != nil {
 		return nil, err
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {

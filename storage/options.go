@@ -33,7 +33,8 @@ type Options struct {
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
-	// FakeTime leaves out Pebble's ticking in the background: in testing/synctest a month of it is 26 million ticks.
+	// FakeTime leaves out Pebble's ticking in the background, of which in testing/synctest a month is 26 million ticks, and the
+	// rests between syncs: that time does not pass while somebody waits for a mutex.
 	FakeTime bool
 
 	segment  uint64    // of the second copy, bytes

@@ -59,6 +59,27 @@ type Client struct {
 	expires time.Time
 	refusal error // of the credentials; nil: none since the last login
 	refused time.Time
+	said    time.Time // MH's time, by its latest answer
+	heard   time.Time // when that came
+}
+
+// Time is MH's time: what its latest answer said, and what has passed since, whatever was done to the box's clock. It may be
+// a second behind, and is never ahead. Zero before the first answer.
+func (c *Client) Time() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.said.IsZero() {
+		return time.Time{}
+	}
+	return c.said.Add(time.Since(c.heard))
+}
+
+func (c *Client) hear(date string) {
+	if said, err := http.ParseTime(date); err == nil {
+		c.mu.Lock()
+		c.said, c.heard = said, time.Now()
+		c.mu.Unlock()
+	}
 }
 
 // Format shows whom the client asks. fmt would walk into its fields, where the password and the token are.

@@ -309,3 +309,26 @@ func TestClient_ShowsNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// MH's time is that of its latest answer, and goes on by itself.
+func TestClient_Time(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+		client := offline(func(*http.Request) (*http.Response, error) {
+			r := reply(http.StatusInternalServerError, "")
+			r.Header = http.Header{"Date": {said.Format(http.TimeFormat)}}
+			return r, nil
+		})
+		if at := client.Time(); !at.IsZero() {
+			t.Errorf("before an answer it is %v", at)
+		}
+		for range 2 {
+			client.Query(t.Context(), "01", testCode)
+			time.Sleep(90 * time.Second)
+			if at := client.Time(); !at.Equal(said.Add(90 * time.Second)) {
+				t.Errorf("it is %v, and was %v", at, said)
+			}
+			said = said.Add(-time.Hour) // MH's clock is set
+		}
+	})
+}

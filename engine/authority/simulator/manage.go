@@ -23,7 +23,7 @@ func (s *Simulator) Manage() http.Handler {
 	mux.HandleFunc("GET /received", func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusOK, s.Received()) })
 	mux.HandleFunc("GET /received/{code}", s.getReceived)
 	mux.HandleFunc("POST /reset", s.postReset)
-	return marked(mux)
+	return s.marked(mux)
 }
 
 // postChaos merges the members given into the hostilities in force and answers the result. An unknown member changes

@@ -144,16 +144,30 @@ func (s *Simulator) Protocol() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, r, http.StatusNotFound, "No message available")
 	})
-	return marked(s.hostile(mux))
+	return s.marked(s.hostile(mux))
 }
 
-// marked tells every reader that no authority spoke here.
-func marked(next http.Handler) http.Handler {
+// marked tells every reader that no authority spoke here, and when, by MH's clock.
+func (s *Simulator) marked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Simulated", "true")
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(clocked{w, s.now}, r)
 	})
 }
+
+// clocked is an answer that bears the time at which it begins.
+type clocked struct {
+	http.ResponseWriter
+	now func() time.Time
+}
+
+func (c clocked) WriteHeader(status int) {
+	c.Header().Set("Date", c.now().UTC().Format(http.TimeFormat))
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (c clocked) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func only(s *Simulator, method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -132,6 +132,14 @@ func TestChaos_Clock(t *testing.T) {
 	if a := b.accepted(sample(t, "01", 1)); a.CodigoMsg != "002" || *a.FhProcesamiento != "16/12/2026 12:00:00" {
 		t.Error(a)
 	}
+	resp, err := b.http.Get(b.url + "/seguridad/auth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if date := resp.Header.Get("Date"); date != "Wed, 16 Dec 2026 18:00:00 GMT" {
+		t.Errorf("the answer is of %s", date)
+	}
 	b.chaos(simulator.Chaos{})
 	if a := b.accepted(sample(t, "01", 2)); a.CodigoMsg != "001" {
 		t.Error(a)
