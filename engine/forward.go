@@ -134,7 +134,7 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return e.result(ctx, o, q, sealedBefore(o, q.Response, found))
+			return e.result(ctx, o, q, sealedBefore(o, q.Response, queryDoubt))
 		case authority.NotFound:
 			return nil
 		}
@@ -192,9 +192,9 @@ func sealedBefore(o owing, held *authority.Response, doubt time.Duration) bool {
 	return o.mayTurnUp() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Truncate(time.Second).Add(-doubt))
 }
 
-// found is the doubt about a document that a query finds: most likely its contingency form, whose answer was lost. MH's
+// queryDoubt is the doubt about a document that a query finds: most likely its contingency form, whose answer was lost. MH's
 // refusal of that one is none: most likely the other form came in between.
-const found = 2 * time.Second
+const queryDoubt = 2 * time.Second
 
 // authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
 func (e *Engine) authorityTime() time.Time {

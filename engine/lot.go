@@ -183,7 +183,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 				return nil
 			}
 		}
-		return e.result(ctx, o, out, !told && sealedBefore(o, out.Response, found))
+		return e.result(ctx, o, out, !told && sealedBefore(o, out.Response, queryDoubt))
 	})
 	if err != nil {
 		return false, err

@@ -184,7 +184,7 @@ func TestSealedBefore(t *testing.T) {
 		"02/11/2026 08:29:57": {true, true},
 		"":                    {false, false},
 	} {
-		for i, doubt := range []time.Duration{found, 0} {
+		for i, doubt := range []time.Duration{queryDoubt, 0} {
 			for h, want := range map[*head]bool{{Forwarded: forwarded}: before[i], {}: false, {Sent: forwarded}: true} {
 				if got := sealedBefore(owing{head: h}, &authority.Response{FhProcesamiento: stamp}, doubt); got != want {
 					t.Errorf("sent %v, forwarded %v, sealed %q, in doubt by %v: before is %v", h.Sent, h.Forwarded, stamp, doubt, got)
