@@ -171,7 +171,7 @@ func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 func checkCopy(ctx context.Context, o *Options, dir string, marked []uint64, p *meter) (*Report, error) {
 	at := *o
 	at.Dir, at.FS = dir, unlocked{o.FS}
-	db, err := openPebble(&at, &damage{}, nil, true)
+	db, err := openPebble(&at, &damage{}, true)
 	if err != nil {
 		return nil, fmt.Errorf("opening the copy: %w", err)
 	}

@@ -50,9 +50,12 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	}
 }
 
-// rest is how long the log is left alone after a sync. Records on their way wait for each other's signatures anyway, and go
-// with one sync; one alone waits for nothing.
+// rest is how long the log is left alone after a sync, and the mark, which follows it. Records on their way wait for each
+// other's signatures anyway, and go with one sync; one alone waits for nothing.
 func (s *Store) rest() time.Duration {
+	if s.o.FakeTime {
+		return 0
+	}
 	return min(time.Duration(s.writing.Load()-1)*time.Millisecond/4, 4*time.Millisecond)
 }
 

@@ -56,7 +56,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	db, err := openPebble(&o, &damage{}, nil, true)
+	db, err := openPebble(&o, &damage{}, true)
 	if err != nil {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -15,13 +14,12 @@ import (
 // does not open.
 //
 // It is written in the background and never says more than the store holds. Number n is acknowledged once the mark
-// says at least n-1: whoever waits for that has it written at once, all else is written together, within markPause.
+// says at least n-1.
 type mark struct {
 	o       *Options
 	metrics *metrics
 	file    *markFile
 	kick    chan struct{} // one element: there is something to write
-	awaited chan struct{} // one element: somebody waits for it
 	stopped chan struct{} // closed when the writer has ended
 
 	mu    sync.Mutex
@@ -31,9 +29,6 @@ type mark struct {
 	busy  bool     // the writer is writing
 	stop  bool
 }
-
-// markPause is how long the writer rests if nobody waits. A sync costs the CPU a tenth of a document.
-const markPause = 10 * time.Millisecond
 
 // openMark compares the file with what the store holds, brings it up to date and starts its writer.
 //
@@ -57,7 +52,7 @@ func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *r
 		return nil, errors.Join(fmt.Errorf("mark %s: %w", o.MarkPath, err), file.close())
 	}
 	k := &mark{o: o, metrics: m, file: file, known: known, said: said,
-		kick: make(chan struct{}, 1), awaited: make(chan struct{}, 1), stopped: make(chan struct{})}
+		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
 	if !slices.Equal(said, known) {
 		if err := file.write(known); err != nil {
@@ -123,20 +118,14 @@ func (m *mark) wait(sequence uint32, number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for int(sequence) > len(m.said) || m.said[sequence-1] < number {
-		signal(m.awaited)
 		m.wrote.Wait()
 	}
 }
 
-// run writes what is new, all series at once.
+// run writes what is new, all series at once, as fast as the disk allows.
 func (m *mark) run() {
 	defer close(m.stopped)
-	pause := time.NewTimer(0)
 	for range m.kick {
-		select {
-		case <-m.awaited:
-		case <-pause.C:
-		}
 		m.mu.Lock()
 		if m.stop && slices.Equal(m.known, m.said) {
 			m.mu.Unlock()
@@ -160,7 +149,6 @@ func (m *mark) run() {
 		if stop {
 			return
 		}
-		pause.Reset(markPause)
 	}
 }
 
@@ -198,7 +186,6 @@ func (m *mark) close() error {
 	m.stop = true
 	m.mu.Unlock()
 	signal(m.kick)
-	signal(m.awaited)
 	<-m.stopped
 	return m.file.close()
 }

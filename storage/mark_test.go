@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"dtegate/metrictest"
 )
 
 const markPath = "other/mark"
@@ -275,29 +273,26 @@ func TestOpen_RealDisk(t *testing.T) {
 	}
 }
 
-// Whoever waits has the mark written at once; what nobody waits for is written together.
-func TestMark_Pace(t *testing.T) {
+// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at most.
+func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
-		writes := func() int { return int(metrictest.Value(t, s.metrics.mark, "dte_store_mark_write_seconds")) }
-		before, began := writes(), time.Now()
-		for n := uint64(1); n <= 100; n++ {
-			put(t, s, fmt.Sprint(n), n) // the first of its series waits for nothing
-			time.Sleep(time.Millisecond)
+		n := uint64(0)
+		ten := func(others int32) time.Duration {
+			s.writing.Add(others)
+			defer s.writing.Add(-others)
+			began := time.Now()
+			for range 10 {
+				n++
+				put(t, s, "a", n)
+			}
+			return time.Since(began)
 		}
-		if n := writes() - before; n < 10 || n > 100/int(markPause/time.Millisecond)+1 {
-			t.Errorf("%d writes in %v", n, time.Since(began))
-		}
-		time.Sleep(markPause)
-		if !s.mark.idle() {
-			t.Error("the last number is not in it")
-		}
-		began = time.Now()
-		for n := uint64(1); n <= 10; n++ {
-			put(t, s, "a", 1000+n)
-		}
-		if took := time.Since(began); took > 0 {
-			t.Errorf("ten of one series waited %v", took)
+		for others, want := range map[int32]time.Duration{0: 0, 4: 9 * time.Millisecond, 16: 36 * time.Millisecond, 1000: 36 * time.Millisecond} {
+			time.Sleep(time.Second)
+			if took := ten(others); took != want {
+				t.Errorf("ten records beside %d others took %v, want %v", others, took, want)
+			}
 		}
 		sound(t, s)
 	})

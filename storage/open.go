@@ -53,15 +53,12 @@ func Open(o Options) (*Store, error) {
 
 func open(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
+	s.o.rest = s.rest
 	s.locks.named = make(map[string]*namedLock)
 	s.pending.records = make(map[Code][]chan struct{})
 	s.ids.busy = make(map[uint64]struct{})
 	var err error
-	rest := s.rest
-	if o.FakeTime {
-		rest = nil
-	}
-	if s.db, err = openPebble(&o, s.damage, rest, o.readOnly); err != nil {
+	if s.db, err = openPebble(&s.o, s.damage, o.readOnly); err != nil {
 		return nil, err
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
@@ -82,14 +79,13 @@ func open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// openPebble opens what is at o.Dir; rest, nil for none, is how long the log is left alone after a sync.
-func openPebble(o *Options, d *damage, rest func() time.Duration, readOnly bool) (*pebble.DB, error) {
+func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	// Asked first, because Pebble makes folder and lock before it misses the store.
 	if _, err := o.FS.Stat(o.Dir); err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
 	po := o.pebbleOptions(d)
-	po.ReadOnly, po.WALMinSyncInterval = readOnly, rest
+	po.ReadOnly = readOnly
 	db, err := pebble.Open(o.Dir, po)
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):

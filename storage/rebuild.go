@@ -58,7 +58,7 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 	p := &meter{report: progress, total: 2 * c.size}
 	at := *o
 	at.Dir = aside
-	db, err := openPebble(&at, &damage{}, nil, false)
+	db, err := openPebble(&at, &damage{}, false)
 	if err != nil {
 		return nil, err
 	}

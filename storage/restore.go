@@ -169,7 +169,7 @@ func (o *Options) place(aside string, row restoredRow) error {
 func markRestored(o *Options, dir string, row restoredRow) error {
 	at := *o
 	at.Dir = dir
-	db, err := openPebble(&at, &damage{}, nil, false)
+	db, err := openPebble(&at, &damage{}, false)
 	if err != nil {
 		return err
 	}

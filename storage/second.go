@@ -115,10 +115,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 }
 
 func (c *second) wake() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
+	signal(c.kick)
 }
 
 // leave lets everybody go who waits, and the branch goes on without a copy.

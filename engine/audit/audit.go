@@ -128,13 +128,16 @@ func Read(store *storage.Store, limit int) ([]Act, error) {
 
 // Last is the newest act of a kind; nil when there is none.
 func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
-	const all = 1 << 30
-	acts, err := t.Acts(all)
-	if err != nil {
-		return nil, err
+	for limit := 64; ; limit *= 8 {
+		acts, err := t.Acts(limit)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(acts, func(a Act) bool { return is(&a) }); i >= 0 {
+			return &acts[i], nil
+		}
+		if len(acts) < limit {
+			return nil, nil
+		}
 	}
-	if i := slices.IndexFunc(acts, func(a Act) bool { return is(&a) }); i >= 0 {
-		return &acts[i], nil
-	}
-	return nil, nil
 }
