@@ -88,17 +88,22 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		}
 	}
 
-	// 4. Number, fill, sign once, and one synced batch. After this line a crash is safe, before it nothing happened.
-	var signed prepared
-	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (storage.Draft, error) {
-		var from *origin
-		var err error
+	// 4. Fill, number, sign once, and one synced batch. After this line a crash is safe, before it nothing happened. Who
+	// has a number has others of the series behind it: it is not refused any more, nor does it leave with its caller.
+	var from *origin
+	var document []byte
+	keys.Allow = func() (err error) {
 		if req.Origin != nil {
 			if from, computed, err = e.draw(ctx, rule, draft); err != nil {
-				return storage.Draft{}, err
+				return err
 			}
 		}
-		signed, err = e.prepare(ctx, draft, computed.rule, computed, slot, from)
+		document, err = e.fill(draft, computed)
+		return err
+	}
+	var signed prepared
+	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (_ storage.Draft, err error) {
+		signed, err = e.prepare(context.WithoutCancel(ctx), draft, computed, document, slot, from)
 		return signed.draft, err
 	})
 	var refused *Error
@@ -263,16 +268,6 @@ func emisor(i Issuer, p Point) dte.Value {
 	return f
 }
 
-// numbered returns the facts with the control number of slot n.
-func (d *draft) numbered(n uint64) (dte.Value, string, error) {
-	p := d.request.Caller.Point
-	control, err := dte.ControlNumber(d.request.Document, p.Establishment, p.PointOfSale, n)
-	if err != nil {
-		return dte.Value{}, "", err
-	}
-	return d.facts.With("identificacion", d.facts.Get("identificacion").With("numeroControl", dte.Str(control))), control, nil
-}
-
 // prepared is a document that is signed and not stored yet.
 type prepared struct {
 	draft    storage.Draft
@@ -281,21 +276,17 @@ type prepared struct {
 	jws      string
 }
 
-// prepare stamps the number, fills and signs. A breach of the schema is an *Error, and the number stays unspent.
-func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation, slot storage.Slot, from *origin) (prepared, error) {
-	facts, control, err := d.numbered(slot.Number)
+// prepare stamps the number on the document and signs it.
+func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, document []byte, slot storage.Slot, from *origin) (prepared, error) {
+	control, err := d.stamp(document, slot.Number)
 	if err != nil {
 		return prepared{}, internal(err)
-	}
-	document, faults := r.filler.Fill(nil, facts, &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
-	if len(faults) > 0 {
-		return prepared{}, refuse(faults)
 	}
 	jws, err := e.signer.Right(d.code, d.form).Sign(ctx, document)
 	if err != nil {
 		return prepared{}, unavailable(err, "El documento no pudo firmarse")
 	}
-	req := d.request
+	req, r, facts := d.request, ev.rule, d.numbered(control)
 	h := &head{
 		Document: req.Document, Version: r.filler.Version(), ControlNumber: control,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
@@ -331,41 +322,6 @@ func (e *Engine) prepare(ctx context.Context, d *draft, r *rule, ev *evaluation,
 	}
 	p.draft.Head, err = h.encode()
 	return p, err
-}
-
-// Check reports what the schema would refuse of the facts that are there, so that one answer tells all. It spends
-// nothing.
-func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
-	now := e.now()
-	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
-	if err != nil {
-		return nil
-	}
-	d, err := e.draft(req, now)
-	if err != nil || kinds[req.Document].against != nothing {
-		return nil // what it is issued against is not known: nothing to hold it to
-	}
-	return e.breaches(rule, d, nil)
-}
-
-// breaches is Check for a draft, less the paths that known faults name already.
-func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
-	facts, _, err := d.numbered(1)
-	if err != nil {
-		return nil
-	}
-	_, found := r.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
-	named := make(map[string]bool, len(known))
-	for _, f := range known {
-		named[f.Path] = true
-	}
-	faults := found[:0]
-	for _, f := range found {
-		if !named[f.Path] {
-			faults = append(faults, f)
-		}
-	}
-	return faults
 }
 
 func internal(err error) *Error {

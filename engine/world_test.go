@@ -354,6 +354,47 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 	}
 }
 
+// Sales of one series at once, a third of which the schema refuses: it takes no other along, and every document bears the
+// number under which it is stored.
+func TestIssue_BesideRefusals(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	const tills, each = 8, 9
+	var good atomic.Int32
+	var wg sync.WaitGroup
+	for till := range tills {
+		wg.Go(func() {
+			for i := range each {
+				req := sale(fmt.Sprint(till, i), 1130)
+				if i%3 == 1 {
+					line := req.Facts.Get("cuerpoDocumento").Index(0)
+					req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(line.With("descripcion", dte.Str(strings.Repeat("x", 1501)))))
+				}
+				r, err := w.engine.Issue(context.Background(), req)
+				if i%3 == 1 {
+					refused(t, err, CodeValidation, "cuerpoDocumento[0].descripcion")
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				good.Add(1)
+				if got := text(t, r, "identificacion", "numeroControl"); got != r.ControlNumber {
+					t.Errorf("the document says %s, the record %s", got, r.ControlNumber)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := documentsOf(w.fsck()); n != int(good.Load()) || n != tills*each*2/3 {
+		t.Errorf("%d documents, %d answered", n, good.Load())
+	}
+}
+
 func TestIssue_Outcomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		chaos    simulator.Chaos

@@ -12,10 +12,11 @@ import (
 // Append gives build the next number of a series and stores what build makes of it. It returns when the record is on
 // the disk: after that a crash is safe, before it nothing has happened.
 //
-// Build runs under the locks of the idempotency key, the origins and the series. It may read the store and must not
-// write it. Its error is returned as it is, and the number stays unspent, as it does with every other error:
-// ErrKeyTaken (of a repetition, which has waited for the first one), ErrCodeTaken, ErrCorrupt, ErrClosed, and ctx's
-// while waiting for the locks; ctx is not looked at later.
+// Records of one series are built side by side and stored in the order of their numbers. Build runs under the locks of
+// the idempotency key and the origins. It may read the store and must not write it. Its error is returned as it is, and
+// the number stays unspent, as it does with every other error: ErrKeyTaken (of a repetition, which has waited for the
+// first one), ErrCodeTaken, ErrTurn, ErrCorrupt, ErrClosed, and ctx's while waiting for the locks; ctx is not looked at
+// later. Those who have got the numbers behind it fail too, with ErrTurn: what can be refused, Keys.Allow refuses.
 func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
 	if err := s.enter(); err != nil {
 		return Entry{}, fmt.Errorf("appending: %w", err)
@@ -24,9 +25,15 @@ func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, 
 	s.writing.Add(1)
 	defer s.writing.Add(-1)
 	start := s.o.Now()
-	var foreign error // what build said
-	e, err := s.append(ctx, &keys, func(slot Slot) (Draft, error) {
-		draft, err := build(slot)
+	var foreign error // what Allow or build said
+	if allow := keys.Allow; allow != nil {
+		keys.Allow = func() error {
+			foreign = allow()
+			return foreign
+		}
+	}
+	e, err := s.append(ctx, &keys, func(slot Slot) (draft Draft, err error) {
+		draft, err = build(slot)
 		foreign = err
 		return draft, err
 	})
@@ -47,8 +54,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 		return Entry{}, err
 	}
 	// 1. Everything that this record depends on stands still from here.
-	series := lockOfSeries(keys.Series)
-	names := append(make([]string, 0, 2+len(keys.Origins)), series)
+	var names []string
 	if keys.Idempotency != nil && !s.o.bugs.openedKey {
 		names = append(names, lockOfKey(keys.Idempotency.Key))
 	}
@@ -68,20 +74,47 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 			return Entry{}, errors.Join(err, onlyIf(taken, ErrKeyTaken))
 		}
 	}
+	if keys.Allow != nil {
+		if err := keys.Allow(); err != nil {
+			return Entry{}, err
+		}
+	}
 
-	// 2. The number, from the row and from nowhere else.
+	// 2. The number, behind those of the records that are being made, and the record.
+	series := lockOfSeries(keys.Series)
+	if err := held.add(ctx, series); err != nil {
+		return Entry{}, err
+	}
 	row, err := s.series(keys.Series)
 	if err != nil {
 		return Entry{}, err
 	}
+	turn := s.turns.take(keys.Series, row.Last)
+	stored := false
+	defer func() {
+		if !stored {
+			turn.wait()
+			s.turns.end(turn, false)
+		}
+	}()
 	id := s.ids.take()
 	defer s.ids.drop(id)
-	draft, err := build(Slot{Number: row.Last + 1, ID: id, SequenceID: row.Sequence})
+	held.drop(series)
+	draft, err := build(Slot{Number: turn.number, ID: id, SequenceID: row.Sequence})
 	if err != nil {
 		return Entry{}, err
 	}
 	if err := draft.check(keys.Origins); err != nil {
 		return Entry{}, err
+	}
+
+	// 3. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row says.
+	turn.wait()
+	if err := held.add(context.WithoutCancel(ctx), series); err != nil {
+		return Entry{}, err
+	}
+	if row, err = s.series(keys.Series); err != nil || row.Last+1 != turn.number && !s.o.bugs.blindTurn {
+		return Entry{}, errors.Join(err, onlyIf(err == nil, ErrTurn))
 	}
 	settle, ok := s.pending.begin(draft.Code, origins(draft.Counters))
 	if !ok {
@@ -91,8 +124,6 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 		settle()
 		return Entry{}, errors.Join(err, onlyIf(taken, ErrCodeTaken))
 	}
-
-	// 3. One batch.
 	row.Last++
 	e := entryRow{
 		Entry: Entry{Code: draft.Code, ID: id, Number: row.Last, SequenceID: row.Sequence, Series: keys.Series,
@@ -111,18 +142,21 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	}
 	s.change(b, keys.Series, &row, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 	if s.o.bugs.markAhead {
-		s.mark.note(row.Sequence, e.Number)
+		s.mark.note([]seriesRow{row})
 		s.mark.wait(row.Sequence, e.Number)
 	}
 
 	// 4. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
-	s.commit(b, &row, 0, func() { held.drop(series) })
+	s.commit(b, &row, 0, func() {
+		held.drop(series)
+		s.turns.end(turn, true)
+		stored = true
+	})
 	settle()
 
-	// 5. Say so outside of the store. The mark trails by one, so that one record at a time does not wait for a second
+	// 5. Said outside of the store. The mark trails by one, so that one record at a time does not wait for a second
 	// sync; the last one of a series is what a damaged end of the log could still take unseen.
-	s.mark.note(row.Sequence, e.Number)
 	if !s.o.bugs.markBehind {
 		s.mark.wait(row.Sequence, e.Number-1)
 	}

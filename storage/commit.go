@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -26,37 +25,21 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	if s.second != nil {
 		batch = bytes.Clone(b.Repr())
 	}
-	if s.o.bugs.noSync {
-		if err := b.Commit(pebble.NoSync); err != nil {
-			s.o.die("writing batch: %v", err)
-		}
-		applied()
-		return
-	}
-	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+	if err := b.Commit(pebble.NoSync); err != nil {
 		s.o.die("writing batch: %v", err)
 	}
 	applied()
-	start := s.o.Now()
-	if err := b.SyncWait(); err != nil {
-		s.o.die("syncing log: %v", err)
-	}
-	s.metrics.sync.Observe(s.since(start))
 	if err := b.Close(); err != nil {
 		s.o.die("closing batch: %v", err)
 	}
+	if s.o.bugs.noSync {
+		s.mark.note([]seriesRow{*row})
+		return
+	}
+	s.syncer.wait(row)
 	if s.second != nil {
 		s.second.push(place{row.Sequence, row.Position, row.Hash}, feed, batch)
 	}
-}
-
-// rest is how long the log is left alone after a sync, and the mark, which follows it. Records on their way wait for each
-// other's signatures anyway, and go with one sync; one alone waits for nothing.
-func (s *Store) rest() time.Duration {
-	if s.o.FakeTime {
-		return 0
-	}
-	return min(time.Duration(s.writing.Load()-1)*time.Millisecond/4, 4*time.Millisecond)
 }
 
 // set cannot fail: the batch is memory, and it has not been committed.

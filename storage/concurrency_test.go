@@ -3,12 +3,23 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 )
 
-// hammer lets clients append and advance at once, and checks that every series got 1…n and every record its own.
+// insist appends as callers do: again, when a record in front of it in the series was not made.
+func insist(s *Store, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
+	for {
+		if e, err := s.Append(ctx, keys, build); !errors.Is(err, ErrTurn) {
+			return e, err
+		}
+	}
+}
+
+// hammer lets clients append and advance at once, and checks that every series got 1…n and every record its own. Some
+// records are refused before they have a number, and some when they have it, with others behind them.
 func hammer(t *testing.T, clients, each, series int) {
 	s, fs := newStore(t)
 	type given struct {
@@ -24,13 +35,13 @@ func hammer(t *testing.T, clients, each, series int) {
 			for i := range uint64(each) {
 				n := client<<32 | i
 				name := fmt.Sprint("s", n%uint64(series))
-				e, err := s.Append(ctx, Keys{Series: name, Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) {
-					if i%7 == 3 {
-						return Draft{}, errRefused
-					}
-					return draft(code(n), slot), nil
+				refused := i%7 == 3 || i%11 == 5
+				keys := Keys{Series: name, Idempotency: idemOf(n), Allow: func() error { return onlyIf(i%7 == 3, errRefused) }}
+				e, err := insist(s, keys, func(slot Slot) (Draft, error) {
+					runtime.Gosched() // others get the numbers behind
+					return draft(code(n), slot), onlyIf(refused, errRefused)
 				})
-				if i%7 == 3 {
+				if refused {
 					if !errors.Is(err, errRefused) {
 						t.Error(err)
 					}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,7 +157,7 @@ func (r crashRun) work(c *crasher) error {
 	return err
 }
 
-// worker appends and advances. Now and then a build refuses, which must not spend a number.
+// worker appends and advances. Now and then a record is refused, or its making fails, which must not spend a number.
 func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 	rng := newRand(r.seed<<8 | w)
 	var open []Entry
@@ -169,7 +170,8 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			if len(open) > 0 && roll < 2 {
 				keys.Origins = []Code{open[0].Code}
 			}
-			e, err := s.Append(ctx, keys, func(slot Slot) (Draft, error) {
+			e, err := insist(s, keys, func(slot Slot) (Draft, error) {
+				runtime.Gosched() // others get the numbers behind
 				d := draft(code(n), slot)
 				for _, o := range keys.Origins {
 					d.Counters = []Counter{{o, 1, int64(slot.ID)}}
@@ -192,7 +194,11 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			open = append(open[:at], open[at+1:]...)
 		default:
 			refused := errors.New("refused")
-			_, err := s.Append(ctx, Keys{Series: fmt.Sprint("s", rng.IntN(r.series))}, func(Slot) (Draft, error) { return Draft{}, refused })
+			keys := Keys{Series: fmt.Sprint("s", rng.IntN(r.series)), Allow: func() error { return onlyIf(rng.IntN(2) == 0, refused) }}
+			_, err := insist(s, keys, func(Slot) (Draft, error) {
+				runtime.Gosched()
+				return Draft{}, refused
+			})
 			if !errors.Is(err, refused) {
 				return fmt.Errorf("a refusing build: %w", err)
 			}
@@ -252,6 +258,9 @@ func (d crashed) compare(s *Store, marked []uint64) error {
 		}
 		if e.Number != want.number || e.Series != want.series || e.Revision < want.revision {
 			return fmt.Errorf("acknowledged %+v, found %+v", want, e)
+		}
+		if e.State == fresh && !bytes.Equal(e.Head, head(c, want.number)) {
+			return fmt.Errorf("number %d of %s was made as %q", want.number, want.series, e.Head)
 		}
 		if b, err := s.Part(c, "form"); err != nil || !bytes.Equal(b, form(c)) {
 			return fmt.Errorf("form of number %d of %s: %w", want.number, want.series, err)
@@ -338,14 +347,18 @@ func TestCrash_SeededBugs(t *testing.T) {
 		"no sync":          {bugs{noSync: true}, "is lost"},
 		"number in memory": {bugs{numberInMemory: true}, "fsck: |does not end as its row says|code is taken"},
 		"split batch":      {bugs{splitBatch: true}, "does not end as its row says"},
+		"blind turn":       {bugs{blindTurn: true}, "was made as"},
 		"mark ahead":       {bugs{markAhead: true}, ErrMark.Error()},
 		"mark behind":      {bugs{markBehind: true}, "the mark said"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 3; seed++ {
 				r := crashRun{seed: seed, workers: 4, ops: 8, series: 2, bugs: tt.bugs}
-				if tt.bugs.numberInMemory {
+				switch {
+				case tt.bugs.numberInMemory:
 					r.workers, r.ops = 1, 30
+				case tt.bugs.blindTurn: // many at once in one series
+					r.workers, r.ops, r.series, r.each = 8, 40, 1, 20
 				}
 				if _, err := r.run(); err != nil {
 					if !regexp.MustCompile(tt.says).MatchString(err.Error()) {

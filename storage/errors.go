@@ -12,6 +12,9 @@ var (
 	ErrKeyTaken = errors.New("idempotency key is taken")
 	// ErrCodeTaken: the code has a record already. No number was spent.
 	ErrCodeTaken = errors.New("code is taken")
+	// ErrTurn: a record with a lower number of the same series could not be made, so this number is not the next one. No
+	// number was spent.
+	ErrTurn = errors.New("a record before this one in its series was not made")
 	// ErrPartExists: a part of that name exists. Parts are written once.
 	ErrPartExists = errors.New("part exists")
 	// ErrClosed: the store was closed.

@@ -91,15 +91,22 @@ func compareMark(marked, store [16]byte, said, last []uint64) error {
 	return nil
 }
 
-// note says that a number is durable in the store.
-func (m *mark) note(sequence uint32, number uint64) {
+// note says that rows are durable in the store.
+func (m *mark) note(rows []seriesRow) {
 	m.mu.Lock()
-	if n := int(sequence); len(m.known) < n {
-		m.known = append(m.known, make([]uint64, n-len(m.known))...)
+	defer m.mu.Unlock()
+	news := false
+	for _, row := range rows {
+		if n := int(row.Sequence); len(m.known) < n {
+			m.known = append(m.known, make([]uint64, n-len(m.known))...)
+		}
+		if k := &m.known[row.Sequence-1]; *k < row.Last {
+			*k, news = row.Last, true
+		}
 	}
-	m.known[sequence-1] = max(m.known[sequence-1], number)
-	m.mu.Unlock()
-	signal(m.kick)
+	if news {
+		signal(m.kick)
+	}
 }
 
 // signal leaves one word for whoever receives, unless one is there.

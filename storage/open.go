@@ -18,9 +18,11 @@ type Store struct {
 	db      *pebble.DB
 	damage  *damage
 	mark    *mark
+	syncer  *syncer
 	metrics *metrics
 	locks   locks
 	pending pending
+	turns   turns
 	ids     ids
 	names   names
 	feed    *feed
@@ -53,9 +55,9 @@ func Open(o Options) (*Store, error) {
 
 func open(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
-	s.o.rest = s.rest
 	s.locks.named = make(map[string]*namedLock)
 	s.pending.records = make(map[Code][]chan struct{})
+	s.turns.lines = make(map[string]*line)
 	s.ids.busy = make(map[uint64]struct{})
 	var err error
 	if s.db, err = openPebble(&s.o, s.damage, o.readOnly); err != nil {
@@ -70,6 +72,9 @@ func open(o Options) (*Store, error) {
 	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.db.Close())
+	}
+	if !o.readOnly {
+		s.syncer = newSyncer(s)
 	}
 	if o.SecondCopy != "" && !o.readOnly && s.Restored() == nil {
 		s.second = newSecond(s)
@@ -223,6 +228,9 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.users.Wait()
+	if s.syncer != nil {
+		s.syncer.close()
+	}
 	if s.second != nil {
 		s.second.close()
 	}

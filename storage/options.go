@@ -37,11 +37,10 @@ type Options struct {
 	// rests between syncs: that time does not pass while somebody waits for a mutex.
 	FakeTime bool
 
-	segment  uint64               // of the second copy, bytes
-	readOnly bool                 // of OpenReadOnly
-	rest     func() time.Duration // nil, or how long the log is left alone after a sync
-	bugs     bugs                 // set by tests only
-	memory   *sync.Map            // of bugs.numberInMemory: rows by series
+	segment  uint64    // of the second copy, bytes
+	readOnly bool      // of OpenReadOnly
+	bugs     bugs      // set by tests only
+	memory   *sync.Map // of bugs.numberInMemory: rows by series
 }
 
 // bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
@@ -51,6 +50,7 @@ type bugs struct {
 	splitBatch     bool // the number in one batch, the record in the next
 	markAhead      bool // raise the mark before the record is durable
 	markBehind     bool // acknowledge without waiting for the mark
+	blindTurn      bool // store a record after the one in front of it failed
 	earlyRead      bool // show what is not durable yet
 	openedKey      bool // take an idempotency key without its lock
 	fatalReturns   bool // go on after a failed write
@@ -120,7 +120,6 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
-		WALMinSyncInterval:          o.rest,
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { o.Logger.Error("store background work failed", "error", err.Error()) }, // without its stack
 			DataCorruption: func(info pebble.DataCorruptionInfo) {

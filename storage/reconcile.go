@@ -92,7 +92,6 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	row.Last = number
 	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
 	s.commit(b, &row, 0, func() {})
-	s.mark.note(row.Sequence, number)
 	s.mark.wait(row.Sequence, number)
 	return nil
 }

@@ -1,0 +1,59 @@
+package storage
+
+import "sync"
+
+// turns lets the records of a series be made side by side and be stored in the order of their numbers. It keeps the
+// order and nothing else: whether a number is the next one is read from the series' row, when its record is stored.
+type turns struct {
+	mu    sync.Mutex
+	lines map[string]*line // by series
+}
+
+// line is the records of one series that have a number and are not stored yet.
+type line struct {
+	last *turn
+}
+
+// turn is the place of one record in its line.
+type turn struct {
+	series string
+	line   *line
+	number uint64
+	before <-chan struct{} // closed once nobody is in front; nil: nobody was
+	over   chan struct{}   // closed once this record is stored, or never will be
+}
+
+// take gives the number behind last, the series' in the store, or behind those that are given already. The series is
+// locked.
+func (t *turns) take(series string, last uint64) *turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lines[series]
+	n := &turn{series: series, number: last + 1, over: make(chan struct{})}
+	if l == nil {
+		l = &line{}
+		t.lines[series] = l
+	} else {
+		n.number, n.before = l.last.number+1, l.last.over
+	}
+	n.line, l.last = l, n
+	return n
+}
+
+// wait returns when those in front have been stored, or never will be.
+func (n *turn) wait() {
+	if n.before != nil {
+		<-n.before
+	}
+}
+
+// end lets the next one go on. When a record was not stored, no number behind it in its line is right any more: later
+// ones begin another line.
+func (t *turns) end(n *turn, stored bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lines[n.series] == n.line && (!stored || n.line.last == n) {
+		delete(t.lines, n.series)
+	}
+	close(n.over)
+}
