@@ -123,7 +123,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, ev.warnings, recipient(d.facts)
 	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
 	return e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
-		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: []byte(jws)}}}, &next)
+		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: jws}}}, &next)
 }
 
 // expireCorrections takes the documents out of their queue that can no longer be corrected.

@@ -281,7 +281,7 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 	}
 	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, func(storage.Slot) (storage.Draft, error) {
 		return storage.Draft{Code: storage.Code(code), State: eventSigned, Head: head, Due: &storage.Due{Queue: queueEvent, At: now},
-			Parts: []storage.Part{{Name: partEvent, Data: []byte(jws)}, {Name: partCodes, Data: list}}}, nil
+			Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}}, nil
 	})
 	return err
 }

@@ -16,7 +16,7 @@ func (e *Engine) fill(d *draft, ev *evaluation) ([]byte, error) {
 	if err != nil {
 		return nil, internal(err)
 	}
-	document, faults := ev.rule.filler.Fill(nil, d.numbered(control), &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
+	document, faults := ev.rule.filler.Fill(make([]byte, 0, 2<<10+ev.computed.N<<9), d.numbered(control), &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
 	if len(faults) > 0 {
 		return nil, refuse(faults)
 	}

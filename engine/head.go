@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -87,13 +88,14 @@ func decodeHead(e storage.Entry) (*head, error) {
 }
 
 // payload returns the signed bytes inside a compact JWS: they are kept once, in the signature.
-func payload(jws string) ([]byte, error) {
-	_, rest, _ := strings.Cut(jws, ".")
-	body, _, ok := strings.Cut(rest, ".")
+func payload(jws []byte) ([]byte, error) {
+	dot := []byte(".")
+	_, rest, _ := bytes.Cut(jws, dot)
+	body, _, ok := bytes.Cut(rest, dot)
 	if !ok {
 		return nil, fmt.Errorf("decoding signed document: not a compact JWS")
 	}
-	b, err := base64.RawURLEncoding.DecodeString(body)
+	b, err := base64.RawURLEncoding.AppendDecode(nil, body)
 	if err != nil {
 		return nil, fmt.Errorf("decoding signed document: %w", err)
 	}
@@ -110,14 +112,14 @@ func (e *Engine) record(entry storage.Entry) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading signed document: %w", err)
 	}
-	document, err := payload(string(jws))
+	document, err := payload(jws)
 	if err != nil {
 		return nil, err
 	}
-	return e.view(entry, h, document, string(jws))
+	return e.view(entry, h, document, jws)
 }
 
-func (e *Engine) view(entry storage.Entry, h *head, document []byte, jws string) (*Record, error) {
+func (e *Engine) view(entry storage.Entry, h *head, document, jws []byte) (*Record, error) {
 	estado, ok := estados[entry.State]
 	if !ok {
 		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
@@ -132,7 +134,7 @@ func (e *Engine) view(entry storage.Entry, h *head, document []byte, jws string)
 		Ambiente:       ambienteName(h.Ambiente),
 		Total:          h.Total,
 		JSON:           document,
-		JWS:            jws,
+		JWS:            string(jws),
 		Response:       h.Response,
 		SequenceNumber: strconv.FormatUint(entry.Number, 10),
 		SequenceID:     int64(entry.SequenceID),

@@ -125,7 +125,7 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	next := *h
 	next.Invalidation = &Invalidation{Code: code.String(), Estado: EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
 		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref}
-	entry, err = e.move(ctx, entry, storage.Change{To: Accepted, Parts: []storage.Part{{Name: partInvalidation(code.String()), Data: []byte(jws)}},
+	entry, err = e.move(ctx, entry, storage.Change{To: Accepted, Parts: []storage.Part{{Name: partInvalidation(code.String()), Data: jws}},
 		Due: &storage.Due{Queue: QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, err

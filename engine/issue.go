@@ -273,7 +273,7 @@ type prepared struct {
 	draft    storage.Draft
 	head     *head
 	document []byte // which jws signs
-	jws      string
+	jws      []byte
 }
 
 // prepare stamps the number on the document and signs it.
@@ -298,7 +298,7 @@ func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, document
 	p.draft = storage.Draft{
 		Code:  storage.Code(d.code),
 		State: Signed,
-		Parts: []storage.Part{{Name: partFacts, Data: facts.Append(nil)}, {Name: d.form, Data: []byte(jws)}},
+		Parts: []storage.Part{{Name: partFacts, Data: facts.Append(make([]byte, 0, len(document)))}, {Name: d.form, Data: jws}},
 		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
 	}
 	if d.form == formContingency {

@@ -65,7 +65,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 			return err
 		}
 		if e.bugs.changeLater {
-			form, err := e.contingencyForm(ctx, o.entry.Code, string(jws), contingencyMarks(o.head.Kind+1, ""))
+			form, err := e.contingencyForm(ctx, o.entry.Code, jws, contingencyMarks(o.head.Kind+1, ""))
 			if err != nil {
 				return err
 			}

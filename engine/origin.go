@@ -117,7 +117,7 @@ func (e *Engine) open(o *origin) error {
 	if err != nil {
 		return internal(err)
 	}
-	signed, err := payload(string(jws))
+	signed, err := payload(jws)
 	if err != nil {
 		return internal(err)
 	}

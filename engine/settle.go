@@ -71,17 +71,17 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 		return entry, internal(err)
 	}
 	e.metrics.recovered.Inc()
-	return e.conclude(ctx, entry, h, string(jws), sending{doubtful: true, late: late})
+	return e.conclude(ctx, entry, h, jws, sending{doubtful: true, late: late})
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws string, how sending) (storage.Entry, error) {
+func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws []byte, how sending) (storage.Entry, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
 	o := e.transmit(within, authority.Submission{
-		Document: h.Document, Version: h.Version, Code: dte.Code(entry.Code).String(), JWS: jws, SendID: e.sends.Add(1),
+		Document: h.Document, Version: h.Version, Code: dte.Code(entry.Code).String(), JWS: string(jws), SendID: e.sends.Add(1),
 	}, how.doubtful)
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
@@ -104,7 +104,7 @@ func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws
 // postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws string, o authority.Outcome, impatient bool) (storage.Entry, error) {
+func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws []byte, o authority.Outcome, impatient bool) (storage.Entry, error) {
 	switch {
 	case impatient:
 		e.suspect()
@@ -136,7 +136,7 @@ func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
-func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws string, marks []dte.Member) (storage.Part, error) {
+func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) (storage.Part, error) {
 	normal, err := payload(jws)
 	if err != nil {
 		return storage.Part{}, err
@@ -149,7 +149,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws str
 	if err != nil {
 		return storage.Part{}, fmt.Errorf("signing the contingency form: %w", err)
 	}
-	return storage.Part{Name: formContingency, Data: []byte(signed)}, nil
+	return storage.Part{Name: formContingency, Data: signed}, nil
 }
 
 // move is the one way from state to state.

@@ -47,8 +47,8 @@ func assemble(entry storage.Entry, h *head, list []storage.Part) (d *stored, err
 	case normal == nil:
 		normal, deferred = deferred, nil
 	}
-	if d.document, err = payload(string(normal)); err == nil && deferred != nil {
-		d.deferred, err = payload(string(deferred))
+	if d.document, err = payload(normal); err == nil && deferred != nil {
+		d.deferred, err = payload(deferred)
 	}
 	return d, err
 }

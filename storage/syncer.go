@@ -43,16 +43,37 @@ func (y *syncer) wait(row *seriesRow) {
 
 func (y *syncer) run() {
 	defer close(y.stopped)
-	for range y.kick {
-		y.mu.Lock()
-		r := y.next
-		y.next = newRound()
-		y.mu.Unlock()
-		if len(r.rows) > 0 {
+	rested := time.NewTimer(0)
+	synced := time.Now()
+	for {
+		select {
+		case _, open := <-y.kick:
+			if !open {
+				return
+			}
+		case <-rested.C:
+		}
+		if r := y.ready(synced, rested); r != nil {
 			y.sync(r)
-			time.Sleep(y.store.rest())
+			synced = time.Now()
 		}
 	}
+}
+
+// ready takes the next round, unless it is empty or the log rests since the last one: then it sets the timer.
+func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	r := y.next
+	if len(r.rows) == 0 {
+		return nil
+	}
+	if left := y.store.rest(len(r.rows)) - time.Since(since); left > 0 {
+		rested.Reset(left)
+		return nil
+	}
+	y.next = newRound()
+	return r
 }
 
 // sync ends a round. As commit, it does not fail.
@@ -74,11 +95,12 @@ func (y *syncer) close() {
 	<-y.stopped
 }
 
-// rest is how long the log is left alone after a sync. Records on their way wait for each other's signatures anyway, and
-// go with one sync; one alone waits for nothing.
-func (s *Store) rest() time.Duration {
-	if s.o.FakeTime {
+// rest is how long the log is left alone after a sync while so many wait for the next one. Records on their way wait for
+// each other's signatures anyway, and go with one sync; as soon as half of them are there, or one is alone, nobody rests.
+func (s *Store) rest(waiting int) time.Duration {
+	writing := int(s.writing.Load())
+	if s.o.FakeTime || 2*waiting >= writing {
 		return 0
 	}
-	return min(time.Duration(s.writing.Load()-1)*time.Millisecond/4, 4*time.Millisecond)
+	return min(time.Duration(writing-1)*time.Millisecond/4, 4*time.Millisecond)
 }

@@ -122,7 +122,7 @@ func (k *Key) Check() error {
 	if err != nil {
 		return fmt.Errorf("making a test signature: %w", err)
 	}
-	jws, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.RS512})
+	jws, err := jose.ParseSignedCompact(string(compact), []jose.SignatureAlgorithm{jose.RS512})
 	if err != nil {
 		return fmt.Errorf("reading the test signature: %w", err)
 	}

@@ -44,17 +44,17 @@ func (s *Signer) Right(code [16]byte, form string) *Right {
 
 // Sign spends the right: it returns the JWS compact, RS512, header {"alg":"RS512"} and nothing else, whose payload is
 // exactly the bytes given (MH's signer, svfe-api-firmador 2.0.0). ErrSpent the second time, whatever the first gave.
-func (r *Right) Sign(ctx context.Context, payload []byte) (string, error) {
+func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	if r.spent.Swap(true) {
-		return "", fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
+		return nil, fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
 	}
 	if err := ctx.Err(); err != nil { // select would choose at random when the gate is free, too
-		return "", fmt.Errorf("waiting to sign: %w", err)
+		return nil, fmt.Errorf("waiting to sign: %w", err)
 	}
 	select {
 	case r.signer.gate <- struct{}{}:
 	case <-ctx.Done():
-		return "", fmt.Errorf("waiting to sign: %w", ctx.Err())
+		return nil, fmt.Errorf("waiting to sign: %w", ctx.Err())
 	}
 	defer func() { <-r.signer.gate }()
 	return signCompact(r.signer.key, payload)
@@ -65,7 +65,7 @@ const header = "eyJhbGciOiJSUzUxMiJ9."
 
 // signCompact makes the JWS compact (RFC 7515 §7.1) by hand. go-jose's signer encodes header and payload twice: 20 to
 // 40 µs and 36 allocations more for a document of ten lines. Check holds the two implementations to each other.
-func signCompact(k *Key, payload []byte) (string, error) {
+func signCompact(k *Key, payload []byte) ([]byte, error) {
 	encoding := base64.RawURLEncoding
 	n := len(header) + encoding.EncodedLen(len(payload))
 	b := make([]byte, n, n+1+encoding.EncodedLen(k.private.Size()))
@@ -74,7 +74,7 @@ func signCompact(k *Key, payload []byte) (string, error) {
 	digest := sha512.Sum512(b)
 	signature, err := rsa.SignPKCS1v15(nil, k.private, crypto.SHA512, digest[:])
 	if err != nil {
-		return "", fmt.Errorf("signing: %w", err)
+		return nil, fmt.Errorf("signing: %w", err)
 	}
-	return string(encoding.AppendEncode(append(b, '.'), signature)), nil
+	return encoding.AppendEncode(append(b, '.'), signature), nil
 }
