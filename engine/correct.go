@@ -97,11 +97,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 
 	p := Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.With("emisor", emisor(e.issuer, p)).With("identificacion", was.Get("identificacion"))}
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: emisor(e.issuer, p)},
+			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(contingencyMarks(h.Kind, h.Motive)...)})}
 	d.request.Document = h.Document
-	for _, m := range contingencyMarks(h.Kind, h.Motive) {
-		d.facts = d.facts.With("identificacion", d.facts.Get("identificacion").With(m.Name, m.Value))
-	}
 	r, err := e.rules.Load().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
 		return entry, unavailable(err, "No hay reglas para el documento del "+h.Date)

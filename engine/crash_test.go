@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -135,7 +136,7 @@ func (w *world) audit(disk *vfs.MemFS, answered map[string]*Record) (faults []st
 			fault("P3: repeating %s: %v", key, err)
 			continue
 		}
-		if before := answered[key]; before != nil && (before.Code != r.Code || before.JWS != r.JWS || before.ControlNumber != r.ControlNumber || before.Estado != r.Estado) {
+		if before := answered[key]; before != nil && (before.Code != r.Code || !bytes.Equal(before.JWS, r.JWS) || before.ControlNumber != r.ControlNumber || before.Estado != r.Estado) {
 			fault("P2: %s was answered %s %s %s, is %s %s %s", key, before.Code, before.ControlNumber, before.Estado, r.Code, r.ControlNumber, r.Estado)
 		}
 		if other, twice := codes[r.Code]; twice {

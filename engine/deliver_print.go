@@ -105,7 +105,7 @@ func (e *Engine) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte, 
 func archivo(r *Record) []byte {
 	b := make([]byte, 0, len(r.JSON)+len(r.JWS)+100)
 	b = append(b, bytes.TrimSuffix(bytes.TrimSpace(r.JSON), []byte("}"))...)
-	b = append(dte.Str(r.JWS).Append(append(b, `,"firmaElectronica":`...)), `,"selloRecibido":`...)
+	b = append(dte.Str(string(r.JWS)).Append(append(b, `,"firmaElectronica":`...)), `,"selloRecibido":`...)
 	if r.Sello == "" {
 		return append(b, `null}`...)
 	}

@@ -27,7 +27,7 @@ func TestDeliver_Accepted(t *testing.T) {
 			t.Errorf("the PDF is %.20q", f)
 		}
 		file, err := dte.Parse(got[0].files[r.Code+".json"])
-		if err != nil || file.Get("firmaElectronica").Text() != r.JWS || file.Get("selloRecibido").Text() != r.Sello {
+		if err != nil || file.Get("firmaElectronica").Text() != string(r.JWS) || file.Get("selloRecibido").Text() != r.Sello {
 			t.Errorf("the legal file: %v %.300s", err, got[0].files[r.Code+".json"])
 		}
 		if !strings.HasPrefix(string(got[0].files[r.Code+".json"]), strings.TrimSuffix(string(r.JSON), "}")) {

@@ -7,47 +7,41 @@ import (
 	"dtegate/engine/dte"
 )
 
-// unnumbered stands for the number of a document that has none yet. All are of one length.
+// unnumbered stands for the number that a document will have. All are of one length.
 const unnumbered = 1
 
-// fill makes the document of a draft, whose number stamp puts in. A breach of the schema is an *Error.
-func (e *Engine) fill(d *draft, ev *evaluation) ([]byte, error) {
-	control, err := d.control(unnumbered)
-	if err != nil {
-		return nil, internal(err)
-	}
-	document, faults := ev.rule.filler.Fill(make([]byte, 0, 2<<10+ev.computed.N<<9), d.numbered(control), &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
+// filled is a document that is complete but for its number, and the facts that it was made of.
+type filled struct {
+	document []byte
+	facts    []byte
+}
+
+// fill makes the document of a draft. A breach of the schema is an *Error.
+func (e *Engine) fill(d *draft, ev *evaluation) (*filled, error) {
+	const line, rest = 512, 2048 // bytes, a little more than most have
+	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
 	if len(faults) > 0 {
 		return nil, refuse(faults)
 	}
-	return document, nil
+	return &filled{document, d.facts.Append(make([]byte, 0, len(document)))}, nil
 }
 
-// stamp puts the control number n into a document that fill made, unless it shows none (18), and returns it.
-func (d *draft) stamp(document []byte, n uint64) (string, error) {
+// stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and
+// returns it.
+func (f *filled) stamp(d *draft, n uint64) (string, error) {
+	p := d.request.Caller.Point
+	control, err := dte.ControlNumber(d.request.Document, p.Establishment, p.PointOfSale, n)
+	if err != nil {
+		return "", err
+	}
 	const member = `"numeroControl":"`
-	none, err := d.control(unnumbered)
-	if err != nil {
-		return "", err
-	}
-	control, err := d.control(n)
-	if err != nil {
-		return "", err
-	}
-	if i := bytes.Index(document, []byte(member+none+`"`)); i >= 0 { // within a value the quotes would be escaped
-		copy(document[i+len(member):], control)
+	none := []byte(member + d.none + `"`) // no value can say so: in there the quotes are escaped
+	for _, text := range [][]byte{f.facts, f.document} {
+		if i := bytes.Index(text, none); i >= 0 {
+			copy(text[i+len(member):], control)
+		}
 	}
 	return control, nil
-}
-
-func (d *draft) control(n uint64) (string, error) {
-	p := d.request.Caller.Point
-	return dte.ControlNumber(d.request.Document, p.Establishment, p.PointOfSale, n)
-}
-
-// numbered returns the facts with a control number.
-func (d *draft) numbered(control string) dte.Value {
-	return d.facts.With("identificacion", d.facts.Get("identificacion").With("numeroControl", dte.Str(control)))
 }
 
 // Check reports what the schema would refuse of the facts that are there, so that one answer tells all. It spends
@@ -67,11 +61,7 @@ func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
 
 // breaches is Check for a draft, less the paths that known faults name already.
 func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
-	control, err := d.control(unnumbered)
-	if err != nil {
-		return nil
-	}
-	_, found := r.filler.Fill(nil, d.numbered(control), nil, dte.FillOptions{Catalogues: d.form != formNormal})
+	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

@@ -134,7 +134,7 @@ func (e *Engine) view(entry storage.Entry, h *head, document, jws []byte) (*Reco
 		Ambiente:       ambienteName(h.Ambiente),
 		Total:          h.Total,
 		JSON:           document,
-		JWS:            string(jws),
+		JWS:            jws,
 		Response:       h.Response,
 		SequenceNumber: strconv.FormatUint(entry.Number, 10),
 		SequenceID:     int64(entry.SequenceID),

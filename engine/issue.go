@@ -91,19 +91,19 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	// 4. Fill, number, sign once, and one synced batch. After this line a crash is safe, before it nothing happened. Who
 	// has a number has others of the series behind it: it is not refused any more, nor does it leave with its caller.
 	var from *origin
-	var document []byte
+	var made *filled
 	keys.Allow = func() (err error) {
 		if req.Origin != nil {
 			if from, computed, err = e.draw(ctx, rule, draft); err != nil {
 				return err
 			}
 		}
-		document, err = e.fill(draft, computed)
+		made, err = e.fill(draft, computed)
 		return err
 	}
 	var signed prepared
 	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (_ storage.Draft, err error) {
-		signed, err = e.prepare(context.WithoutCancel(ctx), draft, computed, document, slot, from)
+		signed, err = e.prepare(context.WithoutCancel(ctx), draft, computed, made, slot, from)
 		return signed.draft, err
 	})
 	var refused *Error
@@ -204,7 +204,8 @@ type draft struct {
 	now     time.Time
 	code    dte.Code
 	series  string
-	facts   dte.Value // without the control number
+	none    string    // the control number that stands for the one to come
+	facts   dte.Value // with none
 	form    string
 	period  *Period // the contingency that it is issued in
 	kind    int64   // CAT-005
@@ -227,6 +228,10 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 	p := req.Caller.Point
 	d := &draft{request: req, now: now, code: code, form: formNormal,
 		series: fmt.Sprintf("%s/%s/%s/%s/%d", e.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
+	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
+	if err != nil {
+		return nil, internal(err)
+	}
 	identification := append([]dte.Member{
 		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
 		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
@@ -234,7 +239,8 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, normalMarks...)
-	d.facts = req.Facts.With("emisor", emisor(e.issuer, p)).With("identificacion", dte.Obj(identification...))
+	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
@@ -245,10 +251,7 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 // mark makes the draft one of the contingency form.
 func (d *draft) mark(kind int64, motive string) {
 	d.kind, d.motive = kind, motive
-	id := d.facts.Get("identificacion")
-	for _, m := range contingencyMarks(kind, motive) {
-		id = id.With(m.Name, m.Value)
-	}
+	id := d.facts.Get("identificacion").Set(contingencyMarks(kind, motive)...)
 	d.facts, d.form = d.facts.With("identificacion", id), formContingency
 }
 
@@ -261,11 +264,12 @@ func (d *draft) within(p *Period) {
 // emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
 // data does not say it, is what the first letter of its code means (MF2 p.28).
 func emisor(i Issuer, p Point) dte.Value {
-	f := i.Facts.With("codEstable", dte.Str(p.Establishment)).With("codPuntoVenta", dte.Str(p.PointOfSale))
-	if v := f.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
-		f = f.With("tipoEstablecimiento", dte.Str(map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]))
+	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
+	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
+		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
+		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
-	return f
+	return i.Facts.Set(set...)
 }
 
 // prepared is a document that is signed and not stored yet.
@@ -276,29 +280,29 @@ type prepared struct {
 	jws      []byte
 }
 
-// prepare stamps the number on the document and signs it.
-func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, document []byte, slot storage.Slot, from *origin) (prepared, error) {
-	control, err := d.stamp(document, slot.Number)
+// prepare stamps the number on what was filled and signs it.
+func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, f *filled, slot storage.Slot, from *origin) (prepared, error) {
+	control, err := f.stamp(d, slot.Number)
 	if err != nil {
 		return prepared{}, internal(err)
 	}
-	jws, err := e.signer.Right(d.code, d.form).Sign(ctx, document)
+	jws, err := e.signer.Right(d.code, d.form).Sign(ctx, f.document)
 	if err != nil {
 		return prepared{}, unavailable(err, "El documento no pudo firmarse")
 	}
-	req, r, facts := d.request, ev.rule, d.numbered(control)
+	req, r := d.request, ev.rule
 	h := &head{
 		Document: req.Document, Version: r.filler.Version(), ControlNumber: control,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(d.facts),
 	}
-	p := prepared{head: h, document: document, jws: jws}
+	p := prepared{head: h, document: f.document, jws: jws}
 	p.draft = storage.Draft{
 		Code:  storage.Code(d.code),
 		State: Signed,
-		Parts: []storage.Part{{Name: partFacts, Data: facts.Append(make([]byte, 0, len(document)))}, {Name: d.form, Data: jws}},
+		Parts: []storage.Part{{Name: partFacts, Data: f.facts}, {Name: d.form, Data: jws}},
 		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
 	}
 	if d.form == formContingency {

@@ -35,9 +35,5 @@ func remark(document []byte, marks []dte.Member) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the normal form: %w", err)
 	}
-	id := v.Get("identificacion")
-	for _, m := range marks {
-		id = id.With(m.Name, m.Value)
-	}
-	return v.With("identificacion", id).Append(nil), nil
+	return v.With("identificacion", v.Get("identificacion").Set(marks...)).Append(nil), nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func (m *month) note(key string, r *Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.sales[key]
-	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == EstadoProcessed && before.JWS != r.JWS) {
+	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
 		m.t.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
 	}
 	if r != nil {

@@ -74,7 +74,7 @@ type Record struct {
 	Ambiente      string // TEST or PROD
 	Total         string // in USD, two decimals
 	JSON          []byte // the bytes that were signed
-	JWS           string
+	JWS           []byte
 	Sello         string // "" until MH gives one
 	Response      *authority.Response
 	JSONURL       string // "" where SPEC says null

@@ -28,7 +28,7 @@ func (s *said) record() (*engine.Record, error) {
 		return nil, s.err
 	}
 	return &engine.Record{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
-		Estado: engine.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: "a.b.c",
+		Estado: engine.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
 		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
 		SequenceNumber: "1", CreatedAt: time.Unix(1, 0), Invalidation: &engine.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil

@@ -44,6 +44,6 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }

@@ -175,7 +175,8 @@ func (d *decoded) object(v dte.Value, f *field, prefix string, first []dte.Membe
 	if !f.loose {
 		d.unknown(v, f.members, prefix)
 	}
-	members := make([]dte.Member, 0, len(first)+len(f.members))
+	const presets = 2 // most that an object has
+	members := make([]dte.Member, 0, len(first)+min(len(f.members), v.Len()+presets))
 	members = append(members, first...)
 	for i := range f.members {
 		m := &f.members[i]

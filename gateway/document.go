@@ -21,7 +21,7 @@ func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return renamed(err, invalidationNames)
 	}
-	answer(ctx, fasthttp.StatusOK, appendSuccess(nil, r))
+	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err != nil {
 			return err
 		}
-		answer(ctx, fasthttp.StatusCreated, appendSuccess(make([]byte, 0, 2*len(r.JSON)+len(r.JWS)+2048), r))
+		answerRecord(ctx, fasthttp.StatusCreated, r)
 		return nil
 	}
 }

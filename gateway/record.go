@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"slices"
 	"strconv"
+
+	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
 	"dtegate/engine/authority"
@@ -12,6 +15,20 @@ import (
 func appendSuccess(b []byte, r *engine.Record) []byte {
 	b = append(b, `{"status":"success","data":`...)
 	return append(appendRecord(b, r), '}')
+}
+
+// answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
+// tills should not hold one each.
+func answerRecord(ctx *fasthttp.RequestCtx, status int, r *engine.Record) {
+	const kept = 32 << 10 // bytes
+	size := len(r.JSON) + len(r.JWS) + 2048
+	if size > kept {
+		answer(ctx, status, appendSuccess(make([]byte, 0, size), r))
+		return
+	}
+	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
+	answer(ctx, status, nil)
+	ctx.Response.SwapBody(appendSuccess(b, r))
 }
 
 func appendRecord(b []byte, r *engine.Record) []byte {

@@ -81,15 +81,10 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	}
 
 	// 2. The number, behind those of the records that are being made, and the record.
-	series := lockOfSeries(keys.Series)
-	if err := held.add(ctx, series); err != nil {
-		return Entry{}, err
-	}
-	row, err := s.series(keys.Series)
+	turn, err := s.turns.take(keys.Series, s.series)
 	if err != nil {
 		return Entry{}, err
 	}
-	turn := s.turns.take(keys.Series, row.Last)
 	stored := false
 	defer func() {
 		if !stored {
@@ -99,8 +94,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	}()
 	id := s.ids.take()
 	defer s.ids.drop(id)
-	held.drop(series)
-	draft, err := build(Slot{Number: turn.number, ID: id, SequenceID: row.Sequence})
+	draft, err := build(Slot{Number: turn.number, ID: id, SequenceID: turn.sequence})
 	if err != nil {
 		return Entry{}, err
 	}
@@ -110,10 +104,12 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 
 	// 3. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row says.
 	turn.wait()
+	series := lockOfSeries(keys.Series)
 	if err := held.add(context.WithoutCancel(ctx), series); err != nil {
 		return Entry{}, err
 	}
-	if row, err = s.series(keys.Series); err != nil || row.Last+1 != turn.number && !s.o.bugs.blindTurn {
+	row, err := s.series(keys.Series)
+	if err != nil || row.Last+1 != turn.number && !s.o.bugs.blindTurn {
 		return Entry{}, errors.Join(err, onlyIf(err == nil, ErrTurn))
 	}
 	settle, ok := s.pending.begin(draft.Code, origins(draft.Counters))

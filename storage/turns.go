@@ -16,28 +16,31 @@ type line struct {
 
 // turn is the place of one record in its line.
 type turn struct {
-	series string
-	line   *line
-	number uint64
-	before <-chan struct{} // closed once nobody is in front; nil: nobody was
-	over   chan struct{}   // closed once this record is stored, or never will be
+	series   string
+	sequence uint32 // the series' id
+	line     *line
+	number   uint64
+	before   <-chan struct{} // closed once nobody is in front; nil: nobody was
+	over     chan struct{}   // closed once this record is stored, or never will be
 }
 
-// take gives the number behind last, the series' in the store, or behind those that are given already. The series is
-// locked.
-func (t *turns) take(series string, last uint64) *turn {
+// take gives the number behind those that are given already, or behind the last one stored, which read knows.
+func (t *turns) take(series string, read func(series string) (seriesRow, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[series]
-	n := &turn{series: series, number: last + 1, over: make(chan struct{})}
-	if l == nil {
-		l = &line{}
-		t.lines[series] = l
+	n := &turn{series: series, over: make(chan struct{})}
+	if l := t.lines[series]; l != nil {
+		n.line, n.sequence, n.number, n.before = l, l.last.sequence, l.last.number+1, l.last.over
 	} else {
-		n.number, n.before = l.last.number+1, l.last.over
+		row, err := read(series)
+		if err != nil {
+			return nil, err
+		}
+		n.line, n.sequence, n.number = &line{}, row.Sequence, row.Last+1
+		t.lines[series] = n.line
 	}
-	n.line, l.last = l, n
-	return n
+	n.line.last = n
+	return n, nil
 }
 
 // wait returns when those in front have been stored, or never will be.

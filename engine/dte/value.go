@@ -1,6 +1,7 @@
 package dte
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -177,9 +178,12 @@ func (v Value) Int() (int64, bool) {
 // Bool is true for JSON true only.
 func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 
-// With is a copy of an object in which one member is set: in its place when the name is there, else at the end.
+// With is Set for one member.
+func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
+
+// Set is a copy of an object in which members are set: each in its place when its name is there, else at the end.
 // An absent or null v counts as an empty object; any other kind is returned as it is.
-func (v Value) With(name string, x Value) Value {
+func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
 	case KindObject:
@@ -188,15 +192,15 @@ func (v Value) With(name string, x Value) Value {
 	default:
 		return v
 	}
-	members := make([]Member, len(old), len(old)+1)
-	copy(members, old)
-	for i := range members {
-		if members[i].Name == name {
-			members[i].Value = x
-			return Obj(members...)
+	members := append(make([]Member, 0, len(old)+len(set)), old...)
+	for _, m := range set {
+		if i := slices.IndexFunc(members, func(have Member) bool { return have.Name == m.Name }); i >= 0 {
+			members[i].Value = m.Value
+		} else {
+			members = append(members, m)
 		}
 	}
-	return Obj(append(members, Member{name, x})...)
+	return Obj(members...)
 }
 
 // Append writes v as compact JSON: members in order, numbers as short as they go, no escape that is not needed.
