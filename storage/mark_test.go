@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,7 +274,8 @@ func TestOpen_RealDisk(t *testing.T) {
 	}
 }
 
-// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at most.
+// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at most,
+// or until half of them are there.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
@@ -288,12 +290,27 @@ func TestRest(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		for others, want := range map[int32]time.Duration{0: 0, 4: 9 * time.Millisecond, 16: 36 * time.Millisecond, 1000: 36 * time.Millisecond} {
+		for others, want := range map[int32]time.Duration{0: 0, 1: 0, 4: 9 * time.Millisecond, 16: 36 * time.Millisecond, 1000: 36 * time.Millisecond} {
 			time.Sleep(time.Second)
 			if took := ten(others); took != want {
 				t.Errorf("ten records beside %d others took %v, want %v", others, took, want)
 			}
 		}
+		s.writing.Add(2)
+		began := time.Now()
+		for range 10 {
+			var two sync.WaitGroup
+			for _, series := range []string{"b", "c"} {
+				n++
+				two.Go(func() { put(t, s, series, n) })
+				synctest.Wait()
+			}
+			two.Wait()
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("two of four waited %v for the others", took)
+		}
+		s.writing.Add(-2)
 		sound(t, s)
 	})
 }
