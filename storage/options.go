@@ -102,7 +102,7 @@ func (d *damage) err() error {
 	return nil
 }
 
-// pebbleOptions are for a small appliance: about 70 MiB at most for cache and memtables.
+// pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	fs := vfs.FS(markerFS{o.FS})
 	if o.bugs.bareMarkers {
@@ -115,7 +115,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		// behind it. From this version on the log tells a torn end from a damaged middle.
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		ErrorIfNotExists:            true, // Create alone makes one
-		CacheSize:                   32 << 20,
+		CacheSize:                   24 << 20,
 		MemTableSize:                8 << 20,
 		MemTableStopWritesThreshold: 4,
 		MaxOpenFiles:                256,
