@@ -23,6 +23,7 @@ test: ## the whole suite
 
 check: ## format, vet, lint, go.mod, both architectures, race tests of the concurrent packages, clean tree
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@large="$$(git ls-files -z | xargs -0 -I{} find {} -size +512k)"; test -z "$$large" || { echo "too large for a source: $$large"; exit 1; }
 	@go vet ./...
 	@go run $(STATICCHECK) ./...
 	@go mod tidy -diff

@@ -10,33 +10,27 @@ import (
 // unnumbered stands for the number that a document will have. All are of one length.
 const unnumbered = 1
 
-// filled is a document that is complete but for its number, and the facts that it was made of.
-type filled struct {
-	document []byte
-	facts    []byte
-}
-
 // fill makes the document of a draft. A breach of the schema is an *Error.
-func (e *Engine) fill(d *draft, ev *evaluation) (*filled, error) {
+func (e *Engine) fill(d *draft, ev *evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
 	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
 	if len(faults) > 0 {
 		return nil, refuse(faults)
 	}
-	return &filled{document, d.facts.Append(make([]byte, 0, len(document)))}, nil
+	return &prepared{document: document, facts: d.facts.Append(make([]byte, 0, len(document)))}, nil
 }
 
 // stamp puts the control number n in its place, in the facts and in the document, unless that shows none (18), and
 // returns it.
-func (f *filled) stamp(d *draft, n uint64) (string, error) {
-	p := d.request.Caller.Point
-	control, err := dte.ControlNumber(d.request.Document, p.Establishment, p.PointOfSale, n)
+func (p *prepared) stamp(d *draft, n uint64) (string, error) {
+	at := d.request.Caller.Point
+	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
 	if err != nil {
 		return "", err
 	}
 	const member = `"numeroControl":"`
 	none := []byte(member + d.none + `"`) // no value can say so: in there the quotes are escaped
-	for _, text := range [][]byte{f.facts, f.document} {
+	for _, text := range [][]byte{p.facts, p.document} {
 		if i := bytes.Index(text, none); i >= 0 {
 			copy(text[i+len(member):], control)
 		}

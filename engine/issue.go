@@ -91,7 +91,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	// 4. Fill, number, sign once, and one synced batch. After this line a crash is safe, before it nothing happened. Who
 	// has a number has others of the series behind it: it is not refused any more, nor does it leave with its caller.
 	var from *origin
-	var made *filled
+	var made *prepared
 	keys.Allow = func() (err error) {
 		if req.Origin != nil {
 			if from, computed, err = e.draw(ctx, rule, draft); err != nil {
@@ -101,10 +101,8 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		made, err = e.fill(draft, computed)
 		return err
 	}
-	var signed prepared
-	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (_ storage.Draft, err error) {
-		signed, err = e.prepare(context.WithoutCancel(ctx), draft, computed, made, slot, from)
-		return signed.draft, err
+	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (storage.Draft, error) {
+		return e.sign(context.WithoutCancel(ctx), made, draft, computed, slot, from)
 	})
 	var refused *Error
 	switch {
@@ -116,12 +114,12 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	e.shelf.offer(req.Document, entry.Code)
 	if entry.State == Deferred {
 		e.wake()
-		record, err = e.view(entry, signed.head, signed.document, signed.jws)
+		record, err = e.view(entry, made.head, made.document, made.jws)
 		return record, pathContingency, err
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from durable state.
-	record, err = e.transmitFresh(ctx, entry, signed, req.Wait)
+	record, err = e.transmitFresh(ctx, entry, made, req.Wait)
 	return record, pathOnline, err
 }
 
@@ -272,23 +270,22 @@ func emisor(i Issuer, p Point) dte.Value {
 	return i.Facts.Set(set...)
 }
 
-// prepared is a document that is signed and not stored yet.
+// prepared is a document that is not stored yet: first complete but for its number, then signed.
 type prepared struct {
-	draft    storage.Draft
-	head     *head
 	document []byte // which jws signs
+	facts    []byte // that it was made of
+	head     *head
 	jws      []byte
 }
 
-// prepare stamps the number on what was filled and signs it.
-func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, f *filled, slot storage.Slot, from *origin) (prepared, error) {
-	control, err := f.stamp(d, slot.Number)
+// sign stamps the number on what fill made, signs it, and returns it as it is to be stored.
+func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation, slot storage.Slot, from *origin) (s storage.Draft, err error) {
+	control, err := p.stamp(d, slot.Number)
 	if err != nil {
-		return prepared{}, internal(err)
+		return s, internal(err)
 	}
-	jws, err := e.signer.Right(d.code, d.form).Sign(ctx, f.document)
-	if err != nil {
-		return prepared{}, unavailable(err, "El documento no pudo firmarse")
+	if p.jws, err = e.signer.Right(d.code, d.form).Sign(ctx, p.document); err != nil {
+		return s, unavailable(err, "El documento no pudo firmarse")
 	}
 	req, r := d.request, ev.rule
 	h := &head{
@@ -298,11 +295,11 @@ func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, f *fille
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
 		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(d.facts),
 	}
-	p := prepared{head: h, document: f.document, jws: jws}
-	p.draft = storage.Draft{
+	p.head = h
+	s = storage.Draft{
 		Code:  storage.Code(d.code),
 		State: Signed,
-		Parts: []storage.Part{{Name: partFacts, Data: f.facts}, {Name: d.form, Data: jws}},
+		Parts: []storage.Part{{Name: partFacts, Data: p.facts}, {Name: d.form, Data: p.jws}},
 		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
 	}
 	if d.form == formContingency {
@@ -311,21 +308,21 @@ func (e *Engine) prepare(ctx context.Context, d *draft, ev *evaluation, f *fille
 		if d.period != nil {
 			h.Period = d.period.code.String()
 		}
-		p.draft.State, p.draft.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
+		s.State, s.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
 	}
 	if from != nil {
 		h.Origin = req.Origin.Code.String()
 		draws, err := json.Marshal(d.draws)
 		if err != nil {
-			return p, internal(err)
+			return s, internal(err)
 		}
-		p.draft.Parts = append(p.draft.Parts, storage.Part{Name: partDraws, Data: draws})
-		if p.draft.Counters, err = e.counters(d, from); err != nil {
-			return p, err
+		s.Parts = append(s.Parts, storage.Part{Name: partDraws, Data: draws})
+		if s.Counters, err = e.counters(d, from); err != nil {
+			return s, err
 		}
 	}
-	p.draft.Head, err = h.encode()
-	return p, err
+	s.Head, err = h.encode()
+	return s, err
 }
 
 func internal(err error) *Error {

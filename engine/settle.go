@@ -11,7 +11,7 @@ import (
 )
 
 // transmitFresh settles a document that this request has just signed: nothing was sent yet.
-func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p prepared, wait time.Duration) (*Record, error) {
+func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p *prepared, wait time.Duration) (*Record, error) {
 	release, err := e.codes.acquire(ctx, dte.Code(entry.Code).String())
 	if err != nil {
 		return nil, unavailable(err, pending)

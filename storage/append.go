@@ -85,13 +85,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	if err != nil {
 		return Entry{}, err
 	}
-	stored := false
-	defer func() {
-		if !stored {
-			turn.wait()
-			s.turns.end(turn, false)
-		}
-	}()
+	defer s.turns.leave(turn)
 	id := s.ids.take()
 	defer s.ids.drop(id)
 	draft, err := build(Slot{Number: turn.number, ID: id, SequenceID: turn.sequence})
@@ -146,8 +140,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	// later one and loses the earlier.
 	s.commit(b, &row, 0, func() {
 		held.drop(series)
-		s.turns.end(turn, true)
-		stored = true
+		s.turns.stored(turn)
 	})
 	settle()
 

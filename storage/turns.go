@@ -22,6 +22,7 @@ type turn struct {
 	number   uint64
 	before   <-chan struct{} // closed once nobody is in front; nil: nobody was
 	over     chan struct{}   // closed once this record is stored, or never will be
+	ended    bool            // over is closed
 }
 
 // take gives the number behind those that are given already, or behind the last one stored, which read knows.
@@ -50,11 +51,23 @@ func (n *turn) wait() {
 	}
 }
 
-// end lets the next one go on. When a record was not stored, no number behind it in its line is right any more: later
-// ones begin another line.
+// stored lets the next one go on.
+func (t *turns) stored(n *turn) { t.end(n, true) }
+
+// leave is for a record that was not stored; after stored it does nothing. No number behind it in its line is right any
+// more, so later ones begin another line.
+func (t *turns) leave(n *turn) {
+	n.wait()
+	t.end(n, false)
+}
+
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if n.ended {
+		return
+	}
+	n.ended = true
 	if t.lines[n.series] == n.line && (!stored || n.line.last == n) {
 		delete(t.lines, n.series)
 	}
