@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -67,13 +66,9 @@ func TestBudgets(t *testing.T) {
 	}
 	b.startLazily()
 	defer b.stop()
-	b.chaos(simulator.Chaos{Outage: true})
-	for i := range 50 { // warm; the first finds that MH is away
-		b.sell(t, i%8+1)
-	}
+	b.outage(t)
 	b.rules(t)
 	b.alone(t)
-	b.cpu(t)
 	b.together(t)
 	b.backtest(t)
 	b.swaps(t)

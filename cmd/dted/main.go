@@ -20,6 +20,17 @@ func main() {
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	slog.SetDefault(log)
+	tune()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *path, log); err != nil {
+		fmt.Fprintln(os.Stderr, "dted:", err)
+		os.Exit(1)
+	}
+}
+
+// tune sets Go's scheduler and collector, unless the environment does.
+func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		// As many signatures as cores leave Go no place to run what the disk has finished: it waited 6 to 25 ms for a
 		// signature to end. With more places the kernel decides, and lets who slept go first.
@@ -27,12 +38,6 @@ func main() {
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(60) // some 30 MiB less than 100 in a large branch, and no fewer sales a second
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *path, log); err != nil {
-		fmt.Fprintln(os.Stderr, "dted:", err)
-		os.Exit(1)
 	}
 }
 
