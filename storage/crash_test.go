@@ -345,7 +345,7 @@ func TestCrash_SeededBugs(t *testing.T) {
 		says string // the alarm must be about this very bug
 	}{
 		"no sync":          {bugs{noSync: true}, "is lost"},
-		"number in memory": {bugs{numberInMemory: true}, "fsck: |does not end as its row says|code is taken"},
+		"number in memory": {bugs{numberInMemory: true}, "fsck: |does not end as its row says|code is taken|the mark says"},
 		"split batch":      {bugs{splitBatch: true}, "does not end as its row says"},
 		"blind turn":       {bugs{blindTurn: true}, "was made as"},
 		"mark ahead":       {bugs{markAhead: true}, ErrMark.Error()},
