@@ -52,11 +52,7 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
-	lines := make([]string, 10)
-	for i := range lines {
-		lines[i] = fmt.Sprintf(`{"numItem":%d,"tipoItem":1,"uniMedida":59,"codigo":"A-%04d","descripcion":"Artículo de la línea %d","cantidad":%d,"precioUni":%d.95,"montoDescu":0.5}`, i+1, i, i, i+1, i+3)
-	}
-	facts, err := dte.Parse([]byte(`{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"cuerpoDocumento":[` + strings.Join(lines, ",") + `],"resumen":{"condicionOperacion":1}}`))
+	facts, err := dte.Parse([]byte(facts10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,20 +75,10 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 // together: sixteen in flight. From the disk first, as tills would see it; then what the processor can do, on a file
 // system in memory: a device's sync is to be taken off.
 func (b *bench) together(t *testing.T) {
-	cpu := func(where string, i issuer10, work func(issuer10, func(byte)) (int, int)) float64 {
-		document, signature := cpu(t, i, work)
-		fmt.Printf("    %s: CPU of a document %v, of a bare signature %v, %.2f x\n", where, document, signature, ratio(document, signature))
-		return ratio(document, signature)
-	}
-	perSecond := func(where string, i issuer10) (eight, one float64, latency []time.Duration) {
-		eight, one, latency = b.perSecond(i)
-		fmt.Printf("    %s: documents/s on 8 series %.2f x parallel bare signatures/s, on 1 series %.2f x\n", where, eight, one)
-		return eight, one, latency
-	}
 	over := b.overHTTP(t)
-	cpu("over HTTP, from the disk, one in flight", over, inTurn)
-	cpu("over HTTP, from the disk", over, beside)
-	_, one, latency := perSecond("over HTTP, from the disk", over)
+	cpu(t, "over HTTP, from the disk, one in flight", over, inTurn)
+	cpu(t, "over HTTP, from the disk", over, beside)
+	_, one, latency := b.perSecond("over HTTP, from the disk", over)
 	b.row("p99 / p50, 16 in flight on 8 series", ratio(quantile(latency, .99), quantile(latency, .5)), 4, "x")
 	b.row("documents/s over HTTP, 1 series, 16 in flight / parallel signatures/s", one, -0.45, "x")
 
@@ -108,13 +94,13 @@ func (b *bench) together(t *testing.T) {
 		m.startLazily()
 		m.outage(t)
 		over := m.overHTTP(t)
-		b.row("process CPU per document, over HTTP, 16 in flight / bare signature", cpu("over HTTP, in memory", over, beside), 1.35, "x")
-		perSecond("over HTTP, in memory", over)
+		b.row("process CPU per document, over HTTP, 16 in flight / bare signature", cpu(t, "over HTTP, in memory", over, beside), 1.35, "x")
+		b.perSecond("over HTTP, in memory", over)
 		m.stop()
 		plain, stop := m.inProcess(t)
 		defer stop()
-		cpu("without HTTP, in memory", plain, beside)
-		eight, one, _ := perSecond("without HTTP, in memory", plain)
+		cpu(t, "without HTTP, in memory", plain, beside)
+		eight, one, _ := b.perSecond("without HTTP, in memory", plain)
 		b.row("documents/s, 8 series, 16 in flight / parallel signatures/s", eight, -0.80, "x")
 		b.row("documents/s, 1 series, 16 in flight / parallel signatures/s", one, -0.45, "x")
 	})
@@ -129,8 +115,8 @@ func (b *bench) outage(t *testing.T) {
 }
 
 // perSecond is documents a second on eight series and on one over parallel bare signatures a second, and how long those
-// on eight series took. They take turns, a quarter of a second each: the machine drifts.
-func (b *bench) perSecond(i issuer10) (eight, one float64, latency []time.Duration) {
+// on eight series took; it prints them. They take turns, a quarter of a second each: the machine drifts.
+func (b *bench) perSecond(where string, i issuer10) (eight, one float64, latency []time.Duration) {
 	const rounds, round = 30, 320
 	var mu sync.Mutex
 	var signature, onEight, onOne time.Duration
@@ -146,7 +132,9 @@ func (b *bench) perSecond(i issuer10) (eight, one float64, latency []time.Durati
 		sign()
 		onOne += steady(flight, round, func(int) { i.issue(1) })
 	}
-	return ratio(signature, onEight), ratio(signature, onOne), latency
+	eight, one = ratio(signature, onEight), ratio(signature, onOne)
+	fmt.Printf("    %s: documents/s on 8 series %.2f x parallel bare signatures/s, on 1 series %.2f x\n", where, eight, one)
+	return eight, one, latency
 }
 
 // all does n pieces of work with some workers, none of which is idle while there is more.
@@ -182,9 +170,9 @@ func steady(workers, n int, work func(worker int)) time.Duration {
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
-// cpu is what an issuer runs for one document, and a process that only signs for one signature, while work has both do
-// so many. sign has the other sign n times.
-func cpu(t *testing.T, i issuer10, work func(i issuer10, sign func(n byte)) (documents, signatures int)) (document, signature time.Duration) {
+// cpu is what an issuer runs for one document over what a process that only signs runs for one signature, while work has
+// both do so many; it prints them. sign has the other sign n times.
+func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func(n byte)) (documents, signatures int)) float64 {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -212,12 +200,14 @@ func cpu(t *testing.T, i issuer10, work func(i issuer10, sign func(n byte)) (doc
 		}
 	}
 	sign(1)
-	document, signature = spent(t, i.pid), spent(t, signer.Process.Pid)
+	document, signature := spent(t, i.pid), spent(t, signer.Process.Pid)
 	documents, signatures := work(i, sign)
 	document, signature = spent(t, i.pid)-document, spent(t, signer.Process.Pid)-signature
 	_ = in.Close()
 	_ = signer.Wait()
-	return document / time.Duration(documents), signature / time.Duration(signatures)
+	document, signature = document/time.Duration(documents), signature/time.Duration(signatures)
+	fmt.Printf("    %s: CPU of a document %v, of a bare signature %v, %.2f x\n", where, document, signature, ratio(document, signature))
+	return ratio(document, signature)
 }
 
 // beside: there is much to do, sixteen documents in flight and signatures beside them, on the same cores.
