@@ -32,7 +32,7 @@ type cable struct {
 	state  cableState
 	accept chan net.Conn
 	open   map[net.Conn]bool
-	once   sync.Once
+	closed bool // nobody listens any more
 }
 
 type cableState int
@@ -58,14 +58,14 @@ func (c *cable) DialContext(ctx context.Context, network, address string) (net.C
 		time.Sleep(connectTimeout)
 		c.mu.Lock()
 	}
-	switch c.state {
-	case refusing:
+	switch {
+	case c.closed || c.state == refusing:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-	case cutOff:
+	case c.state == cutOff:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ENETUNREACH}
-	case dropping:
+	case c.state == dropping:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
-	case noName:
+	case c.state == noName:
 		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
 	}
 	near, far := net.Pipe()
@@ -96,7 +96,16 @@ func (c *cable) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-func (c *cable) Close() error   { c.once.Do(func() { close(c.accept) }); return nil }
+func (c *cable) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		close(c.accept)
+	}
+	return nil
+}
+
 func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // box is a branch with its authority in fake time. Everything of it lives in a bubble of testing/synctest.
