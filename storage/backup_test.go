@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
 const backupDir = "medium/monday"
@@ -134,10 +136,10 @@ func TestBackup_WhileIssuing(t *testing.T) {
 }
 
 // crashes collects what the disk would hold if the power went at each write, and twice at the end.
-func crashes(mem *vfs.MemFS, each int, work func(fs vfs.FS)) []*vfs.MemFS {
+func crashes(mem *disktest.Disk, each int, work func(fs vfs.FS)) []*disktest.Disk {
 	rng := newRand(1)
 	var mu sync.Mutex // Pebble writes from several goroutines
-	var disks []*vfs.MemFS
+	var disks []*disktest.Disk
 	count := 0
 	work(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -145,12 +147,12 @@ func crashes(mem *vfs.MemFS, each int, work func(fs vfs.FS)) []*vfs.MemFS {
 			defer mu.Unlock()
 			if count++; count%each == 0 {
 				percent := []int{0, 40, 100}[rng.IntN(3)]
-				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+				disks = append(disks, mem.Crash(percent, rng))
 			}
 		}
 		return nil
 	})))
-	return append(disks, mem.CrashClone(vfs.CrashCloneCfg{}))
+	return append(disks, mem.Crash(0, nil))
 }
 
 // Whenever the power goes, there is a whole backup of that name or none, the store is well, and Backup can be repeated.
@@ -190,7 +192,7 @@ func TestBackup_Crash(t *testing.T) {
 func TestBackup_NoSpace(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
-	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1000, UsedBytes: 900})
+	fs.SetUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1000, UsedBytes: 900})
 	if _, err := s.Backup(ctx, backupDir, nil); err == nil || !strings.Contains(err.Error(), "100 are free") {
 		t.Errorf("got %v", err)
 	}

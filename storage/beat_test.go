@@ -6,8 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
 // What a Beat said is there after a power cut; before the first one the last change stands for it.
@@ -30,7 +31,7 @@ func TestBeat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cut := fs.CrashClone(vfs.CrashCloneCfg{})
+	cut := fs.Crash(0, nil)
 	sound(t, s)
 	s = openStore(t, cut)
 	if at, err := s.LastBeat(); err != nil || !at.Equal(want) {
@@ -45,7 +46,7 @@ func TestBeat(t *testing.T) {
 // A disk that does not sync keeps Beat waiting, so that nobody feeds a watchdog.
 func TestBeat_HangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewCrashableMem()
+		fs := disktest.New(disktest.Strict)
 		if err := Create(options(fs)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,25 +7,27 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
-// cutAtWrites is a disk that is copied as a power cut leaves it, before each write and for each percentage of what was
-// not synced; taken gives the copies.
-func cutAtWrites(mem *vfs.MemFS, seed uint64, percents ...int) (disk vfs.FS, taken func() []*vfs.MemFS) {
+// cutAtWrites returns a disk that takes, before each write, what a power cut leaves, once for each percentage of what was
+// not synced; taken returns these disks.
+func cutAtWrites(disk *disktest.Disk, seed uint64, percents ...int) (fs vfs.FS, taken func() []*disktest.Disk) {
 	rng := newRand(seed)
 	var mu sync.Mutex // Pebble writes from several goroutines
-	var disks []*vfs.MemFS
-	disk = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	var disks []*disktest.Disk
+	fs = errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, percent := range percents {
-				disks = append(disks, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+				disks = append(disks, disk.Crash(percent, rng))
 			}
 		}
 		return nil
 	}))
-	return disk, func() []*vfs.MemFS {
+	return fs, func() []*disktest.Disk {
 		mu.Lock()
 		defer mu.Unlock()
 		return disks
@@ -34,40 +36,48 @@ func cutAtWrites(mem *vfs.MemFS, seed uint64, percents ...int) (disk vfs.FS, tak
 
 // TestCrash_Create: whenever the power goes, there is no store and Create can be repeated, or there is a whole one.
 func TestCrash_Create(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	fs, taken := cutAtWrites(mem, 1, 0, 50, 100)
-	if err := Create(options(fs)); err != nil {
-		t.Fatal(err)
-	}
-	disks := append(taken(), mem.CrashClone(vfs.CrashCloneCfg{}))
-	whole := 0
-	for i, disk := range disks {
-		s, err := Open(options(disk))
-		if err == nil {
-			whole++
-		} else {
-			if !errors.Is(err, ErrNoStore) || i == len(disks)-1 {
-				t.Fatalf("crash %d left neither store nor nothing: %v", i, err)
+	for _, rules := range disktest.AllRules {
+		t.Run(rules.String(), func(t *testing.T) {
+			disk := disktest.New(rules)
+			fs, taken := cutAtWrites(disk, 1, 0, 50, 100)
+			if err := Create(options(fs)); err != nil {
+				t.Fatal(err)
 			}
-			if err := Create(options(disk)); err != nil {
-				t.Fatalf("crash %d: creating again: %v", i, err)
+			disks := append(taken(), disk.Crash(0, nil))
+			whole := 0
+			for i, disk := range disks {
+				s, err := Open(options(disk))
+				if err == nil {
+					whole++
+				} else {
+					if !errors.Is(err, ErrNoStore) || i == len(disks)-1 {
+						t.Fatalf("crash %d left neither store nor nothing: %v", i, err)
+					}
+					if err := Create(options(disk)); err != nil {
+						t.Fatalf("crash %d: creating again: %v", i, err)
+					}
+					s = openStore(t, disk)
+				}
+				put(t, s, "a", 1)
+				sound(t, s)
 			}
-			s = openStore(t, disk)
-		}
-		put(t, s, "a", 1)
-		sound(t, s)
-	}
-	if whole == 0 || whole == len(disks) {
-		t.Errorf("%d of %d disks had a store", whole, len(disks))
+			if whole == 0 || whole == len(disks) {
+				t.Errorf("%d of %d disks had a store", whole, len(disks))
+			}
+		})
 	}
 }
 
 // crashOpen cuts the power at every write of an Open, and says how many of the disks open again.
-func crashOpen(t *testing.T, seed uint64, b bugs) (opened, failed int) {
-	s, mem := newStore(t)
+func crashOpen(t *testing.T, rules disktest.Rules, seed uint64, b bugs) (opened, failed int) {
+	disk := disktest.New(rules)
+	if err := Create(options(disk)); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, disk)
 	put(t, s, "a", 1)
 	sound(t, s)
-	fs, taken := cutAtWrites(mem, seed, 0, 50, 50, 50, 50, 50, 50, 50)
+	fs, taken := cutAtWrites(disk, seed, 0, 50, 50, 50, 50, 50, 50, 50)
 	o := options(fs)
 	o.bugs = b
 	s = openStoreWith(t, o)
@@ -90,16 +100,38 @@ func crashOpen(t *testing.T, seed uint64, b bugs) (opened, failed int) {
 }
 
 func TestCrash_Open(t *testing.T) {
-	if opened, failed := crashOpen(t, 1, bugs{}); opened == 0 || failed != 0 {
-		t.Errorf("%d disks opened, %d did not", opened, failed)
+	seeds := uint64(2)
+	if soak {
+		seeds = 100
+	}
+	for _, rules := range disktest.AllRules {
+		t.Run(rules.String(), func(t *testing.T) {
+			for seed := range seeds {
+				if opened, failed := crashOpen(t, rules, seed, bugs{}); opened == 0 || failed != 0 {
+					t.Fatalf("seed %d: %d disks opened, %d did not", seed, opened, failed)
+				}
+			}
+		})
 	}
 }
 
+// Pebble as it is leaves folders without their marker, or markers without their manifest.
 func TestCrash_OpenBareMarkers(t *testing.T) {
-	for seed := uint64(1); seed <= 10; seed++ {
-		if _, failed := crashOpen(t, seed, bugs{bareMarkers: true}); failed > 0 {
-			return
+	for _, tt := range []struct {
+		rules disktest.Rules
+		bugs  bugs
+	}{
+		{disktest.CreationOnly, bugs{bareMarkers: true}},
+		{disktest.Strict, bugs{bareMarkers: true}},
+		{disktest.Strict, bugs{bareRemovals: true}},
+	} {
+		caught := false
+		for seed := uint64(1); seed <= 10 && !caught; seed++ {
+			_, failed := crashOpen(t, tt.rules, seed, tt.bugs)
+			caught = failed > 0
+		}
+		if !caught {
+			t.Errorf("%v, %+v: nobody noticed: is Pebble mended, and markerFS not needed any more?", tt.rules, tt.bugs)
 		}
 	}
-	t.Error("nobody noticed: is Pebble mended, and markerFS not needed any more?")
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
 // A crash test runs a workload once and takes, before every write that the store asks of its filesystem and between any
@@ -50,13 +52,13 @@ func (l *ledger) copy() map[Code]ackedRecord {
 
 // crashed is a disk after a power cut, and what was acknowledged before.
 type crashed struct {
-	fs    *vfs.MemFS
+	fs    *disktest.Disk
 	acked map[Code]ackedRecord
 }
 
-// crasher takes crashed disks of mem.
+// crasher takes what a power cut leaves of disk.
 type crasher struct {
-	mem    *vfs.MemFS
+	disk   *disktest.Disk
 	ledger ledger
 	each   int // of so many moments one is taken
 	out    chan crashed
@@ -87,8 +89,7 @@ func (c *crasher) take() {
 		return
 	}
 	acked := c.ledger.copy() // before the disk is taken: what comes between is not required
-	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 0, 30, 70, 100}[c.rng.IntN(5)], RNG: c.rng}
-	disk := crashed{c.mem.CrashClone(cfg), acked}
+	disk := crashed{c.disk.Crash([]int{0, 0, 30, 70, 100}[c.rng.IntN(5)], c.rng), acked}
 	c.mu.Unlock()
 	c.out <- disk
 }
@@ -101,15 +102,16 @@ type crashRun struct {
 	ops     int
 	series  int
 	each    int
+	rules   disktest.Rules
 	bugs    bugs
 }
 
 func (r crashRun) run() (scenarios int, problems error) {
-	mem := vfs.NewCrashableMem()
-	if err := Create(options(mem)); err != nil {
+	disk := disktest.New(r.rules)
+	if err := Create(options(disk)); err != nil {
 		return 0, err
 	}
-	c := &crasher{mem: mem, each: max(1, r.each), out: make(chan crashed, 8), rng: newRand(r.seed)}
+	c := &crasher{disk: disk, each: max(1, r.each), out: make(chan crashed, 8), rng: newRand(r.seed)}
 	c.ledger.acked = make(map[Code]ackedRecord)
 	var mu sync.Mutex
 	var verifiers sync.WaitGroup
@@ -136,7 +138,7 @@ func (r crashRun) run() (scenarios int, problems error) {
 }
 
 func (r crashRun) work(c *crasher) error {
-	o := options(errorfs.Wrap(c.mem, c))
+	o := options(errorfs.Wrap(c.disk, c))
 	o.bugs = r.bugs
 	s, err := Open(o)
 	if err != nil {
@@ -231,7 +233,7 @@ func (d crashed) verify(again bool) (scenarios int, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if count++; count == moment {
-					second = crashed{d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: newRand(uint64(moment))}), d.acked}
+					second = crashed{d.fs.Crash(50, newRand(uint64(moment))), d.acked}
 				}
 			}
 			return nil
@@ -317,24 +319,31 @@ func TestCrash(t *testing.T) {
 	}
 	want := 600
 	if testing.Short() { // under the race detector an opened disk takes ten times as long
-		runs, want = []crashRun{{seed: 4, workers: 8, ops: 8, series: 3, each: 5}}, 20
+		runs, want = []crashRun{{seed: 4, workers: 8, ops: 8, series: 3, each: 15}, {seed: 5, workers: 8, ops: 8, series: 3, each: 15}, {seed: 6, workers: 8, ops: 8, series: 3, each: 15}}, 20
 	}
 	if soak {
-		for seed := uint64(100); seed < 200; seed++ {
+		for seed := uint64(100); seed < 400; seed++ {
 			runs = append(runs, crashRun{seed: seed, workers: 1 + int(seed%16), ops: 60, series: 1 + int(seed%5)})
 		}
 	}
-	total := 0
-	for _, r := range runs {
+	total := make(map[disktest.Rules]int)
+	for i, r := range runs {
+		r.rules = disktest.AllRules[(i+1)%len(disktest.AllRules)]
 		n, err := r.run()
 		if err != nil {
 			t.Errorf("%+v: %v", r, err)
 		}
-		total += n
+		total[r.rules] += n
 	}
-	t.Logf("%d crashes", total)
-	if total < want {
-		t.Errorf("only %d crashes", total)
+	t.Logf("crashes: %v", total)
+	sum := 0
+	for _, rules := range disktest.AllRules {
+		if sum += total[rules]; total[rules] == 0 {
+			t.Errorf("no crash under the rules %v", rules)
+		}
+	}
+	if sum < want {
+		t.Errorf("only %d crashes", sum)
 	}
 }
 
@@ -353,7 +362,7 @@ func TestCrash_SeededBugs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 3; seed++ {
-				r := crashRun{seed: seed, workers: 4, ops: 8, series: 2, bugs: tt.bugs}
+				r := crashRun{seed: seed, workers: 4, ops: 8, series: 2, rules: disktest.CreationOnly, bugs: tt.bugs}
 				switch {
 				case tt.bugs.numberInMemory:
 					r.workers, r.ops = 1, 30

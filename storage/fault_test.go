@@ -14,14 +14,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
 // dyingDisk fails every write from the k-th on. The store must call Fatal and acknowledge nothing more; what it had
 // acknowledged must be on the disk.
 func dyingDisk(k int64, b bugs) (died bool, err error) {
-	mem := vfs.NewCrashableMem()
+	mem := disktest.New(disktest.Strict)
 	if err := Create(options(mem)); err != nil {
 		return false, err
 	}
@@ -72,7 +73,7 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	case <-finished:
 		// The disk held long enough for the work; or its end came so late that only Close would see it.
 	}
-	disk := crashed{mem.CrashClone(vfs.CrashCloneCfg{}), acked.copy()}
+	disk := crashed{mem.Crash(0, nil), acked.copy()}
 	_, err = disk.verify(false)
 	return died, err
 }
@@ -130,7 +131,7 @@ func (*gate) String() string { return "gate" }
 // It returns what the probe saw before the sync, false when it had to wait, and what it saw in the end.
 func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, finally bool) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewCrashableMem()
+		mem := disktest.New(disktest.Strict)
 		if err := Create(options(mem)); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +269,7 @@ func TestAppend_GivesUpWithItsContext(t *testing.T) {
 // TestFault_ProcessExits: even with a Fatal that returns, a failed write ends the process, and nothing is acknowledged.
 func TestFault_ProcessExits(t *testing.T) {
 	if os.Getenv("DTE_STORAGE_CHILD") == "1" {
-		mem := vfs.NewCrashableMem()
+		mem := disktest.New(disktest.Strict)
 		if err := Create(options(mem)); err != nil {
 			t.Fatal(err)
 		}

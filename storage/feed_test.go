@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestChanges: records change from many goroutines while a reader follows; after a crash it goes on. It learns of every
@@ -61,7 +59,7 @@ func TestChanges(t *testing.T) {
 			}
 		}
 		if round%2 == 1 {
-			crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(1, uint64(round)))})
+			crashed := fs.Crash(50, rand.New(rand.NewPCG(1, uint64(round))))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/storage/disktest"
 )
 
 var ctx = context.Background()
@@ -40,9 +42,9 @@ func options(fs vfs.FS) Options {
 }
 
 // newStore is a store on a new crashable filesystem. sound must end the test.
-func newStore(t testing.TB) (*Store, *vfs.MemFS) {
+func newStore(t testing.TB) (*Store, *disktest.Disk) {
 	t.Helper()
-	fs := vfs.NewCrashableMem()
+	fs := disktest.New(disktest.Strict)
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +147,4 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 }
 
 // copyOf is the filesystem as it is now, synced or not.
-func copyOf(fs *vfs.MemFS) *vfs.MemFS {
-	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)})
-}
+func copyOf(fs *disktest.Disk) *disktest.Disk { return fs.Copy() }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/storage/disktest"
 )
 
 const markPath = "other/mark"
@@ -130,7 +132,7 @@ func TestMark_Torn(t *testing.T) {
 }
 
 func TestMark_Grows(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := disktest.New(disktest.Strict)
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,7 @@ func TestMark_Grows(t *testing.T) {
 		if err := m.write(numbers); err != nil {
 			t.Fatal(err)
 		}
-		durable := fs.CrashClone(vfs.CrashCloneCfg{})
+		durable := fs.Crash(0, nil)
 		if got, store, err := readMark(durable, markPath); err != nil || !slices.Equal(got, numbers) || store != m.store {
 			t.Errorf("after growing: %d numbers, %v", len(got), err)
 		}

@@ -7,21 +7,42 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markerFS makes a folder durable before Pebble points at one of its files. Pebble 2.1.7 syncs a new manifest's content
-// and then makes the marker file that names it, but syncs the folder only once, behind both: where a filesystem keeps
-// no order among folder entries, a power cut can leave the marker without the manifest, and the store does not open
-// any more (cockroachdb/pebble#5825, mended behind 2.1.7 in #5915; TestCrash finds it). Pebble makes a marker about once
-// for each 128 MiB of manifest and at every Open, so this costs nothing.
-type markerFS struct{ vfs.FS }
+// markerFS orders what Pebble does with its markers: empty files whose name says which manifest counts. Pebble 2.1.7
+// writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the folder once,
+// behind all of this. Where a filesystem keeps no order among the entries of a folder, a power cut can leave
+//
+//   - the new marker without the manifest (cockroachdb/pebble#5825, mended behind 2.1.7 in #5915), or
+//   - neither of the two markers.
+//
+// The store then does not open any more. markerFS syncs the folder before a marker is made and before one is removed:
+// after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of manifest
+// and at every Open, so this costs nothing. TestCrash_OpenBareMarkers shows both faults.
+type markerFS struct {
+	vfs.FS
+	bareRemovals bool // of bugs
+}
 
+// Create implements vfs.FS.
 func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if strings.HasPrefix(f.PathBase(name), "marker.") {
+	if f.isMarker(name) {
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
-			return nil, fmt.Errorf("syncing folder before %s: %w", name, err)
+			return nil, fmt.Errorf("syncing folder before %s is made: %w", name, err)
 		}
 	}
 	return f.FS.Create(name, category)
 }
+
+// Remove implements vfs.FS. Pebble takes an error for a marker that stays, and removes it at the next Open.
+func (f markerFS) Remove(name string) error {
+	if f.isMarker(name) && !f.bareRemovals {
+		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+			return fmt.Errorf("syncing folder before %s is removed: %w", name, err)
+		}
+	}
+	return f.FS.Remove(name)
+}
+
+func (f markerFS) isMarker(name string) bool { return strings.HasPrefix(f.PathBase(name), "marker.") }
 
 // Unwrap implements vfs.FS.
 func (f markerFS) Unwrap() vfs.FS { return f.FS }

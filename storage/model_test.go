@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
+
+	"dtegate/storage/disktest"
 )
 
 // modelRecord is a record as plain Go values.
@@ -25,7 +26,7 @@ type modelRecord struct {
 // holds has been acknowledged.
 type model struct {
 	t        *testing.T
-	fs       *vfs.MemFS
+	fs       *disktest.Disk
 	s        *Store
 	records  map[Code]*modelRecord
 	last     map[string]uint64
@@ -190,7 +191,7 @@ func (m *model) Advance(r *rapid.T) {
 // Crash loses whatever is not synced, which must be nothing.
 func (m *model) Crash(r *rapid.T) {
 	percent := rapid.SampledFrom([]int{0, 50, 100}).Draw(r, "unsynced")
-	disk := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: newRand(rapid.Uint64().Draw(r, "seed"))})
+	disk := m.fs.Crash(percent, newRand(rapid.Uint64().Draw(r, "seed")))
 	if err := m.s.Close(); err != nil {
 		r.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func (m *model) sameParts(r *rapid.T, parts []Part, rec *modelRecord) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := &model{t: t, fs: vfs.NewCrashableMem(), records: make(map[Code]*modelRecord), last: make(map[string]uint64),
+		m := &model{t: t, fs: disktest.New(disktest.Strict), records: make(map[Code]*modelRecord), last: make(map[string]uint64),
 			keys: make(map[[32]byte]Code), counters: make(map[Counter]int64)}
 		if err := Create(options(m.fs)); err != nil {
 			r.Fatal(err)

@@ -55,6 +55,7 @@ type bugs struct {
 	openedKey      bool // take an idempotency key without its lock
 	fatalReturns   bool // go on after a failed write
 	bareMarkers    bool // Pebble 2.1.7 as it is, without markerFS
+	bareRemovals   bool // an old marker is removed before the folder with the new one is synced
 }
 
 func (o *Options) setDefaults() error {
@@ -104,7 +105,7 @@ func (d *damage) err() error {
 
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
-	fs := vfs.FS(markerFS{o.FS})
+	fs := vfs.FS(markerFS{o.FS, o.bugs.bareRemovals})
 	if o.bugs.bareMarkers {
 		fs = o.FS
 	}

@@ -202,7 +202,7 @@ func TestRestore_Crash(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mem = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)})
+		mem = mem.Crash(100, newRand(1))
 		disks := crashes(mem, 1, func(fs vfs.FS) {
 			s := restored(t, fs, backupDir)
 			if err := s.Reconcile(ctx, s.Restored().Advance(10, nil), "by hand"); err != nil {
@@ -289,7 +289,7 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 		sinceBackup[dir] = n
 		issue(1 + rng.IntN(12))
 		from := backups[rng.IntN(len(backups))]
-		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(2) * 50, RNG: rng})
+		disk := fs.Crash(rng.IntN(2)*50, rng)
 		if err := s.Close(); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/metrictest"
+	"dtegate/storage/disktest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -44,7 +45,7 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				mem := vfs.NewCrashableMem()
+				mem := disktest.New(disktest.Strict)
 				if err := Create(options(mem)); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +102,7 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 // What the store could still lose is not copied: a log that says more than the store is the copy of another.
 func TestSecondCopy_NotAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewCrashableMem()
+		mem := disktest.New(disktest.Strict)
 		if err := Create(options(mem)); err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +144,11 @@ func TestSecondCopy_Conflict(t *testing.T) {
 	s = live(t, fs)
 	put(t, s, "a", 2)
 	sound(t, s)
-	other := vfs.NewCrashableMem()
+	other := disktest.New(disktest.Strict)
 	if err := Create(options(other)); err != nil {
 		t.Fatal(err)
 	}
-	for name, disk := range map[string]*vfs.MemFS{"an older store": old, "another store": other} {
+	for name, disk := range map[string]*disktest.Disk{"an older store": old, "another store": other} {
 		numbers, err := segmentNumbers(fs, card)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"dtegate/storage/disktest"
 )
 
 const card = "card/copy"
@@ -82,7 +84,7 @@ func same(t testing.TB, name string, want, got [][2]string) {
 }
 
 // onlyCard is what is left when the box burns: the card.
-func onlyCard(t testing.TB, fs *vfs.MemFS) *vfs.MemFS {
+func onlyCard(t testing.TB, fs *disktest.Disk) *disktest.Disk {
 	t.Helper()
 	disk := copyOf(fs)
 	err := errors.Join(disk.RemoveAll("box/store"), syncDir(disk, "box"), disk.RemoveAll("other"), syncDir(disk, ""))
@@ -92,7 +94,7 @@ func onlyCard(t testing.TB, fs *vfs.MemFS) *vfs.MemFS {
 	return disk
 }
 
-func rebuilt(t testing.TB, disk *vfs.MemFS) *Store {
+func rebuilt(t testing.TB, disk *disktest.Disk) *Store {
 	t.Helper()
 	if _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
 		t.Fatal(err)
@@ -109,7 +111,7 @@ func trustCopy(t testing.TB, s *Store) {
 }
 
 // burn ends a store, and expects all of it from the card alone.
-func burn(t testing.TB, name string, s *Store, fs *vfs.MemFS) {
+func burn(t testing.TB, name string, s *Store, fs *disktest.Disk) {
 	t.Helper()
 	want := rows(t, s)
 	sound(t, s)
@@ -172,7 +174,7 @@ func TestSecondCopy_Crash(t *testing.T) {
 	}
 	for i, r := range runs {
 		s, mem := newStore(t)
-		c := &crasher{mem: mem, each: r.each, out: make(chan crashed), rng: newRand(r.seed)}
+		c := &crasher{disk: mem, each: r.each, out: make(chan crashed), rng: newRand(r.seed)}
 		c.ledger.acked = make(map[Code]ackedRecord)
 		var disks []crashed
 		var collector sync.WaitGroup

@@ -1,0 +1,288 @@
+// Package disktest is a disk for tests: a filesystem in memory that knows what a power cut leaves of it, fails syncs as
+// Linux does, and rots. It is the one place where this module's tests say what they expect of a disk.
+//
+// # Power cuts
+//
+// Crash returns the disk as a power cut at that moment can leave it. Three sets of rules say what may happen to what was
+// not synced:
+//
+//	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
+//	              keeps a beginning of them. Every sync, of whatever file, takes all earlier ones with it. What is appended
+//	              to a file survives as a beginning.
+//	CreationOnly  Of the unsynced changes of folders, any new entry may or may not survive; no removal does. Pebble's own
+//	              MemFS has these rules.
+//	Strict        POSIX promises no more: of the unsynced changes of folders any may survive, each for itself, whatever
+//	              their order. Only a sync of the folder makes its entries durable; a sync of a file does not. A rename is
+//	              one change, so that a file never loses both of its names. Any sector of 512 bytes that was written and
+//	              not synced may survive for itself; the sectors between read as zeros.
+//
+// # Failed syncs
+//
+// A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync succeeds
+// and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written again is
+// dirty again. A change of a folder whose sync failed is never durable any more; it survives by chance.
+//
+// # Rot
+//
+// Flip turns a bit over, on the medium and in memory.
+package disktest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Rules say what a power cut may do to what was not synced.
+type Rules int
+
+// The sets of rules; the package's comment has their meaning.
+const (
+	Ordered Rules = iota
+	CreationOnly
+	Strict
+)
+
+// AllRules are the three, from the kindest to the harshest.
+var AllRules = []Rules{Ordered, CreationOnly, Strict}
+
+func (r Rules) String() string { return [...]string{"ordered", "creation-only", "strict"}[r] }
+
+// Disk is a filesystem in memory. It implements vfs.FS; its methods may be called from many goroutines.
+type Disk struct {
+	rules Rules
+
+	mu     sync.Mutex
+	root   *node
+	ops    []op // changes of folders that are not durable, in their order
+	groups int
+	locks  map[string]bool
+	onSync func(path string) error
+	usage  vfs.DiskUsage
+}
+
+// op is one change of one folder's entry.
+type op struct {
+	dir   *node
+	name  string
+	to    *node // nil: the entry is removed
+	from  *node // of a removal: what it removed
+	group int   // the two halves of a rename have the same
+	lost  bool  // a sync of the folder failed: no later one makes it durable
+}
+
+// New returns an empty disk.
+func New(rules Rules) *Disk {
+	return &Disk{rules: rules, root: newFolder(), locks: make(map[string]bool)}
+}
+
+// OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync fails.
+func (d *Disk) OnSync(fn func(path string) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onSync = fn
+}
+
+// FailSyncs fails the first n syncs of the paths that match, and says afterwards how many it has failed.
+func (d *Disk) FailSyncs(n int, err error, match func(path string) bool) (failed func() int) {
+	var mu sync.Mutex
+	count := 0
+	d.OnSync(func(path string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if count >= n || !match(path) {
+			return nil
+		}
+		count++
+		return err
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return count
+	}
+}
+
+// Crash returns the disk as a power cut now can leave it. Percent is the chance of each unsynced change to survive: at 0
+// the medium holds what was synced and nothing else, at 100 all that the rules let survive. The new disk has no faults.
+func (d *Disk) Crash(percent int, rng *rand.Rand) *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := New(d.rules)
+	copies := make(map[*node]*node)
+	kept := make(map[*node]map[string]*node) // entries of the folders that an unsynced change reaches
+	for _, o := range d.surviving(percent, rng) {
+		entries := kept[o.dir]
+		if entries == nil {
+			entries = maps.Clone(o.dir.durable)
+			kept[o.dir] = entries
+		}
+		o.apply(entries)
+	}
+	after.root = d.root.crash(d.rules, percent, rng, kept, copies)
+	return after
+}
+
+// surviving picks the unsynced changes that a power cut leaves.
+func (d *Disk) surviving(percent int, rng *rand.Rand) (list []op) {
+	lucky := func() bool { return percent >= 100 || percent > 0 && rng.IntN(100) < percent }
+	switch d.rules {
+	case Ordered:
+		n := 0
+		if percent >= 100 {
+			n = len(d.ops)
+		} else if percent > 0 {
+			n = rng.IntN(len(d.ops) + 1)
+		}
+		if n > 0 && n < len(d.ops) && d.ops[n].group == d.ops[n-1].group {
+			n++ // never half a rename
+		}
+		return d.ops[:n]
+	case CreationOnly:
+		for _, o := range d.ops {
+			if o.to != nil && lucky() {
+				list = append(list, o)
+			}
+		}
+	case Strict:
+		chosen := make(map[int]bool)
+		for _, o := range d.ops {
+			survives, decided := chosen[o.group]
+			if !decided {
+				survives = lucky()
+				chosen[o.group] = survives
+			}
+			if survives {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+// apply makes the change in a folder's entries. A removal takes away what it removed then, not a later file of that name.
+func (o op) apply(entries map[string]*node) {
+	switch {
+	case o.to != nil:
+		entries[o.name] = o.to
+	case entries[o.name] == o.from:
+		delete(entries, o.name)
+	}
+}
+
+// change alters a folder's entry, not durably.
+func (d *Disk) change(dir *node, name string, to *node, group int) {
+	o := op{dir: dir, name: name, to: to, from: dir.entries[name], group: group}
+	d.ops = append(d.ops, o)
+	if to == nil {
+		delete(dir.entries, name)
+	} else {
+		dir.entries[name] = to
+	}
+}
+
+func (d *Disk) group() int {
+	d.groups++
+	return d.groups
+}
+
+// settle makes changes of folders durable: all of them under Ordered, else those of the folder that was synced.
+func (d *Disk) settle(synced *node) {
+	d.ops = slices.DeleteFunc(d.ops, func(o op) bool {
+		if o.lost || d.rules != Ordered && o.dir != synced {
+			return false
+		}
+		o.apply(o.dir.durable)
+		return true
+	})
+}
+
+// sync makes a node durable, or fails as Linux does.
+func (d *Disk) sync(path string, n *node) error {
+	d.mu.Lock()
+	fn := d.onSync
+	d.mu.Unlock()
+	var err error
+	if fn != nil {
+		err = fn(path) // outside of the lock: it may wait
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		clear(n.dirty)
+		for i := range d.ops {
+			if d.ops[i].dir == n {
+				d.ops[i].lost = true
+			}
+		}
+		return err
+	}
+	n.write()
+	d.settle(n)
+	return nil
+}
+
+// Copy returns the disk as it is seen now, all of it durable: as kill -9 leaves it, and not a power cut.
+func (d *Disk) Copy() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := New(d.rules)
+	after.root = d.root.copy(make(map[*node]*node))
+	return after
+}
+
+// Evict drops the memory's copy of what is clean: a read sees the medium.
+func (d *Disk) Evict() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.walk(func(_ string, n *node) { n.evict() })
+}
+
+// Flip turns one bit of a file over, counted from its begin.
+func (d *Disk) Flip(path string, bit int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dir, name, err := d.find("flip", path)
+	if err != nil {
+		return err
+	}
+	n := dir.entries[name]
+	if n == nil || n.entries != nil || bit/8 >= int64(len(n.data)) {
+		return fmt.Errorf("disktest: %s has no bit %d", path, bit)
+	}
+	n.data[bit/8] ^= 1 << (bit % 8)
+	if bit/8 < int64(len(n.medium)) {
+		n.medium[bit/8] ^= 1 << (bit % 8)
+	}
+	return nil
+}
+
+// Files lists the paths of all files, in order.
+func (d *Disk) Files() (paths []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.walk(func(path string, n *node) {
+		if n.entries == nil {
+			paths = append(paths, path)
+		}
+	})
+	return paths
+}
+
+func (d *Disk) walk(fn func(path string, n *node)) {
+	var down func(path string, n *node)
+	down = func(path string, n *node) {
+		fn(strings.TrimPrefix(path, "/"), n)
+		for _, name := range slices.Sorted(maps.Keys(n.entries)) {
+			down(path+"/"+name, n.entries[name])
+		}
+	}
+	down("", d.root)
+}
+
+var _ vfs.FS = (*Disk)(nil)
