@@ -23,6 +23,10 @@ func (c *checker) metaRow(key, value []byte) error {
 		if len(value) != 8 {
 			c.problem(key, "has %d bytes", len(value))
 		}
+	case string(keyGaps):
+		if _, err := decodeGaps(value); err != nil {
+			c.problem(key, "is unreadable")
+		}
 	case string(keyRestored):
 		c.problem(key, "the store came from a backup and is not reconciled")
 	default:

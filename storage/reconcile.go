@@ -9,8 +9,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // Skip moves a series forward: the next number is To + 1, and those up to To that have no record are lost.
@@ -189,7 +187,7 @@ func (s *Store) settle() error {
 		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
 	}
 	s.mark.renew([16]byte(id), s.lastNumbers(series))
-	if err := s.db.Delete(keyRestored, pebble.Sync); err != nil {
+	if err := s.endRestoration(); err != nil {
 		s.o.die("ending restoration: %v", err)
 	}
 	s.restored.Store(nil)

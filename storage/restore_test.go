@@ -120,8 +120,27 @@ func TestBackup_Restore(t *testing.T) {
 	if err != nil || len(report.Lost) != 5 || report.Lost[1] != (Lost{"a", 11, 14, report.Lost[1].At, "restored"}) {
 		t.Errorf("lost %+v, %v", report.Lost, err)
 	}
+	gap := Gap{b.Taken, r.At}
+	if gaps, err := s.Gaps(); err != nil || len(gaps) != 1 || gaps[0] != gap {
+		t.Errorf("the restoration is remembered as %v, %v", gaps, err)
+	}
+	// A second restoration adds its own, also from a backup that knows the first.
+	if b, err = s.Backup(ctx, "medium/second", nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", 240)
+	lose(t, s, fs)
+	s = restored(t, fs, "medium/second")
+	trust(t, s)
+	if gaps, err := s.Gaps(); err != nil || len(gaps) != 2 || gaps[0] != gap || !gaps[1].From.Equal(b.Taken) {
+		t.Errorf("two restorations are remembered as %v, %v", gaps, err)
+	}
 	sound(t, s)
-	sound(t, openStore(t, fs))
+	s = openStore(t, fs)
+	if gaps, err := s.Gaps(); err != nil || len(gaps) != 2 {
+		t.Errorf("after a restart %v, %v", gaps, err)
+	}
+	sound(t, s)
 }
 
 // The mark went down with the store: nobody here knows how far the numbers got.

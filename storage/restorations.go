@@ -1,0 +1,78 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Gap is a time that the store lived through and lost: it was taken back to what it was at From, at the time To. What
+// happened in between (documents sealed, numbers spent) is not in it.
+type Gap struct{ From, To time.Time }
+
+// maxGaps is how many gaps are kept; the oldest are forgotten first.
+const maxGaps = 64
+
+// Gaps are the restorations that this store has been through, the oldest first. Of a store that was never restored from
+// a backup or a second copy there is none.
+func (s *Store) Gaps() ([]Gap, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	defer s.leave()
+	gaps, err := readGaps(s.db)
+	if err != nil {
+		return nil, fmt.Errorf("reading restorations: %w", err)
+	}
+	return gaps, nil
+}
+
+func readGaps(r pebble.Reader) ([]Gap, error) {
+	row, err := get(r, keyGaps)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeGaps(row)
+}
+
+// The row "restorations": version u8 · (from i64 · to i64)…, Unix ns.
+func encodeGaps(gaps []Gap) []byte {
+	b := []byte{rowVersion}
+	for _, g := range gaps {
+		b = be.AppendUint64(be.AppendUint64(b, uint64(g.From.UnixNano())), uint64(g.To.UnixNano()))
+	}
+	return b
+}
+
+func decodeGaps(row []byte) (gaps []Gap, err error) {
+	c := cursor{b: row}
+	c.version()
+	for len(c.b) >= 16 {
+		gaps = append(gaps, Gap{time.Unix(0, int64(c.u64())).UTC(), time.Unix(0, int64(c.u64())).UTC()})
+	}
+	return gaps, c.end("restorations")
+}
+
+// endRestoration deletes the row that keeps the store from issuing, and keeps what it says as a gap, in one batch.
+func (s *Store) endRestoration() error {
+	row, err := restoration(s.db)
+	if err != nil || row == nil {
+		return errors.Join(err, s.db.Delete(keyRestored, pebble.Sync))
+	}
+	gaps, err := readGaps(s.db)
+	if err != nil {
+		return err
+	}
+	gaps = append(gaps, Gap{row.taken(), time.Unix(0, row.At).UTC()})
+	b := s.db.NewBatch()
+	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
+	if err := b.Delete(keyRestored, nil); err != nil {
+		return err
+	}
+	return b.Commit(pebble.Sync)
+}
