@@ -101,6 +101,8 @@ func (e *Engine) unripe() (map[string]bool, error) {
 		switch {
 		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
+		case e.awaitsReport(p, periods, now):
+			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*most:
 			if _, err := e.store.Advance(context.Background(), storage.Code(p.code), periodEnded, storage.Change{To: periodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)

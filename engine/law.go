@@ -11,18 +11,20 @@ type law struct {
 	event          time.Duration // from the end of a cause to its event
 	documents      time.Duration // from an event's seal to its documents
 	correction     time.Duration // from a refusal to what puts it right
+	report         time.Duration // of a contingency; one that lasts longer needs a technical report before its event
 	eventDocuments int           // in one event
 	lotDocuments   int           // in one lot
 }
 
-// law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4).
+// law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4, Normativa
+// 2.0 p.31).
 func (e *Engine) law() law {
-	l := law{24 * time.Hour, 72 * time.Hour, 24 * time.Hour, 1000, 100}
+	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
 	rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(e.now()))
 	if err != nil {
 		return l
 	}
-	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction} {
+	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction, "technicalReportHours": &l.report} {
 		if n := rule.whole(name); n > 0 {
 			*d = time.Duration(n) * time.Hour
 		}

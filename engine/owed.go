@@ -30,6 +30,10 @@ type Owed struct {
 	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its own
 	// code: 24 h from the refusal.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
+	// TechnicalReport is when the contingency that no sealed event reports yet lasts, or would last, so long that MH wants a
+	// technical report (Informe Técnico) before its event. It is set from a day before that moment until MH has the report
+	// or the event.
+	TechnicalReport time.Time `json:"technical_report,omitzero"`
 	// Refused is what MH said of the last event that it refused and whose documents still wait.
 	Refused string `json:"refused,omitempty"`
 	// Delivery is what the receivers and the archive are owed.
@@ -87,6 +91,16 @@ func (e *Engine) account() (*Owed, error) {
 			if err := e.weigh(o, entry); err != nil {
 				return nil, err
 			}
+		}
+	}
+	long, err := e.longContingency(o.ends)
+	if err != nil {
+		return nil, err
+	}
+	if long != nil && long.noted() == nil {
+		o.TechnicalReport = long.needsReportFrom(o.law)
+		if o.At.Before(o.TechnicalReport.Add(-reportNotice)) || !long.ended.IsZero() && long.ended.Before(o.TechnicalReport) {
+			o.TechnicalReport = time.Time{}
 		}
 	}
 	o.ends = nil
@@ -191,6 +205,8 @@ var owedGauges = func() []gauge {
 		func(o *Owed) time.Time { return o.DocumentDeadline })
 	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
 		func(o *Owed) time.Time { return o.CorrectionDeadline })
+	deadline("dte_contingency_technical_report_timestamp_seconds", "When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report first; set from a day before until MH has the report or the event.",
+		func(o *Owed) time.Time { return o.TechnicalReport })
 	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
 		func(o *Owed) time.Time { return o.RefusedDeadline })
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",

@@ -39,6 +39,9 @@ type Contingency struct {
 	LotPoll      time.Duration
 	LotsInFlight int
 	LotPatience  time.Duration
+	// AwaitReport is how long after its end a contingency that needs a technical report waits with its event for the
+	// operator's word that MH has the report, default 0: not at all. At most four hours less than the event's own limit.
+	AwaitReport time.Duration
 	// CorrectAfter is the time from MH's refusal of an event to the next one, default 1 min; it doubles, up to an hour.
 	CorrectAfter time.Duration
 	// Internet are addresses (host:port) one of which answers while the branch has Internet: they tell cause 3 from cause 1
@@ -77,6 +80,8 @@ type Period struct {
 	Declared bool `json:"declared,omitempty"`
 	// Resumed is how often trouble came back before the period was reported.
 	Resumed int `json:"resumed,omitempty"`
+	// Report is the operator's word that MH has the technical report of this contingency; nil: nobody has said so.
+	Report *ReportNote `json:"technical_report,omitempty"`
 
 	code dte.Code
 }

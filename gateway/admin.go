@@ -74,3 +74,33 @@ func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
 	g.status(ctx)
 	return nil
 }
+
+// technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a contingency.
+func (g *Gateway) technicalReport(ctx *fasthttp.RequestCtx) error {
+	r, err := g.o.Engine.TechnicalReport(context.Background())
+	if err != nil {
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, r)
+}
+
+var reportNote = &endpoint{fields: []field{{name: "reference", required: true}}}
+
+// noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
+func (g *Gateway) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
+	v, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	d := reportNote.decode(v, nil)
+	if len(d.faults) > 0 {
+		return reportNote.invalid(d.faults)
+	}
+	reference := d.facts.Get("reference").Text()
+	concerns(ctx, "technical report", reference)
+	if err := g.o.Engine.NoteTechnicalReport(context.Background(), reference); err != nil {
+		return err
+	}
+	g.status(ctx)
+	return nil
+}

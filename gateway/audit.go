@@ -23,16 +23,17 @@ type Audit interface {
 // acts names what is done by a request; "" records nothing: it changes nothing, or whoever does it records it. A request
 // that is not here goes under its own name.
 var acts = map[string]string{
-	"POST /admin/contingency":     "contingency.declare",
-	"DELETE /admin/contingency":   "contingency.lift",
-	"POST /admin/rules":           "rules.push",
-	"POST /admin/rules/rollback":  "rules.rollback",
-	"POST /admin/rules/shadow":    "rules.shadow",
-	"DELETE /admin/rules/shadow":  "rules.shadow.stop",
-	"POST /admin/rules/backtest":  "",
-	"POST /admin/backup":          "store.backup",
-	"POST /admin/delivery/retry":  "delivery.retry",
-	"POST /admin/delivery/forget": "delivery.forget",
+	"POST /admin/contingency":        "contingency.declare",
+	"DELETE /admin/contingency":      "contingency.lift",
+	"POST /admin/contingency/report": "contingency.report",
+	"POST /admin/rules":              "rules.push",
+	"POST /admin/rules/rollback":     "rules.rollback",
+	"POST /admin/rules/shadow":       "rules.shadow",
+	"DELETE /admin/rules/shadow":     "rules.shadow.stop",
+	"POST /admin/rules/backtest":     "",
+	"POST /admin/backup":             "store.backup",
+	"POST /admin/delivery/retry":     "delivery.retry",
+	"POST /admin/delivery/forget":    "delivery.forget",
 }
 
 // Keys of what a handler says of its act.

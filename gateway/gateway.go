@@ -32,6 +32,8 @@ type Engine interface {
 	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)
 	Declare(ctx context.Context, cause int64, reason string) error
 	Lift(context.Context) error
+	TechnicalReport(context.Context) (*engine.TechnicalReport, error)
+	NoteTechnicalReport(ctx context.Context, reference string) error
 	Printed(ctx context.Context, code dte.Code, c engine.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c engine.Caller, layout string, life time.Duration) (string, error)

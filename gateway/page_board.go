@@ -87,12 +87,14 @@ func (b *board) deadlines(lang string, o *Overview) {
 	for _, d := range []struct {
 		name string
 		at   time.Time
-	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction", o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}} {
+	}{{"event", o.Owed.EventDeadline}, {"documents", o.Owed.DocumentDeadline}, {"correction", o.Owed.CorrectionDeadline}, {"refused", o.Owed.RefusedDeadline}, {"report", o.Owed.TechnicalReport}} {
 		if d.at.IsZero() {
 			continue
 		}
 		level := ""
 		switch left := d.at.Sub(o.At); {
+		case d.name == "report": // a person's to do, before the event; the box misses no deadline of its own
+			level = "warn"
 		case left <= 0:
 			level = "bad"
 		case left < soon:

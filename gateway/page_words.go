@@ -88,6 +88,7 @@ var words = func() map[string]map[string]string {
 		"deadline.event":        {"Evento de contingencia", "Contingency event"},
 		"deadline.documents":    {"Documentos de contingencia", "Contingency documents"},
 		"deadline.correction":   {"Evento rechazado", "Refused event"},
+		"deadline.report":       {"Informe técnico a Hacienda (contingencia de más de tres días), antes del evento", "Technical report to MH (contingency of more than three days), before the event"},
 		"deadline.refused":      {"Documentos rechazados, con el mismo código", "Refused documents, under the same code"},
 		"refused":               {"Hacienda rechazó un evento:", "MH refused an event:"},
 

@@ -46,6 +46,8 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.GET("/", g.page)
 	r.POST("/admin/contingency", g.administered(g.declare))
 	r.DELETE("/admin/contingency", g.administered(g.lift))
+	r.GET("/admin/contingency/report", g.administered(g.technicalReport))
+	r.POST("/admin/contingency/report", g.administered(g.noteTechnicalReport))
 	r.GET("/admin/audit", g.administered(g.listActs))
 	r.POST("/admin/backup", g.administered(g.beginBackup))
 	r.GET("/admin/backup", g.administered(g.showBackup))

@@ -10,8 +10,9 @@ import (
 )
 
 type contingencyCommand struct {
-	Start contingencyStart `cmd:"" help:"Declare the branch in contingency; it lasts until end."`
-	End   contingencyEnd   `cmd:"" help:"Take the declaration back; MH's own answer ends the contingency."`
+	Start  contingencyStart  `cmd:"" help:"Declare the branch in contingency; it lasts until end."`
+	End    contingencyEnd    `cmd:"" help:"Take the declaration back; MH's own answer ends the contingency."`
+	Report contingencyReport `cmd:"" help:"Prepare the technical report that MH wants of a contingency of more than three days, or note that MH has it."`
 }
 
 type contingencyStart struct {

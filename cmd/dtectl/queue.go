@@ -31,6 +31,7 @@ type owed struct {
 	DocumentDeadline   time.Time      `json:"document_deadline"`
 	CorrectionDeadline time.Time      `json:"correction_deadline"`
 	RefusedDeadline    time.Time      `json:"refused_deadline"`
+	TechnicalReport    time.Time      `json:"technical_report"`
 	Refused            string         `json:"refused"`
 }
 
@@ -111,6 +112,9 @@ func (o *owed) print(out io.Writer, now time.Time) (total int) {
 		if !d.at.IsZero() {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", d.what, local(d.at), relative(d.at.Sub(now)))
 		}
+	}
+	if at := o.TechnicalReport; !at.IsZero() {
+		fmt.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl contingency report)\n", local(at))
 	}
 	if n := o.Waiting["correct"]; n > 0 {
 		fmt.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, local(o.RefusedDeadline))

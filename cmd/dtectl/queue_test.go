@@ -16,7 +16,7 @@ func TestQueue(t *testing.T) {
 		Contingency: &engine.Period{Began: now.Add(-30 * time.Hour), Cause: 3, Motive: "sin ruta", Declared: true},
 		Waiting:     map[string]int{"settle": 1, "report": 2, "event": 3, "forward": 4, "lot": 5, "invalidate": 6, "correct": 7},
 		Oldest:      now.Add(-31 * time.Hour), EventDeadline: now.Add(-time.Minute), DocumentDeadline: now.Add(71 * time.Hour),
-		CorrectionDeadline: now.Add(23 * time.Hour), RefusedDeadline: now.Add(22 * time.Hour), Refused: "[096] x"}})
+		CorrectionDeadline: now.Add(23 * time.Hour), RefusedDeadline: now.Add(22 * time.Hour), TechnicalReport: now.Add(41 * time.Hour), Refused: "[096] x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,7 @@ oldest document            2026-11-30 01:00:00                                  
 event due                  2026-12-01 07:59:00                                        1m0s ago
 documents due              2026-12-04 07:00:00                                        in 71h0m0s
 correction due             2026-12-02 07:00:00                                        in 23h0m0s
+technical report           2026-12-03 01:00:00                                        three days of contingency: MH wants a report before the event (dtectl contingency report)
 refused by MH              7                                                          may be corrected under their own code, the first until 2026-12-02 06:00:00
 MH refused the last event  [096] x
 `

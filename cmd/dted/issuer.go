@@ -38,7 +38,7 @@ func contingency(c config.Contingency) engine.Contingency {
 		ProbeEvery:  time.Duration(c.ProbeEvery), ProbeMax: time.Duration(c.ProbeMax), ProbeTimeout: time.Duration(c.ProbeTimeout),
 		Stable: time.Duration(c.Stable), StableMax: time.Duration(c.StableMax), ReportAfter: time.Duration(c.ReportAfter),
 		DoubtFor: time.Duration(c.DoubtFor), LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
-		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), Internet: c.Internet,
+		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
 	}
 }
 

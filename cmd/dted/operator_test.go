@@ -343,6 +343,9 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 	if said := o.does("queue", "oldest document  "); !declared.MatchString(said) {
 		t.Errorf("dtectl queue says\n%s", said)
 	}
+	o.does("contingency report", "INFORME TÉCNICO DE CONTINGENCIA", "en curso al", "mantenimiento", "P001   1 ")
+	o.does("contingency report --sent DGII-1", "CONTINGENCY  ")
+	o.does("contingency report", "DGII-1")
 	if said := o.does("contingency end"); strings.Contains(said, "by the operator's word") {
 		t.Errorf("dtectl contingency end says\n%s", said)
 	}
@@ -373,7 +376,7 @@ func (o *operation) trail(t *testing.T, first *x509.Certificate) {
 	want := []string{"token.found the installation the token file, while stopped done",
 		"tls.found " + certificate.Fingerprint(first) + " the installation the TLS folder, while stopped done", "token.new 3" + file, "token.rotate 1" + file, "token.rotate 2" + file,
 		"token.rotate 2" + file, "token.revoke 3" + file, "tls.replace " + certificate.Fingerprint(o.authority(t)) + " somebody the TLS folder done", "contingency.declare " + o.who + " 127.0.0.1 refused", "contingency.declare cause 2 " + o.who + " 127.0.0.1 done",
-		"contingency.lift " + o.who + " 127.0.0.1 done", "store.backup " + o.dir + "/backup " + o.who + " 127.0.0.1 done", "store.reconcile 1 series " + o.who + " dtectl done"}
+		"contingency.report technical report " + o.who + " 127.0.0.1 done", "contingency.lift " + o.who + " 127.0.0.1 done", "store.backup " + o.dir + "/backup " + o.who + " 127.0.0.1 done", "store.reconcile 1 series " + o.who + " dtectl done"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the trail is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}

@@ -113,6 +113,9 @@ type Contingency struct {
 	LotsInFlight int      `toml:"lots_in_flight"` // (4)
 	LotPatience  Duration `toml:"lot_patience"`   // how long MH may be at work on a lot before its documents are asked for one by one (15m)
 	CorrectAfter Duration `toml:"correct_after"`  // from MH's refusal of an event to the next one (1m)
+	// AwaitReport is how long the event of a contingency of more than three days waits for `dtectl contingency report --sent`
+	// (0: not at all; at most 20h are taken).
+	AwaitReport Duration `toml:"await_report"`
 	// Internet are addresses (host:port), one of which answers while the branch has Internet: they tell MH's trouble from
 	// the branch's own. None: only a name or a route that is not found does.
 	Internet []string `toml:"internet"`

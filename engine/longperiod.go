@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// A contingency of more than three consecutive days needs a technical report (Informe Técnico) to MH before its event
+// (Normativa 2.0 p.31, 13.2.1.1). The box cannot send it: a person writes it. The box says in time that it is due, prepares
+// its contents, and keeps the person's word that MH has it.
+
+// reportNotice is how long before a technical report is needed the box says so.
+const reportNotice = 24 * time.Hour
+
+// ReportNote is the operator's word that MH has the technical report of a contingency.
+type ReportNote struct {
+	At        time.Time `json:"at"`
+	Reference string    `json:"reference"` // how MH or the operator names the report
+}
+
+// stretch is one contingency as MH counts it: a period, or several, where each began before the one before it could be
+// reported.
+type stretch struct {
+	began, ended time.Time // ended is zero while it goes on
+	periods      []*Period // by their beginning, at least one
+}
+
+// needsReportFrom is when the stretch has lasted, or would last, longer than the law allows without a technical report.
+func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
+
+// tooLong tells whether the stretch needs a technical report at a moment.
+func (s *stretch) tooLong(l law, now time.Time) bool {
+	end := s.ended
+	if end.IsZero() {
+		end = now
+	}
+	return end.After(s.needsReportFrom(l))
+}
+
+// noted is the operator's word that MH has the report; nil: nobody has said so.
+func (s *stretch) noted() *ReportNote {
+	for _, p := range s.periods {
+		if p.Report != nil {
+			return p.Report
+		}
+	}
+	return nil
+}
+
+// stretches joins periods, sorted by their beginning, where less than gap lies between the end of one and the beginning of
+// the next.
+func stretches(periods []*Period, gap time.Duration) []*stretch {
+	var list []*stretch
+	for _, p := range periods {
+		if n := len(list); n > 0 && !list[n-1].ended.IsZero() && p.Began.Sub(list[n-1].ended) < gap {
+			last := list[n-1]
+			last.ended, last.periods = p.Ended, append(last.periods, p)
+			continue
+		}
+		list = append(list, &stretch{p.Began, p.Ended, []*Period{p}})
+	}
+	return list
+}
+
+// longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
+// neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
+func (e *Engine) longContingency(unreported map[string]time.Time) (*stretch, error) {
+	all, err := e.periods()
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]bool, len(all))
+	for _, p := range all {
+		known[p.code.String()] = true
+	}
+	for code := range unreported { // one that ended days ago is in no queue
+		if known[code] {
+			continue
+		}
+		p, err := e.periodOf(code)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	all = slices.DeleteFunc(all, func(p *Period) bool {
+		_, waits := unreported[p.code.String()]
+		return !waits && !p.Ended.IsZero()
+	})
+	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
+	law, now := e.law(), e.now()
+	var current *stretch
+	for _, s := range stretches(all, law.event) {
+		if s.tooLong(law, now) && s.noted() == nil {
+			return s, nil
+		}
+		if s.tooLong(law, now) || s.ended.IsZero() {
+			current = s
+		}
+	}
+	return current, nil
+}
+
+// awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report.
+func (e *Engine) awaitsReport(p *Period, periods []*Period, now time.Time) bool {
+	law := e.law()
+	most := min(e.options.AwaitReport, law.event-4*time.Hour)
+	if most <= 0 || now.Sub(p.Ended) >= most {
+		return false
+	}
+	for _, s := range stretches(periods, law.event) {
+		if slices.Contains(s.periods, p) {
+			return s.tooLong(law, now) && s.noted() == nil
+		}
+	}
+	return false
+}
+
+// ReportCount is what one point of sale issued of one type in a contingency.
+type ReportCount struct {
+	Document      string `json:"document"` // CAT-002
+	Establishment string `json:"establishment"`
+	PointOfSale   string `json:"point_of_sale"`
+	Documents     int    `json:"documents"`
+	First         string `json:"first"` // control number
+	Last          string `json:"last"`
+}
+
+// TechnicalReport is what the records say for the technical report of a contingency.
+type TechnicalReport struct {
+	Needed     bool            `json:"needed"`      // it has lasted longer than the law allows without a report
+	NeededFrom time.Time       `json:"needed_from"` // when that is or was
+	Began      time.Time       `json:"began"`
+	Ended      time.Time       `json:"ended,omitzero"`     // zero while it goes on
+	EventDue   time.Time       `json:"event_due,omitzero"` // when MH must have the event
+	Periods    []*Period       `json:"periods"`            // by their beginning
+	Issuer     json.RawMessage `json:"issuer"`             // emisor, as documents bear it
+	Ambiente   string          `json:"ambiente"`           // CAT-001
+	Who        Person          `json:"responsible"`        // answers for the event
+	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
+	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
+}
+
+// errNoContingency answers who asks for the report of nothing.
+var errNoContingency = &Error{Code: CodeNotFound, Message: "Ninguna contingencia está abierta ni espera su evento"}
+
+// TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
+// sealed yet. Errors: CodeNotFound when there is none, or the store's.
+func (e *Engine) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
+	s, err := e.reportable()
+	if err != nil {
+		return nil, err
+	}
+	law := e.law()
+	r := &TechnicalReport{Needed: s.tooLong(law, e.now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: e.issuer.Facts.Append(nil), Ambiente: e.issuer.Ambiente, Who: e.options.Responsible, Noted: s.noted()}
+	if !s.ended.IsZero() {
+		r.EventDue = s.ended.Add(law.event)
+	}
+	r.Documents, err = e.countPeriods(ctx, s)
+	return r, err
+}
+
+// reportable is the stretch that a technical report would be about.
+func (e *Engine) reportable() (*stretch, error) {
+	waiting, err := e.owing(QueueReport, e.now().Add(distant), maxOwed)
+	if err != nil {
+		return nil, internal(err)
+	}
+	unreported := make(map[string]time.Time)
+	for _, o := range waiting {
+		if o.head.Period != "" {
+			unreported[o.head.Period] = time.Time{}
+		}
+	}
+	s, err := e.longContingency(unreported)
+	if err != nil {
+		return nil, internal(err)
+	}
+	if s == nil && len(unreported) > 0 { // over, and not long
+		if s, err = e.oldestOf(unreported); err != nil {
+			return nil, internal(err)
+		}
+	}
+	if s == nil {
+		return nil, errNoContingency
+	}
+	return s, nil
+}
+
+func (e *Engine) oldestOf(codes map[string]time.Time) (*stretch, error) {
+	var periods []*Period
+	for code := range codes {
+		p, err := e.periodOf(code)
+		if err != nil {
+			return nil, err
+		}
+		periods = append(periods, p)
+	}
+	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
+	return stretches(periods, e.law().event)[0], nil
+}
+
+// countPeriods counts the documents that were issued in a stretch, by type and point of sale.
+func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
+	first, err := firstID(e.store, dte.Date(s.began))
+	if err != nil {
+		return nil, internal(err)
+	}
+	in := make(map[string]bool, len(s.periods))
+	for _, p := range s.periods {
+		in[p.code.String()] = true
+	}
+	var counts []ReportCount
+	late := 0 // documents in a row that were issued after the stretch
+	err = e.store.Records(first, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil || !isDocument(entry.State) {
+			return err
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return err
+		}
+		if !s.ended.IsZero() && h.CreatedAt.After(s.ended) {
+			if late++; late > idWindow {
+				return errEnough
+			}
+			return nil
+		}
+		late = 0
+		if in[h.Period] {
+			counts = countIn(counts, h)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, internal(fmt.Errorf("counting the documents of a contingency: %w", err))
+	}
+	slices.SortFunc(counts, func(a, b ReportCount) int {
+		return slices.Compare([]string{a.Document, a.Establishment, a.PointOfSale}, []string{b.Document, b.Establishment, b.PointOfSale})
+	})
+	return counts, nil
+}
+
+// countIn adds a document to the counts. Control numbers of one series have one length and sort as text.
+func countIn(counts []ReportCount, h *head) []ReportCount {
+	establishment, point := establishmentOf(h, Point{})
+	i := slices.IndexFunc(counts, func(c ReportCount) bool {
+		return c.Document == h.Document && c.Establishment == establishment && c.PointOfSale == point
+	})
+	if i < 0 {
+		i, counts = len(counts), append(counts, ReportCount{Document: h.Document, Establishment: establishment, PointOfSale: point, First: h.ControlNumber})
+	}
+	counts[i].Documents++
+	counts[i].First, counts[i].Last = min(counts[i].First, h.ControlNumber), max(counts[i].Last, h.ControlNumber)
+	return counts
+}
+
+// NoteTechnicalReport keeps the operator's word that MH has the technical report of the contingency that needs one: 1 to
+// 200 characters that name it. Errors: CodeNotFound without such a contingency, CodeValidation, or the store's.
+func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) error {
+	if n := len([]rune(reference)); n < 1 || n > 200 {
+		return refuse([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "Lleva de 1 a 200 caracteres"}})
+	}
+	s, err := e.reportable()
+	if err != nil {
+		return err
+	}
+	note := &ReportNote{At: e.now().UTC().Truncate(time.Second), Reference: reference}
+	c := &e.contingency
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := e.periodOf(s.periods[len(s.periods)-1].code.String()) // as it is now that nobody else may move it
+	if err != nil {
+		return internal(err)
+	}
+	p.Report = note
+	state := periodEnded
+	if p.Ended.IsZero() {
+		state = periodOpen
+	}
+	if err := e.movePeriod(ctx, p, state, state); err != nil {
+		return internal(err)
+	}
+	if c.period != nil && c.period.code == p.code {
+		c.period = p
+	}
+	e.log.Info("MH has the technical report", "reference", reference, "began", p.Began)
+	e.wake()
+	return nil
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/metrictest"
+)
+
+const reportGauge = "dte_contingency_technical_report_timestamp_seconds"
+
+// reportAt is the gauge of the technical report, counted anew.
+func (b *box) reportAt() time.Time {
+	b.t.Helper()
+	time.Sleep(3 * time.Second) // Owed keeps a count for two
+	v := metrictest.Values(b.t, b.engine)[reportGauge]
+	if v == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(v), 0)
+}
+
+// outageOf has a branch sell at the beginning of an outage, and ends the outage after so long.
+func (b *box) outageOf(d time.Duration, name string) {
+	b.t.Helper()
+	b.cable.set(refusing)
+	began := time.Now()
+	b.issue(sale(name, 100))
+	time.Sleep(d - time.Since(began))
+	b.plugIn()
+}
+
+func (b *box) plugIn() {
+	b.cable.set(plugged)
+	for b.engine.current() != nil {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// TestLongPeriod: the technical report is announced a day before a contingency has lasted three, stands while MH has no
+// event of the contingency, and is gone with a contingency that ended in time.
+func TestLongPeriod(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.cable.set(refusing)
+		began := b.issue(sale("first", 100)).CreatedAt
+		needed := began.Truncate(time.Second).Add(72 * time.Hour)
+		time.Sleep(48*time.Hour - time.Minute)
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("a day and a minute before, a report is due at %v", at)
+		}
+		time.Sleep(2 * time.Minute)
+		if at := b.reportAt(); !about(at, needed) {
+			b.t.Errorf("after two days the report is due at %v, not %v", at, needed)
+		}
+		time.Sleep(24*time.Hour - 10*time.Minute)
+		b.crash()
+		if at := b.reportAt(); !about(at, needed) {
+			b.t.Errorf("after a crash the report is due at %v, not %v", at, needed)
+		}
+		if r, err := b.engine.TechnicalReport(context.Background()); err != nil || r.Needed || !about(r.NeededFrom, needed) {
+			b.t.Errorf("before the third day ends: %+v %v", r, err)
+		}
+		b.chaos(simulator.Chaos{RejectEvents: 1000})
+		time.Sleep(20 * time.Minute)
+		b.plugIn()
+		if at := b.reportAt(); !about(at, needed) {
+			b.t.Errorf("over after three days, without an event, the report is due at %v, not %v", at, needed)
+		}
+		b.chaos(simulator.Chaos{})
+		b.until("MH seals the event", func(o *Owed) bool { return o.Waiting[QueueReport] == 0 })
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("MH has the event, and the report is due at %v", at)
+		}
+		if _, err := b.engine.TechnicalReport(context.Background()); err != errNoContingency {
+			b.t.Errorf("a report of nothing: %v", err)
+		}
+		time.Sleep(time.Hour)
+
+		b.outageOf(72*time.Hour-5*time.Minute, "shorter")
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("a contingency of less than three days needs a report at %v", at)
+		}
+		time.Sleep(time.Hour)
+		b.audit()
+	})
+}
+
+// TestLongPeriod_Noted: the operator's word ends the call for the report, through a crash; it names the documents by type
+// and point of sale until then.
+func TestLongPeriod_Noted(t *testing.T) {
+	inBubble(t, func(b *box) {
+		ctx := context.Background()
+		if err := b.engine.NoteTechnicalReport(ctx, "DGII-1"); err != errNoContingency {
+			b.t.Errorf("without a contingency: %v", err)
+		}
+		b.cable.set(refusing)
+		var records []*Record
+		for i := range 3 {
+			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
+		}
+		time.Sleep(73 * time.Hour)
+		r, err := b.engine.TechnicalReport(ctx)
+		if err != nil || !r.Needed || !r.Ended.IsZero() || len(r.Periods) != 1 || r.Noted != nil {
+			b.t.Fatalf("%+v %v", r, err)
+		}
+		want := ReportCount{"01", "M001", "P001", 3, records[0].ControlNumber, records[2].ControlNumber}
+		if len(r.Documents) != 1 || r.Documents[0] != want {
+			b.t.Errorf("the report counts %+v, not %+v", r.Documents, want)
+		}
+		for _, wrong := range []string{"", string(make([]byte, 201))} {
+			if err := b.engine.NoteTechnicalReport(ctx, wrong); err == nil {
+				b.t.Errorf("a reference of %d characters is taken", len(wrong))
+			}
+		}
+		if err := b.engine.NoteTechnicalReport(ctx, "DGII-1"); err != nil {
+			b.t.Fatal(err)
+		}
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("MH has the report, and it is due at %v", at)
+		}
+		b.crash()
+		if at := b.reportAt(); !at.IsZero() {
+			b.t.Errorf("after a crash the report is due at %v", at)
+		}
+		if r, err := b.engine.TechnicalReport(ctx); err != nil || r.Noted == nil || r.Noted.Reference != "DGII-1" {
+			b.t.Errorf("%+v %v", r, err)
+		}
+		b.plugIn()
+		time.Sleep(time.Hour)
+		if got := b.sim.Received(); got.Documents != 3 || got.Events != 1 {
+			b.t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
+
+// TestLongPeriod_Waits: where the branch is told to, the event of a long contingency waits for the operator's word, and no
+// longer than it may; the event of a short one waits for nobody.
+func TestLongPeriod_Waits(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.engine.options.AwaitReport = 48 * time.Hour // more than there is: 20 hours are taken
+		b.outageOf(time.Hour, "short")
+		time.Sleep(10 * time.Minute)
+		if got := b.sim.Received(); got.Events != 1 {
+			b.t.Errorf("the event of a short contingency waits: %+v", got)
+		}
+		b.outageOf(80*time.Hour, "told")
+		time.Sleep(2 * time.Hour)
+		if got := b.sim.Received(); got.Events != 1 {
+			b.t.Errorf("the event does not wait for the report: %+v", got)
+		}
+		if err := b.engine.NoteTechnicalReport(context.Background(), "DGII-2"); err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := b.sim.Received(); got.Events != 2 {
+			b.t.Errorf("MH has the report, and the event waits: %+v", got)
+		}
+		time.Sleep(time.Hour)
+		b.outageOf(80*time.Hour, "not told")
+		time.Sleep(19 * time.Hour)
+		if got := b.sim.Received(); got.Events != 2 {
+			b.t.Errorf("the event went before its time: %+v", got)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := b.sim.Received(); got.Events != 3 || got.Documents != 3 {
+			b.t.Errorf("the event is held beyond its time: %+v", got)
+		}
+		b.audit()
+	})
+}
+
+// TestStretches: what MH counts as one contingency.
+func TestStretches(t *testing.T) {
+	at := func(h float64) time.Time { return time.Unix(0, 0).UTC().Add(time.Duration(h * float64(time.Hour))) }
+	period := func(began, ended float64) *Period {
+		p := &Period{Began: at(began)}
+		if ended > 0 {
+			p.Ended = at(ended)
+		}
+		return p
+	}
+	l := law{report: 72 * time.Hour}
+	for name, c := range map[string]struct {
+		periods []*Period
+		now     float64
+		want    []bool // too long, by stretch
+	}{
+		"nothing":                    {nil, 0, nil},
+		"three days to the second":   {[]*Period{period(0, 72)}, 100, []bool{false}},
+		"a second more":              {[]*Period{period(0, 72+1./3600)}, 100, []bool{true}},
+		"going on":                   {[]*Period{period(0, 0)}, 73, []bool{true}},
+		"three in a row":             {[]*Period{period(0, 30), period(40, 60), period(65, 73)}, 100, []bool{true}},
+		"the gap is a day":           {[]*Period{period(0, 50), period(74, 100)}, 100, []bool{false, false}},
+		"going on after a short gap": {[]*Period{period(0, 50), period(60, 0)}, 80, []bool{true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := stretches(c.periods, 24*time.Hour)
+			if len(list) != len(c.want) {
+				t.Fatalf("%d stretches, want %d", len(list), len(c.want))
+			}
+			for i, s := range list {
+				if got := s.tooLong(l, at(c.now)); got != c.want[i] {
+					t.Errorf("stretch %d: too long is %v", i, got)
+				}
+			}
+		})
+	}
+}
