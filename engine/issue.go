@@ -29,14 +29,14 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 
 func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path string, err error) {
 	// 1. The same key again is the same document, as it stands now. While the first request runs, wait for it.
-	key, digest := idempotency(req)
+	key := idempotency(req)
 	if key != nil {
 		release, err := e.keys.acquire(ctx, string(key.Key[:]))
 		if err != nil {
 			return nil, pathReplay, unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
-		record, err := e.replay(ctx, key.Key, digest)
+		record, err := e.replay(ctx, key, req)
 		if record != nil || err != nil {
 			return record, pathReplay, err
 		}
@@ -154,36 +154,42 @@ func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluat
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.
-func idempotency(req Request) (*storage.Idempotency, [32]byte) {
+func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
-		return nil, req.Digest
+		return nil
 	}
 	h := sha256.New()
 	_ = binary.Write(h, binary.BigEndian, req.Caller.Point.ID)
 	h.Write([]byte(req.IdempotencyKey))
 	key := &storage.Idempotency{}
 	h.Sum(key.Key[:0])
-	d := sha256.New() // the same body on another endpoint is another sale
-	d.Write([]byte(req.Document))
-	d.Write(req.Digest[:])
-	d.Sum(key.Digest[:0])
-	return key, key.Digest
+	key.Digest = bodyDigest(req.Document, req.Digest)
+	return key
+}
+
+// bodyDigest tells bodies on different endpoints apart: the same body on another endpoint is another sale.
+func bodyDigest(document string, body [32]byte) (digest [32]byte) {
+	d := sha256.New()
+	d.Write([]byte(document))
+	d.Write(body[:])
+	d.Sum(digest[:0])
+	return digest
 }
 
 // replay returns the document that a key made, nil if it has made none.
-func (e *Engine) replay(ctx context.Context, key, digest [32]byte) (*Record, error) {
+func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*Record, error) {
 	if e.bugs.forgetKey {
 		return nil, nil
 	}
-	code, first, err := e.store.Lookup(key)
+	code, first, err := e.store.Lookup(key.Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, internal(err)
 	}
-	if first != digest {
-		return nil, &Error{Code: CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud (documento " + dte.Code(code).String() + ")"}
+	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
+		return nil, &Error{Code: CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
 	}
 	entry, err := e.settle(ctx, code, false)
 	if err != nil {

@@ -38,9 +38,12 @@ type Request struct {
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
 	// returns the document that the first request made.
 	IdempotencyKey string
-	// Digest is the SHA-256 of the request's body; the same key with another digest is refused.
+	// Digest is that of the request's body as a JSON value (dte.Value.Digest); the same key with another digest is refused.
 	Digest [32]byte
-	Caller Caller
+	// BytesDigest, if not nil, is the SHA-256 of the body's bytes, which older stores keep for a key instead. It is asked for
+	// only when the digests differ, and only while the request lasts.
+	BytesDigest func() [32]byte
+	Caller      Caller
 	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became of
 	// its normal form is found out later.
 	Wait time.Duration
@@ -118,7 +121,9 @@ type Error struct {
 	Message    string
 	Faults     []dte.Fault
 	RetryAfter time.Duration
-	Err        error // for the log, never for the caller
+	// Document is the code of the document that stands in the way, "" when none does.
+	Document string
+	Err      error // for the log, never for the caller
 }
 
 func (e *Error) Error() string {

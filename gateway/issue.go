@@ -66,7 +66,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 	if err != nil {
 		return nil, err
 	}
-	req.Digest = sha256.Sum256(ctx.PostBody())
+	req.Digest, req.BytesDigest = v.Digest(), func() [32]byte { return sha256.Sum256(ctx.PostBody()) }
 	d := e.decode(v, g.o.PaymentCodes)
 	req.Facts, req.TestContingency, req.Origin = d.facts, d.testContingency, d.origin
 	return d, nil

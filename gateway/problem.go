@@ -40,6 +40,7 @@ type Problem struct {
 	Faults         []dte.Fault // paths of the request
 	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
 	RetryAfter     time.Duration
+	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document that the key made
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
@@ -55,7 +56,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
-		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter}
+		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document}
 		if e.Err != nil {
 			g.o.Logger.Error("request failed", "route", route, "error", err)
 		}
@@ -73,6 +74,9 @@ func fail(ctx *fasthttp.RequestCtx, p *Problem) {
 	b = text(append(b, `,"message":`...), p.Message)
 	if len(p.RequiredFields) > 0 {
 		b = texts(append(b, `,"requiredFields":`...), p.RequiredFields)
+	}
+	if p.Document != "" {
+		b = text(append(b, `,"codigoGeneracion":`...), p.Document)
 	}
 	b = append(b, `,"errors":[`...)
 	for i, f := range p.Faults {

@@ -302,8 +302,13 @@ func TestAPI_Access(t *testing.T) {
 	}
 	status, first, _ := ask("POST", "/dte/dte01", sale01, append([]string{"x-api-token", good, "Idempotency-Key", "k"}, json...)...)
 	other, conflict, _ := ask("POST", "/dte/dte01", strings.Replace(sale01, "6.95", "6.96", 1), append([]string{"x-api-token", good, "Idempotency-Key", "k"}, json...)...)
-	if status != 201 || other != 422 || !strings.Contains(conflict, "IDEMPOTENCY_CONFLICT") {
+	if status != 201 || other != 422 || !strings.Contains(conflict, "IDEMPOTENCY_CONFLICT") || !strings.Contains(conflict, `"codigoGeneracion":"`+decode(t, []byte(first)).Code+`"`) {
 		t.Errorf("same key, other body: %d then %d %s", status, other, conflict)
+	}
+	// A till that writes its retry anew writes the same sale.
+	respelt := strings.NewReplacer("6.95", "695.0e-2", `"items"`, "\n\t\"\\u0069tems\" ").Replace(sale01)
+	if status, again, _ := ask("POST", "/dte/dte01", respelt, append([]string{"x-api-token", good, "Idempotency-Key", "k"}, json...)...); respelt == sale01 || status != 201 || decode(t, []byte(again)).Code != decode(t, []byte(first)).Code {
+		t.Errorf("the same sale in other words: %d %s", status, again)
 	}
 	// A key belongs to its point of sale: another till's "k" is another sale.
 	if status, body, err := b.post("/dte/dte01", 2, "k", sale01); err != nil || status != 201 || decode(t, body).Code == decode(t, []byte(first)).Code {
