@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"dtegate/engine/dte"
@@ -17,12 +18,20 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
+// ErrCursor means that a cursor lies behind everything that was announced here: it is of another box, or of this one
+// before it was restored.
+var ErrCursor = errors.New("the cursor is ahead of the feed")
+
 // maxChanges is the most changes of one answer.
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch behind a cursor, in order, and the cursor to go on from. None is
-// missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends.
+// missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends. Errors:
+// ErrCursor, or the store's.
 func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, uint64, error) {
+	if after > e.store.LastAnnounced() {
+		return nil, after, ErrCursor
+	}
 	for {
 		rung := e.store.Announced()
 		list, err := e.store.Changes(after, maxChanges)

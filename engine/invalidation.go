@@ -245,7 +245,7 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 	}
 	code, err := dte.ParseCode(req.Replacement)
 	if err != nil {
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un UUID en mayúsculas"}})
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: UUID 8-4-4-4-12, hexadecimal"}})
 	}
 	other, err := e.store.Get(storage.Code(code))
 	var h *head

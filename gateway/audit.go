@@ -57,7 +57,7 @@ func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.Re
 		if !known {
 			what = name
 		}
-		if g.o.Audit == nil || ctx.IsGet() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
+		if g.o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
 			return h(ctx)
 		}
 		if ctx.QueryArgs().GetBool("dry") {

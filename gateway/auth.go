@@ -53,8 +53,16 @@ func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
-	token = string(header.Peek("x-api-token"))
-	scheme, bearer, _ := strings.Cut(string(header.Peek("Authorization")), " ")
+	own, err := once(header, "x-api-token")
+	if err != nil {
+		return "", err
+	}
+	authorization, err := once(header, "Authorization")
+	if err != nil {
+		return "", err
+	}
+	token = string(own)
+	scheme, bearer, _ := strings.Cut(string(authorization), " ")
 	bearer = strings.TrimSpace(bearer)
 	if !strings.EqualFold(scheme, "Bearer") {
 		bearer = ""

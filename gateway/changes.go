@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -35,17 +36,16 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 		}
 		wait = n
 	}
-	for key := range q.All() {
-		if name := string(key); name != "desde" && name != "wait" {
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son desde, wait"})
-		}
-	}
-	if len(faults) > 0 {
-		return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	if err := wrongParameters(faults); err != nil {
+		return err
 	}
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
 	list, next, err := g.o.Engine.Changes(until, after, t.caller())
+	if errors.Is(err, engine.ErrCursor) {
+		return wrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
+			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})
+	}
 	if err != nil {
 		return err
 	}

@@ -120,10 +120,19 @@ func TestContract_Structure(t *testing.T) {
 	}
 }
 
-// TestContract_Routes: what is served is what is documented.
+// TestContract_Routes: what is served is what is documented, and HEAD where GET is.
 func TestContract_Routes(t *testing.T) {
 	var served, documented []string
-	for method, paths := range New(Options{Slug: "SLUG"}).routes().List() {
+	routes := New(Options{Slug: "SLUG"}).routes().List()
+	slices.Sort(routes["GET"])
+	slices.Sort(routes["HEAD"])
+	if !slices.Equal(routes["GET"], routes["HEAD"]) {
+		t.Errorf("GET %v, HEAD %v", routes["GET"], routes["HEAD"])
+	}
+	for method, paths := range routes {
+		if method == "HEAD" {
+			continue
+		}
 		for _, p := range paths {
 			if i := strings.Index(p, "{ruta"); i >= 0 {
 				p = p[:i]

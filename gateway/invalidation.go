@@ -50,10 +50,14 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 		return engine.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
 	}
 	kind, _ := d.facts.Get("tipoAnulacion").Int()
+	replacement := d.facts.Get("codigoGeneracionReemplazo").Text()
+	if c, err := dte.ParseCode(replacement); err == nil {
+		replacement = c.String() // MH wants upper case
+	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
 	r, err := g.o.Engine.Invalidate(deadline, engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
-		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: d.facts.Get("codigoGeneracionReemplazo").Text(), Caller: t.caller()})
+		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: t.caller()})
 	if err != nil {
 		return renamed(err, invalidationNames)
 	}

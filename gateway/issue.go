@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
@@ -52,13 +55,16 @@ func (g *Gateway) issue(e *endpoint) handler {
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
 func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Request) (*decoded, error) {
-	if key := ctx.Request.Header.Peek("Idempotency-Key"); key != nil {
+	key, err := once(&ctx.Request.Header, "Idempotency-Key")
+	if err != nil {
+		return nil, err
+	}
+	if key != nil {
 		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 			return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
 	}
-	var err error
 	if req.Wait, err = preference(ctx); err != nil {
 		return nil, err
 	}
@@ -75,7 +81,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 // preference reads Prefer: wait=N (RFC 7240): how many seconds the till waits for MH. Other preferences are ignored, as
 // the RFC has it.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
-	for _, p := range strings.Split(string(ctx.Request.Header.Peek("Prefer")), ",") {
+	for _, p := range strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
 			continue
@@ -92,11 +98,14 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 
 // body reads a request's body: strict JSON, plain, of at most 1 MiB.
 func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
-	if kind := string(ctx.Request.Header.ContentType()); kind != "" && kind != "application/json" && !strings.HasPrefix(kind, "application/json;") {
+	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
+	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
 		return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
 	}
-	if len(ctx.Request.Header.ContentEncoding()) > 0 {
-		return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
+			return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+		}
 	}
 	b := ctx.PostBody()
 	if len(b) > maxBody {
@@ -104,17 +113,20 @@ func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	}
 	v, err := dte.Parse(b)
 	if err != nil {
-		return dte.Value{}, syntax(err)
+		return dte.Value{}, syntax(err, b)
 	}
 	return v, nil
 }
 
-// syntax is what is wrong with a body that is not strict JSON.
-func syntax(err error) *Problem {
+// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
+func syntax(err error, body []byte) *Problem {
 	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El cuerpo no es JSON válido"}
 	var s *dte.SyntaxError
 	if errors.As(err, &s) {
-		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: s.Message}}
+		before := body[:min(max(0, int(s.Offset)), len(body))]
+		line := bytes.LastIndexByte(before, '\n') + 1
+		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: s.Message + where}}
 	}
 	return p
 }

@@ -72,8 +72,8 @@ const (
 // what all of them add up to.
 func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	f, faults := g.filter(ctx.QueryArgs(), t)
-	if len(faults) > 0 {
-		return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	if err := wrongParameters(faults); err != nil {
+		return err
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
@@ -123,6 +123,9 @@ func appendLine(b []byte, x *engine.Line) []byte {
 	return append(x.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), `"}`...)
 }
 
+// filters are the members of the query of GET /dte/documentos.
+var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite"}
+
 var states = []string{engine.EstadoProcessed, engine.EstadoRejected, engine.EstadoContingency, engine.EstadoInvalidated}
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
@@ -131,12 +134,6 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault
 	var faults []dte.Fault
 	fault := func(name, message string) {
 		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
-	}
-	known := []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite"}
-	for key := range q.All() {
-		if !slices.Contains(known, string(key)) {
-			faults = append(faults, dte.Fault{Path: string(key), Code: dte.FaultUnknown, Message: "No se conoce; los filtros son " + strings.Join(known, ", ")})
-		}
 	}
 	today := dte.Date(g.o.Now())
 	day := func(name, preset string) (string, time.Time) {

@@ -66,11 +66,6 @@ func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 	q := ctx.QueryArgs()
 	var faults []dte.Fault
-	for key := range q.All() {
-		if name := string(key); name != "format" && name != "layout" {
-			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son format, layout"})
-		}
-	}
 	pick := func(name string, of []string, preset string) string {
 		v := string(q.Peek(name))
 		if v == "" {
@@ -87,10 +82,7 @@ func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 	} else {
 		layout = pick("layout", layouts, "letter")
 	}
-	if len(faults) > 0 {
-		return "", "", &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
-	}
-	return format, layout, nil
+	return format, layout, wrongParameters(faults)
 }
 
 // file answers with a file, or with 304 when the caller has it already.

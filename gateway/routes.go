@@ -12,7 +12,7 @@ import (
 
 // routes are the tills' routes, all of them.
 func (g *Gateway) routes() *router.Router {
-	r := g.router()
+	r, get := g.router()
 	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
 		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
 		r.POST(path, g.handle(path, g.issue(endpoints[document])))
@@ -20,58 +20,59 @@ func (g *Gateway) routes() *router.Router {
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))
 	r.POST("/dte/documentos-info", g.handle("/dte/documentos-info", g.infos))
-	r.GET("/dte/documentos", g.handle("/dte/documentos", g.list))
-	r.GET("/dte/cambios", g.handle("/dte/cambios", g.changes))
-	r.GET("/dte/information", g.handle("/dte/information", g.information))
-	r.GET("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
-	r.GET("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed))
-	r.GET("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
-	r.GET("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
+	get("/dte/documentos", g.handle("/dte/documentos", g.list, filters...))
+	get("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
+	get("/dte/information", g.handle("/dte/information", g.information))
+	get("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
+	get("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed, "format", "layout"))
+	get("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
+	get("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
 	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
 	if g.o.Slug != "" {
-		r.GET("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
+		get("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
 	}
-	r.GET("/openapi.json", g.measured("/openapi.json", g.contract))
-	r.GET("/docs", g.measured("/docs", g.docs))
+	get("/openapi.json", g.measured("/openapi.json", g.contract))
+	get("/docs", g.measured("/docs", g.docs))
 	return r
 }
 
 // opsRoutes are the operators' routes.
 func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
-	r := g.router()
-	r.GET("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g.o.Registry, promhttp.HandlerOpts{})))
-	r.GET("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
-	r.GET("/readyz", g.readyz)
-	r.GET("/status", g.status)
-	r.GET("/", g.page)
+	r, get := g.router()
+	get("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g.o.Registry, promhttp.HandlerOpts{})))
+	get("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
+	get("/readyz", g.readyz)
+	get("/status", g.status)
+	get("/", g.page)
 	r.POST("/admin/contingency", g.administered(g.declare))
 	r.DELETE("/admin/contingency", g.administered(g.lift))
-	r.GET("/admin/contingency/report", g.administered(g.technicalReport))
+	get("/admin/contingency/report", g.administered(g.technicalReport))
 	r.POST("/admin/contingency/report", g.administered(g.noteTechnicalReport))
-	r.GET("/admin/audit", g.administered(g.listActs))
+	get("/admin/audit", g.administered(g.listActs))
 	r.POST("/admin/backup", g.administered(g.beginBackup))
-	r.GET("/admin/backup", g.administered(g.showBackup))
-	r.GET("/admin/tokens", g.administered(g.listTokens))
+	get("/admin/backup", g.administered(g.showBackup))
+	get("/admin/tokens", g.administered(g.listTokens))
 	r.POST("/admin/tokens", g.administered(g.newToken))
 	r.POST("/admin/tokens/{id}/rotate", g.administered(g.rotateToken))
 	r.DELETE("/admin/tokens/{id}", g.administered(g.revokeToken))
-	r.GET("/admin/rules", g.administered(g.listRules))
+	get("/admin/rules", g.administered(g.listRules))
 	r.POST("/admin/rules", g.administered(g.pushRule))
 	r.POST("/admin/rules/rollback", g.administered(g.rollbackRule))
 	r.POST("/admin/rules/shadow", g.administered(g.shadowRule))
-	r.GET("/admin/rules/shadow", g.administered(g.showShadow))
+	get("/admin/rules/shadow", g.administered(g.showShadow))
 	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))
 	r.POST("/admin/rules/backtest", g.administered(g.backtestRule))
-	r.GET("/admin/rules/replay", g.administered(g.replayRule))
-	r.GET("/admin/delivery", g.administered(g.showGivenUp))
+	get("/admin/rules/replay", g.administered(g.replayRule))
+	get("/admin/delivery", g.administered(g.showGivenUp))
 	r.POST("/admin/delivery/retry", g.administered(g.retryDelivery))
 	r.POST("/admin/delivery/forget", g.administered(g.forgetDelivery))
-	r.GET("/admin/archive/check", g.administered(g.checkArchive))
+	get("/admin/archive/check", g.administered(g.checkArchive))
 	return g.recovered(r.Handler)
 }
 
-func (g *Gateway) router() *router.Router {
-	r := router.New()
+// router is an empty router, and what adds a route that is read: by GET, and by HEAD, whose answer has no body.
+func (g *Gateway) router() (r *router.Router, get func(path string, h fasthttp.RequestHandler)) {
+	r = router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
 		fail(ctx, problem(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
@@ -79,18 +80,21 @@ func (g *Gateway) router() *router.Router {
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
 		fail(ctx, problem(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
 	}
-	return r
+	return r, func(path string, h fasthttp.RequestHandler) { r.GET(path, h); r.HEAD(path, h) }
 }
 
 // handler answers a request of an authenticated till, or returns what is wrong.
 type handler func(*fasthttp.RequestCtx, *Token) error
 
-// handle authenticates, measures, and makes HTTP of errors.
-func (g *Gateway) handle(route string, h handler) fasthttp.RequestHandler {
+// handle authenticates, measures, and makes HTTP of errors. query are the members that the route's query may have.
+func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
 		if err == nil {
 			err = g.paced(token)
+		}
+		if err == nil {
+			err = checkQuery(ctx, query)
 		}
 		if err != nil {
 			return err

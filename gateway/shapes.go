@@ -74,7 +74,7 @@ func (d *decoded) noteOrigin() {
 	}
 	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
 	inner := related.Get("codigoGeneracion")
-	if given(plain) && given(inner) && plain.Text() != inner.Text() {
+	if given(plain) && given(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
 		d.contradict("codigoGeneracion", "documentoRelacionado.codigoGeneracion")
 	}
 	d.origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
@@ -92,7 +92,7 @@ func (d *decoded) code(v dte.Value, path string) dte.Code {
 	}
 	c, err := dte.ParseCode(v.Text())
 	if err != nil {
-		d.fault(path, dte.FaultPattern, "No es un código de generación: UUID 8-4-4-4-12, hexadecimal en mayúsculas")
+		d.fault(path, dte.FaultPattern, "No es un código de generación: UUID 8-4-4-4-12, hexadecimal")
 	}
 	return c
 }
@@ -115,11 +115,12 @@ func (d *decoded) withholdings() {
 			d.fault(index(name, i)+".numItem", dte.FaultCondition, fmt.Sprintf("Los ítems se numeran en orden desde 1: debe ser %d", i+1))
 		}
 		v = v.With("numItem", dte.Int(int64(i+1)))
+		kind := int64(1)
+		if c, err := dte.ParseCode(v.Get("numeroDocumento").Text()); err == nil {
+			kind = 2
+			v = v.With("numeroDocumento", dte.Str(c.String()))
+		}
 		if !v.Get("tipoGeneracion").Exists() {
-			kind := int64(1)
-			if _, err := dte.ParseCode(v.Get("numeroDocumento").Text()); err == nil {
-				kind = 2
-			}
 			v = v.With("tipoGeneracion", dte.Int(kind))
 		}
 		if !v.Get("descripcion").Exists() {

@@ -67,7 +67,7 @@ func TestDecode_Contradictions(t *testing.T) {
 		"two originals":    {"05", `{"codigoGeneracion":"` + originA + `","documentoRelacionado":{"codigoGeneracion":"` + originB + `"},` + line + `}`, []string{"codigoGeneracion", "documentoRelacionado.codigoGeneracion"}},
 		"no original":      {"06", `{` + line + `}`, []string{"codigoGeneracion"}},
 		"other type":       {"06", `{"tipoDte":"05","codigoGeneracion":"` + originA + `",` + line + `}`, []string{"tipoDte"}},
-		"lower case":       {"06", `{"codigoGeneracion":"` + strings.ToLower(originA) + `",` + line + `}`, []string{"codigoGeneracion"}},
+		"no code":          {"06", `{"codigoGeneracion":"` + originA[1:] + `",` + line + `}`, []string{"codigoGeneracion"}},
 		"two bodies":       {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{}],"items":[{"numItem":1}]}`, []string{"cuerpoDocumento", "items", "cuerpoDocumento[0].tipoDte", "items[0].montoRetenido"}},
 		"out of order":     {"07", `{"receptor":{"tipoDocumento":"36","numDocumento":"1","nombre":"A","correo":"a@b.c"},"cuerpoDocumento":[{"numItem":2,"tipoDte":"03","tipoGeneracion":1,"numDocumento":"1","fechaEmision":"2026-12-01","montoSujetoGrav":1,"codigoRetencionMH":"22","ivaRetenido":1,"descripcion":"x"}]}`, []string{"cuerpoDocumento[0].numItem"}},
 		"return of naught": {"18", `{"documentoOrigen":"` + originA + `","items":[{"numItem":1,"cantidadRetorno":0}],"motivo":""}`, []string{"items[0].cantidadRetorno", "motivo"}},

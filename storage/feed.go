@@ -40,6 +40,9 @@ func (s *Store) Announced() <-chan struct{} {
 	return s.feed.next
 }
 
+// LastAnnounced is the greatest sequence number that Changes may have shown by now, 0 before the first.
+func (s *Store) LastAnnounced() uint64 { return s.feed.floor() - 1 }
+
 // Changes returns the announcements behind a sequence number, in order, at most limit. What it shows is durable, and
 // none will appear in between later: a reader who remembers the last number misses none and sees none twice.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {

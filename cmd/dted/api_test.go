@@ -195,6 +195,8 @@ func TestAPI_BadInput(t *testing.T) {
 		want             []string // in the answer
 	}{
 		{"truncated", "/dte/dte01", sale01[:80], 400, []string{"VALIDATION_ERROR", "SYNTAX"}},
+		{"a fault in the third line", "/dte/dte01", "{\n \"receptor\":{},\n  \"ñá\" 1}", 400, []string{"SYNTAX", "línea 3, columna 8"}},
+		{"byte order mark", "/dte/dte01", "\ufeff" + sale01, 400, []string{"SYNTAX", "BOM", "línea 1, columna 1"}},
 		{"empty", "/dte/dte01", "", 400, []string{"VALIDATION_ERROR"}},
 		{"a list", "/dte/dte01", "[]", 400, []string{"TYPE"}},
 		{"duplicate key", "/dte/dte01", with(sale01, `"cantidad":2`, `"cantidad":2,"cantidad":3`), 400, []string{"items[0].cantidad", "DUPLICATE"}},
@@ -264,7 +266,7 @@ func TestAPI_Access(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := 0; i < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
+			req.Header.Add(header[i], header[i+1])
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -294,6 +296,21 @@ func TestAPI_Access(t *testing.T) {
 		{"key too long", "POST", "/dte/dte01", sale01, append([]string{"x-api-token", good, "Idempotency-Key", strings.Repeat("k", 256)}, json...), 400, "Idempotency-Key"},
 		{"unknown document", "GET", "/dte/documento/FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "", []string{"x-api-token", good}, 404, "DOCUMENT_NOT_FOUND"},
 		{"not a code", "GET", "/dte/documento/ff84e5db", "", []string{"x-api-token", good}, 400, "codigoGeneracion"},
+		{"lower case", "GET", "/dte/documento/ff84e5db-79c5-42ce-b415-ec510c53efb5", "", []string{"x-api-token", good}, 404, "DOCUMENT_NOT_FOUND"},
+		{"two tokens", "GET", "/dte/information", "", []string{"x-api-token", good, "x-api-token", good}, 400, "dos encabezados x-api-token"},
+		{"two bearers", "GET", "/dte/information", "", []string{"Authorization", "Bearer " + good, "Authorization", "Bearer " + good}, 400, "dos encabezados Authorization"},
+		{"two keys", "POST", "/dte/dte01", sale01, append([]string{"x-api-token", good, "Idempotency-Key", "a", "Idempotency-Key", "a"}, json...), 400, "dos encabezados Idempotency-Key"},
+		{"unknown parameter of a read", "GET", "/dte/information?all=1", "", []string{"x-api-token", good}, 400, "no lleva parámetros"},
+		{"unknown parameter of a sale", "POST", "/dte/dte01?testContingencia=true", sale01, append([]string{"x-api-token", good}, json...), 400, `"path":"testContingencia","code":"UNKNOWN"`},
+		{"misspelt filter", "GET", "/dte/documentos?etsado=REJECTED", "", []string{"x-api-token", good}, 400, `"path":"etsado","code":"UNKNOWN"`},
+		{"one filter twice", "GET", "/dte/documentos?tipo=01&tipo=03", "", []string{"x-api-token", good}, 400, `"path":"tipo","code":"DUPLICATE"`},
+		{"cursor of elsewhere", "GET", "/dte/cambios?desde=abc", "", []string{"x-api-token", good}, 400, `"path":"desde","code":"RANGE"`},
+		{"no cursor", "GET", "/dte/cambios?desde=-", "", []string{"x-api-token", good}, 400, `"path":"desde","code":"FORMAT"`},
+		{"head", "HEAD", "/dte/information", "", []string{"x-api-token", good}, 200, ""},
+		{"head of nothing", "HEAD", "/dte/documento/FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "", []string{"x-api-token", good}, 404, ""},
+		{"head of what is posted", "HEAD", "/dte/dte01", "", []string{"x-api-token", good}, 405, ""},
+		{"upper-case media type", "POST", "/dte/dte01", "{}", []string{"x-api-token", good, "Content-Type", "application/JSON ; charset=UTF-8", "Content-Encoding", "identity"}, 400, "REQUIRED"},
+		{"identity and gzip", "POST", "/dte/dte01", "{}", append([]string{"x-api-token", good, "Content-Encoding", "identity", "Content-Encoding", "gzip"}, json...), 415, "comprimido"},
 	} {
 		status, answer, header := ask(c.method, c.path, c.body, c.header...)
 		if status != c.status || !strings.Contains(answer, c.want) || status == 401 && header.Get("WWW-Authenticate") == "" || status == 405 && header.Get("Allow") == "" {

@@ -12,7 +12,7 @@ import (
 type Code [16]byte
 
 // ErrCode says that a text is not a codigoGeneracion.
-var ErrCode = errors.New("not an upper-case UUID")
+var ErrCode = errors.New("not a UUID")
 
 // NewCode makes a random (version 4) UUID, the version that NV2 Anexo IV demands. It fails only when r does.
 func NewCode(r io.Reader) (Code, error) {
@@ -25,8 +25,8 @@ func NewCode(r io.Reader) (Code, error) {
 	return c, nil
 }
 
-// ParseCode reads the 36-character form. Lower case is refused, as MH's pattern does; any UUID version is taken,
-// since documents of other emitters bear them.
+// ParseCode reads the 36-character form in either case; what is written to MH is String's upper case, as its pattern
+// demands. Any UUID version is taken, since documents of other emitters bear them.
 func ParseCode(s string) (Code, error) {
 	var c Code
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -53,6 +53,8 @@ func fromHex(c byte) (byte, bool) {
 		return c - '0', true
 	case 'A' <= c && c <= 'F':
 		return c - 'A' + 10, true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
 	}
 	return 0, false
 }

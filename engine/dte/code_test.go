@@ -29,8 +29,11 @@ func TestParseCode(t *testing.T) {
 	if err != nil || c.String() != text {
 		t.Errorf("%v, %v", c, err)
 	}
+	if c, err := ParseCode("0a1b2c3d-4E5f-4607-8899-aabbccddeeff"); err != nil || c.String() != text {
+		t.Errorf("lower case: %v, %v", c, err)
+	}
 	for _, bad := range []string{
-		"", "0a1b2c3d-4e5f-4607-8899-aabbccddeeff", text[:35], text + "0", "0A1B2C3D04E5F-4607-8899-AABBCCDDEEFF",
+		"", text[:35], text + "0", "0A1B2C3D04E5F-4607-8899-AABBCCDDEEFF",
 		"0A1B2C3G-4E5F-4607-8899-AABBCCDDEEFF", "{A1B2C3D-4E5F-4607-8899-AABBCCDDEEF}", "0A1B2C3D-4E5F-4607-8899-AABBCCDDEE-F",
 		"0A1B-C3D-4E5F-4607-8899-AABBCCDDEEFF", "0A1B2C3D-4E5F-4607-8899AAABBCCDDEEFF",
 	} {

@@ -193,6 +193,8 @@ func (p *parser) explain(err error) error {
 		e.Message = "el JSON está incompleto"
 	case syntactic != nil && syntactic.Err != nil && strings.Contains(syntactic.Err.Error(), "UTF-8"):
 		e.Message = "el texto no es UTF-8 válido"
+	case e.Offset == 0 && strings.HasPrefix(p.src, "\ufeff"):
+		e.Message = "empieza con una marca de orden de bytes (BOM): envíe UTF-8 sin ella"
 	default:
 		e.Message = "no es JSON válido"
 	}

@@ -93,9 +93,15 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 			return
 		}
 	}
-	o, other := c.find(req.Method, req.URL.EscapedPath())
+	method := req.Method
+	if method == http.MethodHead { // the contract: HEAD is GET without the body
+		if method = http.MethodGet; len(got) > 0 {
+			c.fault("HEAD %s: has a body", req.URL.Path)
+		}
+	}
+	o, other := c.find(method, req.URL.EscapedPath())
 	if o == nil {
-		if resp.StatusCode != http.StatusNotFound && !(other && resp.StatusCode == http.StatusMethodNotAllowed) {
+		if resp.StatusCode != http.StatusNotFound && !((other || req.Method == http.MethodHead) && resp.StatusCode == http.StatusMethodNotAllowed) {
 			c.fault("%s %s: is not in the contract and answers %d", req.Method, req.URL.Path, resp.StatusCode)
 		}
 		return
@@ -120,7 +126,9 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 			fault("has no header %s", name)
 		}
 	}
-	a.check(resp.Header.Get("Content-Type"), got, fault)
+	if req.Method != http.MethodHead {
+		a.check(resp.Header.Get("Content-Type"), got, fault)
+	}
 	if resp.StatusCode < 300 {
 		o.check(req, sent, fault)
 	}
