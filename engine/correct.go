@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -18,6 +19,8 @@ type correction struct {
 	TokenID int64     `json:"token_id"`
 	Digest  string    `json:"digest"`  // of the request, hex
 	Refused string    `json:"refused"` // what MH had said
+	// Forwarded is when the corrected form was first sent, by MH's clock.
+	Forwarded time.Time `json:"forwarded,omitzero"`
 }
 
 // facts is the part that the record was computed from.
@@ -124,16 +127,60 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: jws}}}, &next)
 }
 
-// expireCorrections takes the documents out of their queue that can no longer be corrected.
-func (e *Engine) expireCorrections(ctx context.Context) (bool, error) {
-	late, err := e.owing(queueCorrect, e.now(), 100)
+// expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last
+// time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is asked at
+// once: the document may have been corrected after the backup.
+func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
+	until := e.now()
+	if len(e.gaps) > 0 {
+		until = until.Add(distant)
+	}
+	refused, err := e.owing(queueCorrect, until, 1000)
 	if err != nil {
 		return false, err
 	}
-	for _, o := range late {
-		if _, err := e.move(ctx, o.entry, storage.Change{To: Rejected}, o.head); err != nil {
-			return false, err
+	for _, o := range refused {
+		late := !o.entry.Due.At.After(e.now())
+		if !late && !e.mayBeFurther(o.entry.Code, o.head) {
+			continue
 		}
+		done, err := e.reconsider(ctx, o.entry.Code, late)
+		if err != nil {
+			return progress, err
+		}
+		progress = progress || done
 	}
-	return len(late) > 0, nil
+	return progress, nil
+}
+
+// reconsider asks MH for a document that it refused. last: it can no longer be corrected.
+func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
+	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	entry, err := e.store.Get(code)
+	if err != nil || entry.State != Rejected {
+		return false, err // corrected meanwhile
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return false, err
+	}
+	if !last && !e.restoredUntil(h).IsZero() {
+		return false, nil
+	}
+	switch q := e.query(ctx, code, h.Document); {
+	case q.Kind == authority.Accepted:
+		e.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
+		_, err := e.adoptHeld(ctx, entry, h, q.Response, queryDoubt)
+		return true, err
+	case q.Kind != authority.NotFound:
+		return false, errAway
+	case !last:
+		return false, nil
+	}
+	_, err = e.move(ctx, entry, storage.Change{To: Rejected}, h)
+	return true, err
 }

@@ -83,6 +83,8 @@ type Engine struct {
 
 	contingency contingency
 	forwarding  forwarding
+	gaps        []storage.Gap // times that the store lost in restorations
+	asked       sync.Map      // storage.Code: documents that MH was asked for by this process
 	owed        owedCache
 	delivery    deliveries
 }
@@ -99,7 +101,7 @@ type bugs struct {
 }
 
 // New returns an engine; it starts nothing.
-func New(o Options) (*Engine, error) {
+func New(o Options) (e *Engine, err error) {
 	if o.Policy.Resends == 0 {
 		o.Policy.Resends = 2
 	}
@@ -121,7 +123,7 @@ func New(o Options) (*Engine, error) {
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}
-	e := &Engine{
+	e = &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, metrics: newMetrics(), options: o.Contingency,
 	}
@@ -134,6 +136,9 @@ func New(o Options) (*Engine, error) {
 	} else {
 		e.rules = new(atomic.Pointer[Rulebook])
 		e.rules.Store(o.Rules)
+	}
+	if e.gaps, err = o.Store.Gaps(); err != nil {
+		return nil, err
 	}
 	return e, e.restorePeriod()
 }
@@ -194,12 +199,18 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 		if err != nil {
 			return fmt.Errorf("listing unsettled documents: %w", err)
 		}
+		settled := 0
 		for _, entry := range open {
-			if _, err := e.settle(ctx, entry.Code, true); err != nil {
+			_, err := e.settle(ctx, entry.Code, true)
+			switch {
+			case errors.Is(err, errPutOff):
+				continue
+			case err != nil:
 				return fmt.Errorf("settling document %s: %w", dte.Code(entry.Code), err)
 			}
+			settled++
 		}
-		if len(open) == 0 {
+		if settled == 0 {
 			return nil
 		}
 	}

@@ -41,6 +41,7 @@ type eventHead struct {
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
 	Sealed    time.Time          `json:"sealed,omitzero"` // by this box's clock
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
+	Again     bool               `json:"again,omitempty"` // MH had it already when it was sent
 }
 
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
@@ -155,11 +156,11 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 	}
 	err := each(ctx, list, func(ctx context.Context, o owing) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful || e.bugs.reportBlindly {
+		if !o.head.Doubtful && !e.mayBeFurther(o.entry.Code, o.head) || e.bugs.reportBlindly {
 			keep[i] = true
 			return nil
 		}
-		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
+		if wait := e.decidable(o.head); e.now().Before(wait) {
 			if o.head.Period != "" {
 				mu.Lock()
 				unripe[o.head.Period] = true
@@ -167,14 +168,15 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 			}
 			return e.later(ctx, o, wait)
 		}
-		q := e.client.Query(ctx, o.head.Document, dte.Code(o.entry.Code).String())
+		q := e.query(ctx, o.entry.Code, o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
-			next := *o.head
-			next.Form, next.Response, next.Doubtful = formNormal, q.Response, false
-			_, err := e.move(ctx, o.entry, storage.Change{To: Accepted, Announce: true}, &next)
+			_, err := e.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
 			return err
 		case authority.NotFound:
+			if o.head.Known {
+				return e.forwardKnown(ctx, o)
+			}
 			keep[i] = true
 			return nil
 		}
@@ -187,6 +189,34 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 		}
 	}
 	return kept, err
+}
+
+// forwardKnown has a document forwarded that MH has in an event already, one that this store does not know, and that MH does
+// not hold itself. The event was sealed after the document was deferred: the time that MH gives it runs from then at the
+// earliest.
+func (e *Engine) forwardKnown(ctx context.Context, o owing) error {
+	next := *o.head
+	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
+	_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
+	return err
+}
+
+// decidable is when a query that does not find a document proves that MH does not hold it.
+func (e *Engine) decidable(h *head) time.Time {
+	at := h.Sent.Add(e.options.DoubtFor)
+	if restored := e.restoredUntil(h); restored.After(at) {
+		return restored
+	}
+	return at
+}
+
+// query asks MH for a document, once.
+func (e *Engine) query(ctx context.Context, code storage.Code, document string) authority.Outcome {
+	q := e.client.Query(ctx, document, dte.Code(code).String())
+	if q.Kind != authority.Unknown && len(e.gaps) > 0 {
+		e.asked.Store(code, true)
+	}
+	return q
 }
 
 // later puts a document off.

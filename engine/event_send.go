@@ -38,7 +38,7 @@ func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
 		case eventAccepted:
 			err = e.spread(ctx, entry, h)
 		case eventRejected:
-			err = e.disperse(ctx, entry)
+			err = e.disperse(ctx, entry, h)
 		}
 		if err != nil {
 			return progress, err
@@ -64,7 +64,8 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 	now := e.now()
 	h.Receipt = receipt
 	to := eventAccepted
-	if o.Kind == authority.Rejected && !ours(receipt) {
+	h.Again = o.Kind == authority.Rejected && ours(receipt)
+	if o.Kind == authority.Rejected && !h.Again {
 		to = eventRejected
 		e.metrics.eventResults.WithLabelValues("rejected").Inc()
 		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
@@ -90,6 +91,16 @@ func ours(r *authority.Receipt) bool {
 	return strings.Contains(s, "identificacion.codigoGeneracion") && strings.Contains(s, "YA EXISTE")
 }
 
+// registered tells that MH refused an event because it has a document's code already: it names the code, or the event
+// lists no other. MH's published texts differ in their letters ("YA EXISTE", "codigo generacion ya existe").
+func registered(r *authority.Receipt, code string, documents int) bool {
+	if r == nil {
+		return false
+	}
+	text := strings.ToUpper(r.Text())
+	return strings.Contains(text, "YA EXISTE") && (documents == 1 || strings.Contains(text, code))
+}
+
 // spread marks the documents of a sealed event: they are forwarded from now on.
 func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
 	list, err := e.documents(event.Code, Deferred)
@@ -99,7 +110,8 @@ func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) 
 	code := dte.Code(event.Code).String()
 	err = each(ctx, list, func(ctx context.Context, o owing) error {
 		next := *o.head
-		next.Event, next.Limit, next.Doubtful, next.Refusals = code, h.Limit, false, 0
+		// An event that MH had already may be older than this process knows: its documents may be at MH too.
+		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
 		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
 		return err
 	})
@@ -109,9 +121,9 @@ func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) 
 	return e.finish(ctx, event, eventDone)
 }
 
-// disperse frees the documents of a refused event. MH says at times that it holds one of them: all are asked for before
-// the next event lists them.
-func (e *Engine) disperse(ctx context.Context, event storage.Entry) error {
+// disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
+// before the next event lists them, and those that MH has in another event go on to forwarding.
+func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead) error {
 	list, err := e.documents(event.Code, Deferred)
 	if err != nil {
 		return err
@@ -123,6 +135,11 @@ func (e *Engine) disperse(ctx context.Context, event storage.Entry) error {
 		}
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
+		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
+		if next.Known {
+			_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now()}}, &next)
+			return err
+		}
 		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
 		_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now().Add(wait)}}, &next)
 		return err

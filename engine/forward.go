@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,22 +120,23 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
 	err := each(ctx, list, func(ctx context.Context, o owing) error {
-		if !o.head.Doubtful && !o.mayTurnUp() {
+		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !e.mayBeFurther(o.entry.Code, o.head) {
 			return nil
 		}
-		if wait := o.head.Sent.Add(e.options.DoubtFor); e.now().Before(wait) {
+		if wait := e.decidable(o.head); e.now().Before(wait) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
 			return e.later(ctx, o, wait)
 		}
-		q := e.client.Query(ctx, o.head.Document, dte.Code(o.entry.Code).String())
+		q := e.query(ctx, o.entry.Code, o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return e.result(ctx, o, q, sealedBefore(o, q.Response, queryDoubt))
+			_, err := e.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
+			return err
 		case authority.NotFound:
 			return nil
 		}
@@ -149,27 +151,24 @@ func (e *Engine) unsent(ctx context.Context, list []owing) ([]owing, error) {
 	return left, err
 }
 
-// result records what MH says of a forwarded document. normal: what it accepted is the normal form.
-func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, normal bool) error {
+// result records what MH answers to the sending of a document in the form of its record. A refusal is not taken at its word:
+// another sending, without an answer, may have been accepted. MH is asked.
+func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
 	switch out.Kind {
 	case authority.Accepted:
 		next.Response = out.Response
-		if normal && e.hasNormal(o) {
-			next.Form = formNormal
-		}
 		e.forwarding.forget(o.entry.Code)
 		_, err := e.move(ctx, o.entry, storage.Change{To: Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
-		if out.Response.CodigoMsg == codeRegistered {
-			switch adopted := e.adopt(ctx, authority.Submission{Document: o.head.Document, Code: dte.Code(o.entry.Code).String()}, out); adopted.Kind {
-			case authority.Accepted:
-				return e.result(ctx, o, adopted, sealedBefore(o, adopted.Response, 0))
-			case authority.Unknown:
-				return e.doubt(ctx, o)
-			}
+		switch q := e.settleRefusal(ctx, o.entry.Code, o.head.Document, out, o.head.Sent); q.Kind {
+		case authority.Accepted:
+			_, err := e.adoptHeld(ctx, o.entry, o.head, q.Response, 0)
+			return err
+		case authority.Unknown:
+			return e.doubt(ctx, o)
 		}
 		next.Response, next.Refused = out.Response, e.now().UTC()
 		change := storage.Change{To: Rejected, Announce: true}
@@ -185,17 +184,6 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome, nor
 	return e.doubt(ctx, o)
 }
 
-// sealedBefore tells that MH accepted what it holds before the contingency form was sent for the first time: it is the normal
-// form. Both times are MH's, in whole seconds; doubt is for what its machines' clocks may differ in.
-func sealedBefore(o owing, held *authority.Response, doubt time.Duration) bool {
-	sealed := authority.ParseTime(held.FhProcesamiento)
-	return o.mayTurnUp() || !sealed.IsZero() && sealed.Before(o.head.Forwarded.Truncate(time.Second).Add(-doubt))
-}
-
-// queryDoubt is the doubt about a document that a query finds: most likely its contingency form, whose answer was lost. MH's
-// refusal of that one is none: most likely the other form came in between.
-const queryDoubt = 2 * time.Second
-
 // authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
 func (e *Engine) authorityTime() time.Time {
 	if at := e.client.Time(); !at.IsZero() {
@@ -204,15 +192,12 @@ func (e *Engine) authorityTime() time.Time {
 	return e.now().UTC()
 }
 
-// hasNormal tells that a document was signed in its normal form too.
-func (e *Engine) hasNormal(o owing) bool {
-	_, err := e.store.Part(o.entry.Code, formNormal)
-	return err == nil
-}
-
 // doubt leaves a document that MH may have or may not.
 func (e *Engine) doubt(ctx context.Context, o owing) error {
 	next := *o.head
+	if next.Forwarded.IsZero() {
+		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
+	}
 	next.Doubtful, next.Sent = true, e.now().UTC()
 	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: QueueForward, At: next.Sent.Add(e.options.DoubtFor)}}, &next)
 	return err
@@ -239,7 +224,12 @@ func (e *Engine) forwardOne(ctx context.Context, o owing) error {
 	if out.Kind == authority.Unknown && ctx.Err() == nil {
 		e.suspect()
 	}
-	return e.result(ctx, o, out, false)
+	if out.Kind != authority.Unknown { // this sending leaves no doubt; an earlier one may
+		answered := *o.head
+		answered.Sent = before.head.Sent
+		o.head = &answered
+	}
+	return e.result(ctx, o, out)
 }
 
 // sendingNow notes, durably, that the contingency form is about to be sent: a crash leaves the document doubtful.
@@ -247,11 +237,23 @@ func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
 	next := *o.head
 	now := e.now().UTC()
 	next.Doubtful, next.Sent = true, now
-	if next.Forwarded.IsZero() {
-		next.Forwarded = e.authorityTime()
-	}
+	e.noteFirst(&next)
 	entry, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: now}}, &next)
 	return owing{entry, &next}, err
+}
+
+// noteFirst notes when a form is sent for the first time, by MH's clock.
+func (e *Engine) noteFirst(h *head) {
+	n := correctionNumber(h.Form)
+	switch {
+	case n > 0 && n <= len(h.Corrections):
+		if h.Corrections[n-1].Forwarded.IsZero() {
+			h.Corrections = slices.Clone(h.Corrections)
+			h.Corrections[n-1].Forwarded = e.authorityTime()
+		}
+	case h.Forwarded.IsZero():
+		h.Forwarded = e.authorityTime()
+	}
 }
 
 // notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal

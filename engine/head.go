@@ -52,8 +52,10 @@ type head struct {
 	// Refused is when MH refused what was issued in contingency; Corrections are the refusals before that were answered.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []correction `json:"corrections,omitempty"`
-	// Refusals is how many events that listed it MH has refused.
-	Refusals int `json:"refusals,omitempty"`
+	// Refusals is how many events that listed it MH has refused. Known: MH refused one because it has the document's code
+	// already: in another event, or the document itself.
+	Refusals int  `json:"refusals,omitempty"`
+	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
@@ -108,7 +110,11 @@ func (e *Engine) record(entry storage.Entry) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	jws, err := e.store.Part(entry.Code, h.Form)
+	named := h.Form
+	jws, err := e.signed(entry, h)
+	if err == nil && h.Form != named {
+		err = e.mend(entry, h)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading signed document: %w", err)
 	}

@@ -161,8 +161,9 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 	next.Invalidation = &event
 	event.Response = o.Response
 	switch {
-	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && h.Invalidation.Doubtful && o.Response.CodigoMsg == codeRegistered:
-		// MH holds the very event that it was sent before, without telling.
+	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == codeRegistered:
+		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the document
+		// back in a time that this store has lost.
 		event.Estado, event.Doubtful = EstadoProcessed, false
 		return e.move(ctx, entry, storage.Change{To: Invalidated, Announce: late}, &next)
 	case o.Kind == authority.Rejected:

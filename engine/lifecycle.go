@@ -28,10 +28,11 @@ func isDocument(s storage.State) bool { return s < periodOpen }
 
 // transitions is the whole life of a document; move is the only function that changes a state.
 var transitions = map[storage.State][]storage.State{
-	Signed:   {Accepted, Rejected, Deferred},
-	Deferred: {Deferred, Reported, Accepted}, // to itself: what is known of it changes; Accepted: MH held the normal form
+	Signed:   {Signed, Accepted, Rejected, Deferred}, // to itself: a restored branch puts it off
+	Deferred: {Deferred, Reported, Accepted},         // to itself: what is known of it changes; Accepted: MH held the normal form
 	Reported: {Reported, Accepted, Rejected},
-	Rejected: {Rejected, Reported},    // to itself: it can no longer be corrected; Reported: it was
+	// to itself: it can no longer be corrected; Reported: it was; Accepted: MH accepted an earlier sending of it after all
+	Rejected: {Rejected, Reported, Accepted},
 	Accepted: {Accepted, Invalidated}, // to itself: an invalidation begins, or MH refuses it, or it is delivered
 	// to itself: it is delivered
 	Invalidated: {Invalidated},

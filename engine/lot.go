@@ -21,11 +21,11 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 	}
 	// When the contingency form was first sent is needed only where a normal form may turn up.
 	err = each(ctx, list, func(ctx context.Context, o owing) error {
-		if !o.mayTurnUp() {
+		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
 		}
 		next := *o.head
-		next.Forwarded = e.authorityTime()
+		e.noteFirst(&next)
 		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: o.entry.Due}, &next)
 		return err
 	})
@@ -91,7 +91,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 		return e.finish(ctx, entry, lotDone)
 	case unreachable(out):
 		err := each(ctx, list, func(ctx context.Context, o owing) error {
-			if !o.mayTurnUp() {
+			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
 			}
 			return e.notSent(ctx, o)
@@ -172,10 +172,13 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 		code := dte.Code(o.entry.Code).String()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {
-			out = e.client.Query(ctx, o.head.Document, code)
+			out = e.query(ctx, o.entry.Code, o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
 				return errAway
+			case authority.Accepted:
+				_, err := e.adoptHeld(ctx, o.entry, o.head, out.Response, queryDoubt)
+				return err
 			case authority.NotFound:
 				mu.Lock()
 				missing = append(missing, o.entry.Code)
@@ -183,7 +186,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 				return nil
 			}
 		}
-		return e.result(ctx, o, out, !told && sealedBefore(o, out.Response, queryDoubt))
+		return e.result(ctx, o, out)
 	})
 	if err != nil {
 		return false, err

@@ -28,6 +28,8 @@ type metrics struct {
 	lateRejections *prometheus.CounterVec
 	corrections    *prometheus.CounterVec
 
+	adopted *prometheus.CounterVec
+
 	mailed, archived *prometheus.CounterVec
 }
 
@@ -54,6 +56,8 @@ func newMetrics() *metrics {
 			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
 		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
 			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
+		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
+			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
 		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
 			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
 		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
@@ -64,7 +68,8 @@ func newMetrics() *metrics {
 	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
 	for counter, results := range map[*prometheus.CounterVec][]string{
 		m.eventResults: {"accepted", "rejected"}, m.lots: {"received", "rejected", "unknown", "done"},
-		m.mailed: {"sent", "refused", "later", "setup", "given_up"}, m.archived: {"stored", "conflict", "invalid", "later", "setup", "full"}} {
+		m.adopted: {"times", "archive", "likeliest"},
+		m.mailed:  {"sent", "refused", "later", "setup", "given_up"}, m.archived: {"stored", "conflict", "invalid", "later", "setup", "full"}} {
 		for _, result := range results {
 			counter.WithLabelValues(result)
 		}
@@ -99,7 +104,7 @@ func (m *metrics) invalidated(r *Record, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.mailed, m.archived}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.mailed, m.archived}
 }
 
 // Describe makes the engine its own collector.

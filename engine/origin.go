@@ -113,7 +113,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 
 // open reads what an origin was made of.
 func (e *Engine) open(o *origin) error {
-	jws, err := e.store.Part(o.entry.Code, o.head.Form)
+	jws, err := e.signed(o.entry, o.head)
 	if err != nil {
 		return internal(err)
 	}

@@ -30,6 +30,13 @@ type owing struct {
 // however late.
 func (o owing) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
+// newlyCorrected tells that the last correction of a document was not sent yet. MH may have accepted an earlier form after
+// all.
+func (o owing) newlyCorrected() bool {
+	n := correctionNumber(o.head.Form)
+	return n > 0 && o.head.sentCorrection(n).IsZero()
+}
+
 func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
 	entries, err := e.store.Due(queue, before, limit)
 	if err != nil {

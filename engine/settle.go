@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,7 @@ func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p *prep
 // sending is how a signed document is concluded.
 type sending struct {
 	doubtful bool          // it may have been sent before
+	sent     time.Time     // of doubtful: when at the latest
 	late     bool          // nobody waits for the answer: it is announced
 	wait     time.Duration // how long the till waits; 0: as long as the policy takes
 }
@@ -66,12 +68,29 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 	if err != nil {
 		return entry, internal(err)
 	}
+	if until := e.restoredUntil(h); !until.IsZero() {
+		return e.putOff(ctx, entry, h, until)
+	}
 	jws, err := e.store.Part(code, formNormal)
 	if err != nil {
 		return entry, internal(err)
 	}
 	e.metrics.recovered.Inc()
-	return e.conclude(ctx, entry, h, jws, sending{doubtful: true, late: late})
+	return e.conclude(ctx, entry, h, jws, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+}
+
+// errPutOff means that a document is not settled before MH can have decided on what it was sent before a restoration.
+var errPutOff = errors.New("the branch was restored a moment ago")
+
+// putOff has the recovery settle a signed document later.
+func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *head, until time.Time) (storage.Entry, error) {
+	if entry.Due == nil || entry.Due.At.Before(until) {
+		var err error
+		if entry, err = e.move(ctx, entry, storage.Change{To: Signed, Due: &storage.Due{Queue: QueueSettle, At: until}}, h); err != nil {
+			return entry, err
+		}
+	}
+	return entry, unavailable(errPutOff, pending)
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
@@ -82,7 +101,7 @@ func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws
 	}
 	o := e.transmit(within, authority.Submission{
 		Document: h.Document, Version: h.Version, Code: dte.Code(entry.Code).String(), JWS: string(jws), SendID: e.sends.Add(1),
-	}, how.doubtful)
+	}, how.doubtful, how.sent)
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
@@ -92,6 +111,13 @@ func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws
 	next := *h
 	switch o.Kind {
 	case authority.Accepted:
+		if sealed := authority.ParseTime(o.Response.FhProcesamiento); e.lost(sealed) {
+			if entry, err := e.adoptHeld(ctx, entry, h, o.Response, queryDoubt); err != nil {
+				return entry, internal(err)
+			} else {
+				return entry, nil
+			}
+		}
 		next.Response = o.Response
 		return e.move(ctx, entry, storage.Change{To: Accepted, Announce: how.late}, &next)
 	case authority.Rejected:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -175,9 +176,13 @@ func (b *box) drains(codes []string, but string) {
 }
 
 // What MH holds of a document that was forwarded is the contingency form, unless it was sealed before.
-func TestSealedBefore(t *testing.T) {
+func TestFormSealed(t *testing.T) {
 	forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
-	for stamp, before := range map[string][2]bool{                  // when it is found by a query; when the other form was refused
+	sent := forwarded.Add(-time.Hour)
+	both := []string{formNormal, formContingency}
+	corrected := []string{formContingency, formCorrection + "1"}
+	later := []correction{{Forwarded: forwarded}}
+	for stamp, before := range map[string][2]bool{ // when it is found by a query; when the other form was refused
 		"02/11/2026 08:30:00": {false, false}, // MH writes whole seconds
 		"02/11/2026 08:30:05": {false, false},
 		"02/11/2026 08:29:58": {false, true},
@@ -185,9 +190,24 @@ func TestSealedBefore(t *testing.T) {
 		"":                    {false, false},
 	} {
 		for i, doubt := range []time.Duration{queryDoubt, 0} {
-			for h, want := range map[*head]bool{{Forwarded: forwarded}: before[i], {}: false, {Sent: forwarded}: true} {
-				if got := sealedBefore(owing{head: h}, &authority.Response{FhProcesamiento: stamp}, doubt); got != want {
-					t.Errorf("sent %v, forwarded %v, sealed %q, in doubt by %v: before is %v", h.Sent, h.Forwarded, stamp, doubt, got)
+			for _, c := range []struct {
+				head  head
+				forms []string
+				first bool
+			}{
+				{head{Sent: sent, Forwarded: forwarded}, both, before[i]},
+				{head{Corrections: later}, corrected, before[i]},
+				{head{Sent: sent}, both, true}, // the contingency form was never sent
+				{head{}, both, false},          // the normal form was never sent
+				{head{Corrections: []correction{{}}}, corrected, true},
+				{head{}, []string{formContingency}, true}, // there is no other
+			} {
+				want := c.forms[len(c.forms)-1]
+				if c.first {
+					want = c.forms[0]
+				}
+				if got := c.head.formSealed(c.forms, authority.ParseTime(stamp), doubt); got != want {
+					t.Errorf("%+v of %v, sealed %q, in doubt by %v: %s, want %s", c.head, c.forms, stamp, doubt, got, want)
 				}
 			}
 		}
@@ -227,6 +247,66 @@ func TestSteps_NormalFormLate(t *testing.T) {
 				t.Errorf("MH received %+v: another form of what it holds", got)
 			}
 			b.audit()
+		})
+	}
+}
+
+// MH swallows a sale and refuses it when it is sent again, at once or after a restart, and accepts what it swallowed later.
+// Nobody is told that it is refused before MH has had its time, and the record ends as what MH holds.
+func TestSteps_RefusedThenAccepted(t *testing.T) {
+	for name, c := range map[string]struct {
+		chaos   simulator.Chaos
+		offline bool // the sale is made in contingency; MH swallows it when it is forwarded
+		crash   bool // the power fails behind the first sending
+		accepts bool
+	}{
+		"accepted a minute later":       {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1}, accepts: true},
+		"really refused":                {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9}},
+		"the power fails":               {chaos: simulator.Chaos{LateRequests: 1, LateMS: 60_000, Reject: 1}, crash: true, accepts: true},
+		"forwarded, accepted later":     {chaos: simulator.Chaos{LateRequests: 1, LateMS: 180_000, Reject: 1}, offline: true, accepts: true},
+		"forwarded, a day later":        {chaos: simulator.Chaos{LateRequests: 1, LateMS: 20 * 3600_000, Reject: 1}, offline: true, accepts: true},
+		"forwarded, and really refused": {chaos: simulator.Chaos{LostRequests: 1, Only: "documents", Reject: 9}, offline: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.lateness = true
+				b.chaos(simulator.Chaos{})
+				b.issue(sale("before", 100))
+				if c.offline {
+					b.cable.set(refusing)
+				} else {
+					b.chaos(c.chaos)
+				}
+				if c.crash {
+					b.at(func(point string) {
+						if point == "after /fesv/recepciondte" {
+							b.wire.sever()
+						}
+					})
+					go func() { _, _ = b.engine.Issue(context.Background(), sale("k", 200)) }()
+					time.Sleep(2 * time.Second)
+					b.crash()
+				}
+				r := b.issue(sale("k", 200))
+				if r.Estado == EstadoRejected {
+					b.t.Errorf("the till is told that the sale is refused, a moment after MH swallowed it")
+				}
+				if c.offline {
+					time.Sleep(time.Hour)
+					b.chaos(c.chaos)
+					b.cable.set(plugged)
+				}
+				time.Sleep(30 * time.Hour)
+				now, want := b.document(r.Code), EstadoRejected
+				if c.accepts {
+					want = EstadoProcessed
+				}
+				if now.Estado != want {
+					b.t.Errorf("it is %s in the end, want %s: %+v", now.Estado, want, now.Response)
+				}
+				b.chaos(simulator.Chaos{})
+				b.audit()
+			})
 		})
 	}
 }

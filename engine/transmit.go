@@ -3,12 +3,15 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
 )
 
 // codeRegistered is MH's answer to a code or number that it holds already.
@@ -16,8 +19,8 @@ const codeRegistered = "004"
 
 // transmit sends a document under the policy and says what became of it (MT1 §3.3): no answer, query; not received,
 // send again, at most Resends times. What may have arrived is never sent again before a query denies it.
-// doubtful: the document may have been sent before.
-func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful bool) authority.Outcome {
+// doubtful: the document may have been sent before, at sent the last time.
+func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful bool, sent time.Time) authority.Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
@@ -56,12 +59,16 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 		case authority.Accepted:
 			return o
 		case authority.Rejected:
-			if o.Response.CodigoMsg != codeRegistered {
+			code, err := dte.ParseCode(s.Code)
+			if err != nil || o.Response.CodigoMsg != codeRegistered && !ever && len(e.gaps) == 0 {
 				return o
 			}
-			return e.adopt(ctx, s, o)
+			return e.settleRefusal(ctx, storage.Code(code), s.Document, o, sent)
 		}
 		doubtful, last, ever = o.Sent, o, ever || o.Sent
+		if o.Sent {
+			sent = e.now()
+		}
 		if o.Sent || e.now().Sub(began) > promptly {
 			e.suspect() // silence, or worse: is it this document, or everybody's?
 		}
@@ -74,24 +81,33 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 	return last
 }
 
-// adopt settles "already registered": what MH holds under our code is the document; a number that it holds under
-// another code is a refusal.
-func (e *Engine) adopt(ctx context.Context, s authority.Submission, refused authority.Outcome) authority.Outcome {
+// settleRefusal settles a refusal that may not be MH's last word: "already registered", or one of a document that was sent
+// before without an answer, at sent the last time (zero: never). What MH holds under our code is the document; a number that it
+// holds under another code is a refusal. Rejected is certain; Unknown means that nobody can tell yet.
+func (e *Engine) settleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome {
+	again := refused.Response.CodigoMsg == codeRegistered
+	why := "MH refuses a document of which an earlier sending had no answer: it may yet accept that"
+	if again {
+		why = "MH holds the code or number and does not answer the query"
+	}
 	for range e.policy.Queries {
-		switch o := e.client.Query(ctx, s.Document, s.Code); o.Kind {
+		switch o := e.query(ctx, code, document); o.Kind {
 		case authority.Accepted:
 			return o
 		case authority.NotFound:
-			if strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion") {
+			switch {
+			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
 				continue // MH has the code and has it not: it has not made up its mind
+			case again || sent.IsZero() || e.now().Sub(sent) >= e.options.DoubtFor:
+				return refused
 			}
-			return refused
+			return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: fmt.Errorf("%s: %s", why, refused.Response.DescripcionMsg)}
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: errors.New("MH holds the code or number and does not answer the query")}
+	return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: errors.New(why)}
 }
 
 // certainly is how long a certain failure (refused, no route) may take to be worth another try at once.

@@ -34,6 +34,7 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return fmt.Errorf("checking store (is the appliance stopped?): %w", err)
 	}
+	checkForms(ctx, cfg, report)
 	fmt.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
 	for _, series := range slices.Sorted(maps.Keys(report.Last)) {
 		fmt.Printf("  %s  1…%d\n", series, report.Last[series])

@@ -55,6 +55,25 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: n, Tag: info.ETag, Sum: base64.StdEncoding.EncodeToString(sum.Sum(nil))}, nil
 }
 
+// Get returns an object's bytes. Errors: [ErrNotFound], [ErrSetup], [ErrInvalid] of one that is too large to be a document.
+func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	body, _, _, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
+	if err := classify(err); err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
+	if err := classify(err); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", key, err)
+	}
+	if len(data) > maxObject {
+		return nil, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrInvalid, maxObject)
+	}
+	return data, nil
+}
+
 // List goes through the objects whose key begins with a prefix, in the order of their keys. An error is the last
 // element; a list without one is complete.
 func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {

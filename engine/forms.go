@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// FormFault is a document whose record names a form that was never signed. It is listed, and cannot be read, printed or
+// mailed before its record names another.
+type FormFault struct {
+	Code    string
+	Control string // its number
+	Form    string // of the record
+	Signed  []string
+}
+
+func (f FormFault) String() string {
+	s := fmt.Sprintf("document %s (%s): its record is in the form %q, which was never signed; ", f.Code, f.Control, f.Form)
+	if len(f.Signed) == 0 {
+		return s + "no form of it is in the store"
+	}
+	return s + "signed is: " + strings.Join(f.Signed, ", ") + ". The appliance mends the record when it next reads the document"
+}
+
+// CheckForms calls found for every document of a store whose record names a form without a signature. It alters nothing.
+func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault) error) error {
+	err := store.Records(0, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil || !isDocument(entry.State) {
+			return err
+		}
+		h, err := decodeHead(entry)
+		if err != nil {
+			return err
+		}
+		_, err = store.Part(entry.Code, h.Form)
+		if !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		f := FormFault{Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Form: h.Form}
+		parts, err := store.Parts(entry.Code)
+		if err != nil {
+			return err
+		}
+		for _, p := range formsOf(parts) {
+			f.Signed = append(f.Signed, p.Name)
+		}
+		return found(f)
+	})
+	if err != nil {
+		return fmt.Errorf("checking the forms of documents: %w", err)
+	}
+	return nil
+}
+
+// signed returns the JWS of a document in the form of its record. Where the record names a form which was never signed (an
+// earlier version wrote such records after a restoration), h gets the form that MH sealed; mend makes that durable.
+func (e *Engine) signed(entry storage.Entry, h *head) ([]byte, error) {
+	jws, err := e.store.Part(entry.Code, h.Form)
+	if !errors.Is(err, storage.ErrNotFound) {
+		return jws, err
+	}
+	parts, readErr := e.store.Parts(entry.Code)
+	forms := formsOf(parts)
+	if readErr != nil || len(forms) == 0 {
+		return nil, errors.Join(err, readErr)
+	}
+	names := make([]string, len(forms))
+	for i, f := range forms {
+		names[i] = f.Name
+	}
+	form := names[len(names)-1]
+	if h.Response != nil {
+		form = h.formSealed(names, authority.ParseTime(h.Response.FhProcesamiento), queryDoubt)
+	}
+	for _, f := range forms {
+		if f.Name == form {
+			jws = f.Data
+		}
+	}
+	h.Form = form
+	return jws, nil
+}
+
+// mend writes a record anew as it stands, but for its head. Whoever changes the record meanwhile has read it, and mends it too.
+// The caller holds no lock of the store.
+func (e *Engine) mend(entry storage.Entry, h *head) error {
+	e.log.Warn("the record of a document named a form that was never signed: mended", "code", dte.Code(entry.Code).String(), "form", h.Form)
+	data, err := h.encode()
+	if err != nil {
+		return err
+	}
+	now, err := e.store.Get(entry.Code)
+	if err != nil || now.Revision != entry.Revision {
+		return err
+	}
+	_, err = e.store.Advance(context.Background(), entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: now.Due})
+	var conflict *storage.ConflictError
+	if errors.As(err, &conflict) || errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrRestored) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
+// returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
+
+// formArchived is the JWS of a document in a form that this store never had, as the archive holds it: the branch was
+// restored from a backup that is older than the form.
+const formArchived = "archived"
+
+// sentCorrection returns when the nth correction, from 1, was first sent, by MH's clock; zero: never, or not known.
+func (h *head) sentCorrection(n int) time.Time {
+	if n < 1 || n > len(h.Corrections) {
+		return time.Time{}
+	}
+	return h.Corrections[n-1].Forwarded
+}
+
+// correctionNumber is n of the form of the nth correction, 0 of any other form.
+func correctionNumber(form string) int {
+	text, corrected := strings.CutPrefix(form, formCorrection)
+	if !corrected {
+		return 0
+	}
+	n, _ := strconv.Atoi(text) // our own name
+	return n
+}
+
+// formsOf returns the signed forms among the parts of a record, in the order in which they were made.
+func formsOf(parts []storage.Part) []storage.Part {
+	rank := func(name string) int {
+		switch n := correctionNumber(name); {
+		case name == formNormal:
+			return 1
+		case name == formContingency:
+			return 2
+		case n > 0:
+			return 2 + n
+		case name == formArchived:
+			return 1_000_000
+		}
+		return 0
+	}
+	forms := slices.DeleteFunc(slices.Clone(parts), func(p storage.Part) bool { return rank(p.Name) == 0 })
+	slices.SortFunc(forms, func(a, b storage.Part) int { return rank(a.Name) - rank(b.Name) })
+	return forms
+}
+
+// formSealed returns which of its forms MH sealed, by MH's time of the seal: the last of those that were sent before. forms is
+// not empty, in the order in which they were made. doubt is how far the times of MH's machines may differ.
+func (h *head) formSealed(forms []string, sealed time.Time, doubt time.Duration) string {
+	held := forms[0]
+	if held == formNormal && len(forms) > 1 && h.Sent.IsZero() {
+		held = forms[1] // the normal form certainly did not reach MH
+	}
+	for _, form := range forms[1:] {
+		at := h.Forwarded
+		if n := correctionNumber(form); n > 0 {
+			at = h.sentCorrection(n)
+		}
+		if !at.IsZero() && (sealed.IsZero() || !sealed.Before(at.Truncate(time.Second).Add(-doubt))) {
+			held = form
+		}
+	}
+	return held
+}
+
+// queryDoubt is the doubt about a document that a query finds: most likely its last form, whose answer was lost. MH's
+// refusal of that form as registered leaves none: most likely the other form came in between.
+const queryDoubt = 2 * time.Second
+
+// adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
+// query, or to a lot.
+func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+	parts, err := e.store.Parts(entry.Code)
+	if err != nil {
+		return entry, err
+	}
+	forms := formsOf(parts)
+	if len(forms) == 0 {
+		return entry, fmt.Errorf("document %s has no signed form", dte.Code(entry.Code))
+	}
+	names := make([]string, len(forms))
+	for i, f := range forms {
+		names[i] = f.Name
+	}
+	next := *h
+	next.Response, next.Doubtful, next.Refused = held, false, time.Time{}
+	change := storage.Change{To: Accepted, Announce: true}
+	sealed := authority.ParseTime(held.FhProcesamiento)
+	proof := "times"
+	if next.Form = h.formSealed(names, sealed, doubt); e.lost(sealed) {
+		if proof, err = e.formOfLostTime(ctx, entry, &next, forms, sealed, &change); err != nil {
+			return entry, err
+		}
+	}
+	e.metrics.adopted.WithLabelValues(proof).Inc()
+	e.forwarding.forget(entry.Code)
+	return e.move(ctx, entry, change, &next)
+}
+
+// formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap): what was
+// sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the likeliest, and the
+// record says so.
+func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *head, forms []storage.Part, sealed time.Time, change *storage.Change) (proof string, err error) {
+	code := dte.Code(entry.Code).String()
+	jws, err := e.archivedForm(ctx, next, code)
+	if err == nil {
+		for _, f := range forms {
+			if string(f.Data) == string(jws) {
+				next.Form = f.Name
+				return "archive", nil
+			}
+		}
+		document, err := payload(jws)
+		if err != nil {
+			return "", err
+		}
+		v, err := dte.Parse(document)
+		if err != nil {
+			return "", fmt.Errorf("reading what the archive holds of %s: %w", code, err)
+		}
+		next.Form = formArchived
+		next.Total = totalOf(v, next.Total)
+		change.Parts = []storage.Part{{Name: formArchived, Data: jws}}
+		e.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
+		return "archive", nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if !e.likeliest(next, forms, sealed) {
+		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que se restauró; compárelo con la consulta pública de Hacienda")
+		e.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
+			"code", code, "form", next.Form, "archive", err)
+	}
+	return "likeliest", nil
+}
+
+// likeliest corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
+// returns false when another form is possible.
+func (e *Engine) likeliest(next *head, forms []storage.Part, sealed time.Time) (sure bool) {
+	first, last := forms[0].Name, forms[len(forms)-1].Name
+	switch {
+	case next.Form != first:
+		return true // this store sent that form, and the seal came after
+	case first != formNormal:
+		return true
+	case len(forms) == 1:
+		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.options.DoubtFor)):
+		return true // before the other form was sent, or may have been
+	}
+	next.Form = last
+	return false
+}
+
+// archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
+func (e *Engine) archivedForm(ctx context.Context, h *head, code string) ([]byte, error) {
+	if e.delivery.Archive == nil {
+		return nil, errors.New("no archive is configured")
+	}
+	data, err := e.delivery.Archive.Get(ctx, archive.Key(e.issuer.Slug, strings.ToLower(ambienteName(h.Ambiente)), h.Date, h.Document, code, "json"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	jws := []byte(v.Get("firmaElectronica").Text())
+	if err := e.signer.Verify(jws); err != nil {
+		return nil, fmt.Errorf("the archive's %s: %w", code, err)
+	}
+	document, err := payload(jws)
+	if err != nil {
+		return nil, err
+	}
+	inside, err := dte.Parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	if v.Get("selloRecibido").Text() != h.Response.SelloRecibido || inside.Get("identificacion").Get("codigoGeneracion").Text() != code {
+		return nil, fmt.Errorf("what the archive holds of %s is not what MH sealed", code)
+	}
+	return jws, nil
+}
+
+// totalOf is the total of a document by itself (SPEC: totalPagar; of 07 totalIvaRetenido), otherwise as given.
+func totalOf(document dte.Value, otherwise string) string {
+	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
+		if v := document.Get("resumen").Get(name); v.Exists() && !v.IsNull() {
+			if a, err := v.Amount(); err == nil {
+				return a.Fixed2()
+			}
+		}
+	}
+	return otherwise
+}
+
+// lotsOutlive is how long after the restoration of a branch MH may still be at work on what it was sent before.
+const lotsOutlive = 15 * time.Minute
+
+// restoredUntil is until when nothing of a document is sent that was issued before the branch was restored: MH may still be at
+// work on what it was sent then, and a query does not show that. Zero: it is not to wait.
+func (e *Engine) restoredUntil(h *head) (until time.Time) {
+	for _, g := range e.gaps {
+		if at := g.To.Add(lotsOutlive); !h.CreatedAt.After(g.To) && at.After(e.now()) && g.To.Before(e.now().Add(time.Hour)) && at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// lost tells that a time is one that this store has lived through and lost. MH's clock and the box's may differ by minutes.
+func (e *Engine) lost(at time.Time) bool {
+	const differ = 2 * time.Minute
+	return slices.ContainsFunc(e.gaps, func(g storage.Gap) bool {
+		return !at.Before(g.From.Add(-differ)) && !at.After(g.To.Add(lotsOutlive))
+	})
+}
+
+// mayBeFurther tells that MH may hold more of a document than this store knows, because the store was taken back since
+// the document was issued, and MH was not asked yet by this process.
+func (e *Engine) mayBeFurther(code storage.Code, h *head) bool {
+	if !slices.ContainsFunc(e.gaps, func(g storage.Gap) bool { return !h.CreatedAt.After(g.To) }) {
+		return false
+	}
+	_, asked := e.asked.Load(code)
+	return !asked
+}

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+	"dtegate/engine/pdf"
+	"dtegate/storage"
+)
+
+// walks are the ways that a document in contingency can go. A backup is taken at every moment of each, and restored at
+// every later one.
+var walks = map[string]struct {
+	chaos simulator.Chaos // from the sales on
+	late  simulator.Chaos // from the moment at which MH is back
+	sales int
+	// online: MH is there when the sales are made.
+	online bool
+	// correct: what MH refuses is corrected a few minutes later; invalidate: the first document is taken back.
+	correct, invalidate bool
+	// types: one document of every type in the place of the sales.
+	types bool
+	// tardy: MH processes what it swallowed ten minutes later, so that a resend is a duplicate without fault.
+	tardy bool
+}{
+	"one":                        {sales: 1},
+	"three":                      {sales: 3},
+	"three, event's answer lost": {sales: 3, late: simulator.Chaos{LostAnswers: 1, Only: "events"}},
+	"three, lot's answer lost":   {sales: 3, late: simulator.Chaos{LostAnswers: 1, Only: "lots"}},
+	"three, lots refused":        {sales: 3, late: simulator.Chaos{RejectLots: 100}},
+	"three, event refused":       {sales: 3, late: simulator.Chaos{RejectEvents: 1}},
+	"one, answer lost":           {sales: 1, late: simulator.Chaos{LostAnswers: 1, Only: "documents"}},
+	"swallowed":                  {sales: 2, online: true, chaos: simulator.Chaos{LostRequests: 6}},
+	"sealed late":                {sales: 2, online: true, tardy: true, chaos: simulator.Chaos{LateRequests: 6, LateMS: 90_000}},
+	"sealed and silent":          {sales: 1, online: true, chaos: simulator.Chaos{LostAnswers: 1, ServerErrors: 3, Only: "documents"}},
+	"refused late":               {sales: 2, late: simulator.Chaos{Reject: 1}},
+	"corrected":                  {sales: 2, late: simulator.Chaos{Reject: 1}, correct: true},
+	"invalidated":                {sales: 1, invalidate: true},
+	"every type":                 {types: true},
+}
+
+// walk is a walk that is under way.
+type walk struct {
+	*box
+	backup, end int // the points at which the backup is taken and the power fails; 0: never
+
+	mu    sync.Mutex
+	point int
+	seen  string        // what branch and MH held at the last point
+	dead  chan struct{} // closed at the end
+	after *vfs.MemFS
+	lost  *rand.Rand
+
+	corrected map[string]bool // by code: corrected before the power failed
+	unsure    int             // records whose form nothing tells
+}
+
+// alive waits, and tells whether the branch still lives.
+func (w *walk) alive(wait time.Duration) bool {
+	select {
+	case <-w.dead:
+		return false
+	case <-time.After(wait):
+		return true
+	}
+}
+
+// pass counts the moments around requests to MH at which the branch or MH holds something else than at the last.
+func (w *walk) pass(string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := sha256.New()
+	err := w.store.Records(0, func(entry storage.Entry) error {
+		_, err := fmt.Fprintf(held, "%x %d %s\n", entry.Code, entry.State, entry.Head)
+		return err
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+	seen := fmt.Sprint(held.Sum(nil), w.sim.Received())
+	if seen == w.seen || w.after != nil {
+		return
+	}
+	w.seen = seen
+	w.point++
+	if w.point == w.backup {
+		if _, err := w.store.Backup(context.Background(), "/backup", nil); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if w.point == w.end {
+		w.after = w.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: w.lost.IntN(101), RNG: w.lost})
+		w.wire.sever()
+		close(w.dead)
+	}
+}
+
+// play sells and lets the branch send, until the power fails.
+func (w *walk) play(name string) {
+	c := walks[name]
+	w.lateness = c.tardy
+	w.chaos(simulator.Chaos{})
+	w.box.issue(sale("before", 100))
+	var o originals
+	if c.types {
+		o = w.originals("first")
+	}
+	w.at(w.pass)
+	engine := w.engine
+	w.chaos(c.chaos)
+	if !c.online {
+		w.cable.set(refusing)
+	}
+	var requests []Request
+	for i := range c.sales {
+		requests = append(requests, saleTo(fmt.Sprint("sale ", i), fmt.Sprintf("customer%d@example.com", i)))
+	}
+	if c.types {
+		for _, document := range dte2.types() {
+			requests = append(requests, o.request(document, "offline"))
+		}
+	}
+	var list []*Record
+	for _, req := range requests {
+		if !w.alive(time.Minute) {
+			return
+		}
+		if r, err := engine.Issue(context.Background(), req); err == nil {
+			list = append(list, r)
+		}
+	}
+	if !w.alive(time.Hour) {
+		return
+	}
+	w.chaos(c.late)
+	w.cable.set(plugged)
+	if !w.alive(time.Hour) {
+		return
+	}
+	w.chaos(simulator.Chaos{})
+	for i, r := range list {
+		code := codeOf(r)
+		if now, err := engine.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == EstadoRejected {
+			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
+			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
+			_, _ = engine.Correct(context.Background(), code, fixed)
+			w.corrected[r.Code] = true
+		}
+		if c.invalidate && i == 0 {
+			_, _ = engine.Invalidate(context.Background(), invalidation(r, 2, ""))
+		}
+	}
+	w.alive(time.Hour)
+}
+
+// restore ends the branch and makes a new one of the backup; how many numbers were spent since, the mark tells.
+func (w *walk) restore() {
+	w.t.Helper()
+	w.at(nil)
+	fs := w.after
+	w.close()
+	if fs == nil {
+		fs = w.fs
+	}
+	w.fs = fs
+	if err := fs.RemoveAll("/data"); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := storage.Restore(context.Background(), "/backup", w.storage(), nil); err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := storage.Open(w.storage())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	plan, err := s.Restored().AcceptMark(nil)
+	if err == nil {
+		err = s.Reconcile(context.Background(), plan, "restored")
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.start()
+}
+
+// settled is what must hold a day after the restoration: nothing waits, and each record is what MH holds of it, can be
+// read, printed and mailed. What was issued after the backup is not in the store.
+func (w *walk) settled() {
+	w.t.Helper()
+	owed, err := w.engine.account()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for queue, n := range owed.Waiting {
+		if n != 0 {
+			w.t.Errorf("%d records wait in queue %s", n, queue)
+		}
+	}
+	if d := owed.Delivery; d.Mail != 0 || d.Archive != 0 || d.GivenUp != 0 {
+		w.t.Errorf("to be delivered: %+v", d)
+	}
+	held := make(map[string]simulator.Attempt)
+	for code, a := range w.sim.Accepted() {
+		held[code] = a
+	}
+	err = w.store.Records(0, func(entry storage.Entry) error {
+		if !isDocument(entry.State) {
+			return nil
+		}
+		code := dte.Code(entry.Code)
+		r, err := w.engine.Document(context.Background(), code, testCaller(1))
+		if err != nil {
+			w.t.Errorf("reading %s: %v", code, err)
+			return nil
+		}
+		if r.Estado == EstadoRejected {
+			// has no printed version
+		} else if _, err := w.engine.print(context.Background(), printable(r), pdf.Letter, false); err != nil {
+			w.t.Errorf("printing %s: %v", code, err)
+		}
+		a, accepted := held[code.String()]
+		switch {
+		case !accepted && r.Estado != EstadoRejected:
+			w.t.Errorf("%s is %s, MH does not hold it", code, r.Estado)
+		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "después del respaldo") })):
+			w.unsure++ // made after the backup, and not archived: no query tells the form
+		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado == EstadoRejected || r.Estado == EstadoContingency):
+			w.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, breach := range w.sim.Audit() {
+		// That MH has an event for a document already is learned by listing it in another: the refusal is the answer.
+		if !strings.Contains(breach, "which was received before") && !strings.Contains(breach, "before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.lateness {
+			w.t.Errorf("MH saw: %s", breach)
+		}
+	}
+	report, err := w.store.Fsck(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range report.Problems {
+		w.t.Errorf("fsck: %v", p)
+	}
+	if r := w.box.issue(sale("after", 400)); r.Estado != EstadoProcessed {
+		w.t.Errorf("a sale after it is %s", r.Estado)
+	}
+}
+
+// restored plays one walk with a backup at one point and a restoration at another, and returns how many points it had and
+// of how many records nothing tells the form.
+func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
+	withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
+		w := &walk{box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{}, lost: fork(rand.New(rand.NewPCG(uint64(backup), uint64(end))))}
+		w.play(name)
+		if points = w.point; backup == 0 || points < backup {
+			return
+		}
+		w.restore()
+		w.chaos(simulator.Chaos{})
+		w.cable.set(plugged)
+		time.Sleep(30 * time.Hour)
+		w.settled()
+		unsure = w.unsure
+	})
+	return points, unsure
+}
+
+// TestRestored takes a backup of a contingency at every moment around a request to MH at which anything changed, and
+// restores it at every later one: the branch ends with what MH holds. The suite plays a few pairs of moments of each walk,
+// DTE_SOAK plays all of them.
+func TestRestored(t *testing.T) {
+	played, all, unsure := 0, 0, 0
+	for name := range walks {
+		t.Run(name, func(t *testing.T) {
+			points, _ := restored(t, name, 0, 0)
+			var pairs [][2]int
+			for backup := 1; backup <= points; backup++ {
+				pairs = append(pairs, [2]int{backup, 0})
+				for end := backup; end <= points; end++ {
+					pairs = append(pairs, [2]int{backup, end})
+				}
+			}
+			all += len(pairs)
+			step := 1
+			if os.Getenv("DTE_SOAK") == "" {
+				step = len(pairs)/3 + 1
+			}
+			if testing.Short() { // the race detector makes it ten times as slow
+				step = len(pairs)/2 + 1
+			}
+			for i := step / 2; i < len(pairs); i += step {
+				played++
+				_, n := restored(t, name, pairs[i][0], pairs[i][1])
+				if unsure += n; t.Failed() {
+					t.Fatalf("backup at point %d, restored at point %d of %d", pairs[i][0], pairs[i][1], points)
+				}
+			}
+		})
+	}
+	t.Logf("%d of %d pairs, %d records whose form only MH's public page tells", played, all, unsure)
+}
