@@ -16,6 +16,7 @@ func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (E
 	start := s.o.Now()
 	e, err := s.advance(ctx, code, from, &c)
 	if err != nil {
+		s.suspect(err)
 		return Entry{}, fmt.Errorf("advancing record %X: %w", code, err)
 	}
 	s.metrics.advances.Observe(s.since(start))

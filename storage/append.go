@@ -43,6 +43,7 @@ func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, 
 		return Entry{}, foreign
 	case err != nil:
 		s.metrics.refused.Inc()
+		s.suspect(err)
 		return Entry{}, fmt.Errorf("appending to series %q: %w", keys.Series, err)
 	}
 	s.metrics.appends.Observe(s.since(start))

@@ -54,12 +54,12 @@ func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *r
 	k := &mark{o: o, metrics: m, file: file, known: known, said: said,
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	if !slices.Equal(said, known) {
-		if err := file.write(known); err != nil {
-			return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
-		}
-		k.said = slices.Clone(known)
+	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed. What
+	// was read here is then in Linux's memory and not on the medium.
+	if err := file.write(known); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
+	k.said = slices.Clone(known)
 	go k.run()
 	return k, nil
 }

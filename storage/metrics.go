@@ -40,6 +40,8 @@ var (
 	debtDesc    = prometheus.NewDesc("dte_store_compaction_debt_bytes", "Bytes that compaction has still to move.", nil, nil)
 	readAmpDesc = prometheus.NewDesc("dte_store_read_amplification", "Tables that a read may have to look at.", nil, nil)
 	memoryDesc  = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
+	tablesDesc  = prometheus.NewDesc("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
+	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil, nil)
 	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
 	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
 	lostDesc    = prometheus.NewDesc("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.", nil, nil)
@@ -55,7 +57,7 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		s.second.metrics.failures.Describe(ch)
 		ch <- liveDesc
 	}
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, damagedDesc, seriesDesc, lostDesc} {
+	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, damagedDesc, seriesDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -94,6 +96,14 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		broken = 1
 	}
 	gauge(damagedDesc, broken)
+	if s.tables != nil {
+		failing := 0.0
+		if s.tables.err() != nil {
+			failing = 1
+		}
+		gauge(tablesDesc, failing)
+		ch <- prometheus.MustNewConstMetric(retriesDesc, prometheus.CounterValue, float64(s.tables.failures()))
+	}
 	gauge(seriesDesc, float64(s.names.highest()))
 	if lost, err := s.lost(); err == nil {
 		gauge(lostDesc, float64(lost))

@@ -17,6 +17,7 @@ type Store struct {
 	o       Options
 	db      *pebble.DB
 	damage  *damage
+	tables  *tableWrites // nil: read only
 	mark    *mark
 	syncer  *syncer
 	metrics *metrics
@@ -59,9 +60,16 @@ func open(o Options) (*Store, error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.turns.lines = make(map[string]*line)
 	s.ids.busy = make(map[uint64]struct{})
+	if !o.readOnly {
+		s.tables = newTableWrites(&s.o)
+		s.o.tables = s.tables
+	}
 	var err error
 	if s.db, err = openPebble(&s.o, s.damage, o.readOnly); err != nil {
 		return nil, err
+	}
+	if s.tables != nil {
+		s.tables.startDone()
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
 		if _, err := o.FS.Stat(checkpoint); err == nil { // of a backup that was cut short: it keeps old files from going
@@ -71,6 +79,9 @@ func open(o Options) (*Store, error) {
 		}
 	}
 	if err := s.load(); err != nil {
+		if s.tables != nil {
+			s.tables.close()
+		}
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if !o.readOnly {
@@ -237,6 +248,9 @@ func (s *Store) Close() error {
 	var err error
 	if s.mark != nil {
 		err = s.mark.close()
+	}
+	if s.tables != nil {
+		s.tables.close()
 	}
 	if err = errors.Join(err, s.db.Close()); err != nil {
 		return fmt.Errorf("closing store: %w", err)

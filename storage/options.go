@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -37,10 +36,11 @@ type Options struct {
 	// rests between syncs: that time does not pass while somebody waits for a mutex.
 	FakeTime bool
 
-	segment  uint64    // of the second copy, bytes
-	readOnly bool      // of OpenReadOnly
-	bugs     bugs      // set by tests only
-	memory   *sync.Map // of bugs.numberInMemory: rows by series
+	segment  uint64       // of the second copy, bytes
+	readOnly bool         // of OpenReadOnly
+	tables   *tableWrites // of Open: Pebble's failed writes are watched
+	bugs     bugs         // set by tests only
+	memory   *sync.Map    // of bugs.numberInMemory: rows by series
 }
 
 // bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
@@ -92,22 +92,17 @@ func (o *Options) die(format string, args ...any) {
 	}
 }
 
-// damage remembers the first corruption that Pebble reported. From then on nothing is written: "corruption stops
-// issuing, loudly".
-type damage struct{ first atomic.Pointer[string] }
-
-func (d *damage) err() error {
-	if first := d.first.Load(); first != nil {
-		return fmt.Errorf("%w: %s", ErrCorrupt, *first)
-	}
-	return nil
-}
-
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	fs := vfs.FS(markerFS{o.FS, o.bugs.bareRemovals})
 	if o.bugs.bareMarkers {
 		fs = o.FS
+	}
+	tables := o.tables
+	if tables == nil {
+		tables = newTableWrites(o)
+	} else {
+		fs = mediumFS{fs, o, tables}
 	}
 	p := &pebble.Options{
 		FS:     fs,
@@ -122,10 +117,12 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { o.Logger.Error("store background work failed", "error", err.Error()) }, // without its stack
+			BackgroundError: tables.background,
+			FlushEnd:        func(i pebble.FlushInfo) { tables.ended(flushes, i.Err) },
+			CompactionEnd:   func(i pebble.CompactionInfo) { tables.ended(compactions, i.Err) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				message := fmt.Sprintf("%s: %v", info.Path, info.Details)
-				if d.first.CompareAndSwap(nil, &message) {
+				if d.note(message) {
 					o.Logger.Error("store is damaged", "error", message)
 				}
 			},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -9,13 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/storage"
 )
 
-// gate holds new documents back while the box itself is not fit: no room on its disk, or a wrong clock. What is issued
-// already goes on.
+// gate holds new documents back while the box itself is not fit: a store that is damaged or cannot be written, no room on
+// its disk, or a wrong clock. What is issued already goes on. The sale, /readyz and the status page ask the same gate.
 type gate struct {
+	health    func() error // of the store
 	disk      *disk
 	clock     *clock
 	authority string            // MH's address, who is asked for the time
@@ -35,6 +38,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	if d.store.Restored() != nil {
 		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
 	}
+	d.gate.health = d.store.Health
 	last, err := d.store.LastBeat()
 	if err != nil {
 		return fmt.Errorf("reading the store's time: %w", err)
@@ -57,10 +61,23 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // check is nil when a new document may be issued.
 func (g *gate) check() error {
+	if err := g.health(); err != nil {
+		return unfit(err)
+	}
 	if err := g.disk.check(); err != nil {
 		return err
 	}
 	return g.clock.check()
+}
+
+// unfit is what a till is told of a store that takes nothing new. What the store says of itself is for the log and for
+// dtectl fsck.
+func unfit(err error) error {
+	message := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte"
+	if errors.Is(err, storage.ErrTables) {
+		message = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte"
+	}
+	return &engine.Error{Code: engine.CodeUnavailable, RetryAfter: diskRetry, Message: message, Err: err}
 }
 
 // tendEvery is how often disk and clock are looked at when nobody sells.

@@ -129,7 +129,7 @@ func TestProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources []byte
-	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go"} {
+	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/*/*_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -140,6 +140,22 @@ func TestProofs(t *testing.T) {
 				t.Fatal(err)
 			}
 			sources = append(sources, source...)
+		}
+	}
+	for _, section := range []string{"## Media", "## After a failed sync"} { // each row of these tables names its proof
+		_, table, found := strings.Cut(string(text), "\n"+section+"\n")
+		table, _, _ = strings.Cut(table, "\n## ")
+		rows := 0
+		for line := range strings.Lines(table) {
+			if !strings.HasPrefix(line, "| ") {
+				continue
+			}
+			if rows++; rows > 1 && !strings.Contains(line, "`Test") {
+				t.Errorf("%s: a row without a test: %s", section, line)
+			}
+		}
+		if !found || rows < 6 {
+			t.Errorf("%s: %d rows", section, rows)
 		}
 	}
 	named := regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllSubmatch(text, -1)

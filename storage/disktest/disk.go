@@ -28,6 +28,7 @@
 package disktest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -64,6 +65,7 @@ type Disk struct {
 	locks  map[string]bool
 	onSync func(path string) error
 	usage  vfs.DiskUsage
+	dead   bool // by Kill: nothing reaches it any more
 }
 
 // op is one change of one folder's entry.
@@ -205,8 +207,11 @@ func (d *Disk) settle(synced *node) {
 // sync makes a node durable, or fails as Linux does.
 func (d *Disk) sync(path string, n *node) error {
 	d.mu.Lock()
-	fn := d.onSync
+	fn, dead := d.onSync, d.dead
 	d.mu.Unlock()
+	if dead {
+		return ErrKilled
+	}
 	var err error
 	if fn != nil {
 		err = fn(path) // outside of the lock: it may wait
@@ -222,6 +227,9 @@ func (d *Disk) sync(path string, n *node) error {
 		}
 		return err
 	}
+	if d.dead {
+		return ErrKilled
+	}
 	n.write()
 	d.settle(n)
 	return nil
@@ -235,6 +243,20 @@ func (d *Disk) Copy() *Disk {
 	after.root = d.root.copy(make(map[*node]*node))
 	return after
 }
+
+// Kill ends the process that uses the disk and returns the disk for the next one: what Linux holds in memory is still
+// there, what was not synced is still not durable, faults and locks are gone. Of d every operation fails from now on.
+func (d *Disk) Kill() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+	after := New(d.rules)
+	after.root, after.ops, after.groups, after.usage = d.root, d.ops, d.groups, d.usage
+	return after
+}
+
+// ErrKilled is what a process gets from a disk after its end.
+var ErrKilled = errors.New("the process was killed")
 
 // Evict drops the memory's copy of what is clean: a read sees the medium.
 func (d *Disk) Evict() {

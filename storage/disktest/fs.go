@@ -16,6 +16,9 @@ import (
 
 // find returns the folder that a path stands in, and its name there.
 func (d *Disk) find(verb, full string) (dir *node, name string, err error) {
+	if d.dead {
+		return nil, "", ErrKilled
+	}
 	dir = d.root
 	parts := strings.FieldsFunc(full, func(r rune) bool { return r == '/' })
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "." })
@@ -137,8 +140,11 @@ func (d *Disk) RemoveAll(full string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dir, name, err := d.find("removeall", full)
-	if err != nil || dir.entries[name] == nil {
+	if errors.Is(err, os.ErrNotExist) || err == nil && dir.entries[name] == nil {
 		return nil // as os.RemoveAll
+	}
+	if err != nil {
+		return err
 	}
 	var remove func(dir *node, name string)
 	remove = func(dir *node, name string) {
@@ -193,6 +199,9 @@ func (d *Disk) ReuseForWrite(oldname, newname string, _ vfs.DiskWriteCategory) (
 func (d *Disk) MkdirAll(full string, _ os.FileMode) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.dead {
+		return ErrKilled
+	}
 	dir := d.root
 	for _, name := range strings.FieldsFunc(full, func(r rune) bool { return r == '/' }) {
 		if name == "." {
@@ -314,6 +323,9 @@ func (f *file) Read(p []byte) (int, error) {
 func (f *file) ReadAt(p []byte, at int64) (int, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
+	if f.disk.dead {
+		return 0, ErrKilled
+	}
 	if f.n.entries != nil {
 		return 0, &os.PathError{Op: "read", Path: f.path, Err: syscall.EISDIR}
 	}
@@ -336,6 +348,9 @@ func (f *file) Write(p []byte) (int, error) {
 func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
+	if f.disk.dead {
+		return 0, ErrKilled
+	}
 	if !f.write || f.n.entries != nil {
 		return 0, &os.PathError{Op: "write", Path: f.path, Err: syscall.EBADF}
 	}
