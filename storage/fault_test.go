@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +41,7 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	o.Fatal = func(string) { // stands for the end of the process: this goroutine does nothing more
 		once.Do(func() { close(dead) })
 		if !b.fatalReturns {
-			runtime.Goexit()
+			select {} // Pebble may hold a lock here
 		}
 	}
 	o.bugs = b
