@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"dtegate/engine"
 )
 
@@ -84,38 +82,18 @@ func TestBuckets(t *testing.T) {
 	if let != 500 {
 		t.Errorf("%d in ten seconds, want 500", let)
 	}
-	for i := range 10_001 {
+	for i := range 10_001 { // all live: they are walked once, and again when there are twice as many
 		b.take(fmt.Sprint(i), now)
+	}
+	if b.swept < 10_000 {
+		t.Errorf("a sweep left %d", b.swept)
+	}
+	for i := 0; len(b.empty) <= 2*b.swept; i++ {
+		b.take(fmt.Sprint("x", i), now)
 	}
 	b.take("late", now.Add(time.Hour))
 	if len(b.empty) != 1 {
 		t.Errorf("%d names are kept", len(b.empty))
-	}
-}
-
-// Large bodies share a budget, which comes back when they are answered, or when their connection must be long over.
-func TestBodies(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBodies(func() time.Time { return now })
-	var headers [65]fasthttp.RequestHeader
-	for i := range 64 {
-		if !b.reserve(&headers[i], 1<<20) {
-			t.Fatalf("no room for body %d", i+1)
-		}
-	}
-	if b.reserve(&headers[64], 1<<20) || !b.reserve(&headers[64], smallBody) {
-		t.Error("beyond the budget, or a small body is counted")
-	}
-	b.release(&headers[3])
-	b.release(&headers[3])
-	for range 2 {
-		if !b.reserve(&headers[64], 1<<20) || b.left != 0 {
-			t.Errorf("room that came back is not given again, or one request has it twice: %d left", b.left)
-		}
-	}
-	now = now.Add(bodyLife + 1)
-	if !b.reserve(&headers[3], 1<<20) || b.left != bodiesBudget-1<<20 {
-		t.Errorf("%d left", b.left)
 	}
 }
 
@@ -152,51 +130,13 @@ func closed(c net.Conn) bool {
 	return err != nil && !os.IsTimeout(err)
 }
 
-// No address takes all places; when strangers have taken them all, the oldest makes room; whoever had a good token stays.
-func TestDoor(t *testing.T) {
-	p := pipes{make(chan net.Conn, 64)}
-	refused := make(map[string]int)
-	d := newDoor(p, nil, 4, 2, func(reason string) { refused[reason]++ })
-	enter := func(address string) (in, out net.Conn) {
-		t.Helper()
-		out = p.dial(address)
-		in, err := d.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return in, out
+// tokensOf is a table of tokens, numbered from 1, which may issue invoices.
+func tokensOf(names ...string) TokenTable {
+	secret := []byte("secret of the test")
+	var tokens []Token
+	for i, name := range names {
+		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: engine.Point{ID: 1, BranchID: 1},
+			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
 	}
-	till, tillOut := enter("10.0.0.1")
-	trust(till)
-	_, first := enter("10.0.0.2")
-	_, second := enter("10.0.0.2")
-	third := p.dial("10.0.0.2") // Accept refuses it and gives the next
-	fourth, _ := enter("fd00::1")
-	if !closed(third) || refused["address_connections"] != 1 {
-		t.Errorf("a third connection of one address: %v", refused)
-	}
-	_, _ = enter("10.0.0.5") // all four places are taken
-	if !closed(first) || closed(second) || closed(tillOut) || refused["stranger"] != 1 {
-		t.Errorf("not the oldest stranger made room: %v", refused)
-	}
-	// A place is free once, whoever closes how often.
-	_ = fourth.Close()
-	_ = fourth.Close()
-	if d.open != 3 || len(d.by) != 3 || d.strangers.Len() != 2 {
-		t.Errorf("%d open, %v, %d strangers", d.open, d.by, d.strangers.Len())
-	}
-	// IPv6: one host has a whole network.
-	_, _ = enter("fd00:0:0:1::1")
-	other, _ := enter("fd00:0:0:1::2")
-	if d.by[other.(*visitor).address] != 2 {
-		t.Errorf("two addresses of one network count as %v", d.by)
-	}
-	for e := d.strangers.Front(); e != nil; e = d.strangers.Front() {
-		trust(e.Value.(*visitor))
-	}
-	last := p.dial("10.0.0.9")
-	close(p.ch)
-	if _, err := d.Accept(); err == nil || !closed(last) || refused["connections"] != 1 {
-		t.Errorf("a newcomer where all are known: %v %v", err, refused)
-	}
+	return NewTokenTable(secret, tokens)
 }

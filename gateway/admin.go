@@ -34,11 +34,19 @@ func (g *Gateway) administers(h *fasthttp.RequestHeader) bool {
 	return g.o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:], g.o.AdminToken[:]) == 1
 }
 
+// operator is the one sender of bodies on the operators' listener.
+func (g *Gateway) operator(h *fasthttp.RequestHeader) (id int64, ok bool) {
+	return operatorID, g.administers(h)
+}
+
+// operatorID stands for a token's id on the operators' listener; those of tokens are positive.
+const operatorID = -1
+
 func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
 	if !g.administers(&ctx.Request.Header) {
 		return g.wrong(ctx, listenerOps, len(ctx.Request.Header.Peek("Authorization")) > 0, "Falta el token de administración, o no es válido")
 	}
-	trust(ctx.Conn())
+	trust(ctx.Conn(), operatorID)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,10 +77,17 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	return token, nil
 }
 
-// admits tells whether a request's headers bear a good token, before its body is read.
-func (g *Gateway) admits(header *fasthttp.RequestHeader) bool {
+// sender is the token that a request's headers bear.
+func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	token, err := credential(header)
-	return err == nil && token != "" && g.tokens.Load().find(token, g.o.Now()) != nil
+	if err != nil || token == "" {
+		return 0, false
+	}
+	t := g.tokens.Load().find(token, g.o.Now())
+	if t == nil {
+		return 0, false
+	}
+	return t.ID, true
 }
 
 // authenticate finds the caller. A token of another branch is unknown here, as any other wrong one.
@@ -90,7 +98,7 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	}
 	if token != "" {
 		if t := g.tokens.Load().find(token, g.o.Now()); t != nil {
-			trust(ctx.Conn())
+			trust(ctx.Conn(), t.ID)
 			return t, nil
 		}
 	}
@@ -100,13 +108,33 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if given {
-		if wait := g.wrongs.take(addressOf(ctx.RemoteAddr()).String(), g.o.Now()); wait > 0 {
+		if wait := g.wrongs.take(networkOf(ctx.RemoteAddr()), g.o.Now()); wait > 0 {
 			g.metrics.refused(listener, "wrong_tokens")
 			return tooMany(wait, "Demasiados tokens que no son válidos desde esta dirección")
 		}
 	}
 	g.metrics.refused(listener, "token")
 	return problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
+}
+
+// stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
+func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
+	now := g.o.Now()
+	if wait := max(g.strange.take(networkOf(ctx.RemoteAddr()), now), g.allStrange.take("", now)); wait > 0 {
+		g.metrics.refused(listenerAPI, "strangers")
+		return tooMany(wait, "Demasiadas solicitudes sin token")
+	}
+	return nil
+}
+
+// networkOf names whom a request without a good token counts for: an IPv4 address, or the IPv6 network that one host can
+// have to itself, in which it changes addresses as it likes. It stops no till: whoever has a good token is not asked.
+func networkOf(a net.Addr) string {
+	ip := addressOf(a)
+	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
+		ip = network.Addr()
+	}
+	return ip.String()
 }
 
 // paced refuses a token that asks too much.

@@ -129,6 +129,10 @@ func TestContract_Answers(t *testing.T) {
 			for g.pace.take("3", time.Now()) == 0 {
 			}
 			ask(method, path, body, "x-api-token", "spent")
+			for g.strange.take("127.0.0.1", time.Now()) == 0 {
+			}
+			ask(method, path, body, may...) // strangers asked too much
+			g.strange = newBuckets(strangersRate, strangersBurst)
 			// The request is wrong.
 			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)
 			ask(method, path+"?x=y", body, may...)

@@ -32,8 +32,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 		return err
 	}
 	if len(d.faults) > 0 {
-		d.merge(g.o.Engine.Check(deadline, req))
-		return e.invalid(d.faults)
+		return g.wholly(deadline, d, req)
 	}
 	r, err = g.o.Engine.Correct(deadline, code, req)
 	var refused *engine.Error

@@ -197,6 +197,9 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 	}
 	items := make([]dte.Value, 0, v.Len())
 	for i := range v.Len() {
+		if d.full() {
+			break
+		}
 		if v.Index(i).Kind() != dte.KindObject {
 			d.wrong(index(path, i), "Debe ser un objeto")
 			continue
@@ -210,9 +213,15 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 	return dte.Arr(items...)
 }
 
+// full tells that no further fault will be listed: looking for more would cost time and change nothing.
+func (d *decoded) full() bool { return len(d.faults) >= maxFaults }
+
 // unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
 func (d *decoded) unknown(v dte.Value, fields []field, prefix string) {
 	for _, m := range v.Members() {
+		if d.full() {
+			return
+		}
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == m.Name }) {
 			d.fault(prefix+m.Name, dte.FaultUnknown, "No se conoce este campo"+hint(m.Name, fields))
 		}
@@ -265,7 +274,7 @@ func (d *decoded) wrong(path, message string) dte.Value {
 }
 
 func (d *decoded) fault(path, code, message string) {
-	if len(d.faults) < maxFaults {
+	if !d.full() {
 		d.faults = append(d.faults, dte.Fault{Path: path, Code: code, Message: message})
 	}
 }
@@ -274,6 +283,9 @@ func (d *decoded) fault(path, code, message string) {
 func (d *decoded) merge(found []dte.Fault) {
 next:
 	for _, f := range found {
+		if d.full() {
+			return
+		}
 		f.Path = d.requestPath(f.Path)
 		for _, have := range d.faults {
 			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {

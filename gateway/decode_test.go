@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 )
 
@@ -16,6 +20,58 @@ func TestDistance(t *testing.T) {
 			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
+}
+
+// TestDecode_FullCostsNothing: what is wrong beyond the faults that are listed is not looked for: a thousand times as many
+// faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known name.
+func TestDecode_FullCostsNothing(t *testing.T) {
+	for name, body := range map[string]func(n int) string{
+		"unknown members": func(n int) string {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, `"condicionOperacio%d":1,`, i)
+			}
+			return `{` + b.String() + `"items":[]}`
+		},
+		"unknown members of items": func(n int) string {
+			return `{"items":[` + strings.Repeat(`{"cantidat":1,"descripsion":""},`, n/64) + `{}]}`
+		},
+		"items of the wrong kind": func(n int) string { return `{"items":[` + strings.Repeat(`1,`, min(n, maxItems-1)) + `1]}` },
+	} {
+		work := func(n int) float64 {
+			v, err := dte.Parse([]byte(body(n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return testing.AllocsPerRun(3, func() {
+				if d := endpoints["01"].decode(v, nil); len(d.faults) != maxFaults {
+					t.Fatalf("%s: %d faults", name, len(d.faults))
+				}
+			})
+		}
+		if few, many := work(64*maxFaults), work(64*1000); many > few+10 {
+			t.Errorf("%s: %v allocations for 3,200 faults, %v for 64,000", name, few, many)
+		}
+	}
+	// Nor do the rules look at it.
+	v, err := dte.Parse([]byte(`{"items":[` + strings.Repeat(`1,`, maxFaults) + `1]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := New(Options{Engine: neverChecks{t: t}, Now: time.Now})
+	if p := g.wholly(t.Context(), endpoints["01"].decode(v, nil), engine.Request{}); len(p.Faults) != maxFaults {
+		t.Errorf("%d faults", len(p.Faults))
+	}
+}
+
+type neverChecks struct {
+	Engine
+	t *testing.T
+}
+
+func (n neverChecks) Check(context.Context, engine.Request) []dte.Fault {
+	n.t.Error("the rules are asked for faults that nobody will read")
+	return nil
 }
 
 // Faults of facts come back under the request's own names.

@@ -86,16 +86,18 @@ const (
 
 // Gateway serves the tills and the operators.
 type Gateway struct {
-	o       Options
-	metrics *metrics
-	api     *fasthttp.Server
-	ops     *fasthttp.Server
-	info    []byte // the emisor of GET /dte/information
-	resends limiter
-	pages   pages
-	tokens  atomic.Pointer[TokenTable]
-	pace    *buckets // requests by token
-	wrongs  *buckets // wrong tokens by address
+	o          Options
+	metrics    *metrics
+	api        *fasthttp.Server
+	ops        *fasthttp.Server
+	info       []byte // the emisor of GET /dte/information
+	resends    limiter
+	pages      pages
+	tokens     atomic.Pointer[TokenTable]
+	pace       *buckets // requests by token
+	wrongs     *buckets // wrong tokens by network
+	strange    *buckets // requests that take no token, by network
+	allStrange *buckets // and all together
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -117,13 +119,9 @@ func New(o Options) *Gateway {
 	g.SetTokens(o.Tokens)
 	g.pace = newBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
 	g.wrongs = newBuckets(1, wrongBurst)
-	till, operator := newBodies(o.Now), newBodies(o.Now)
-	g.api = g.server(till.released(g.recovered(g.routes().Handler)), apiConnections)
-	g.api.ErrorHandler = g.unreadable(listenerAPI, till, func(ctx *fasthttp.RequestCtx) error { _, err := g.authenticate(ctx); return err })
-	g.api.HeaderReceived = bounded(till, g.admits, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
-	g.ops = g.server(operator.released(g.opsRoutes()), opsConnections)
-	g.ops.ErrorHandler = g.unreadable(listenerOps, operator, g.admin)
-	g.ops.HeaderReceived = bounded(operator, g.administers, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
+	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}
@@ -132,31 +130,35 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// Connections in all and from one address.
-const (
-	apiConnections = 2048
-	apiPerAddress  = 64
-	opsConnections = 64
-	opsPerAddress  = 16
+// Connections of the listeners. The tills' keeps a thousand places for connections that showed a token. One token cannot take
+// all places of the address that it shares with others.
+var (
+	apiPlaces = places{all: 2048, strangers: 1024, perAddress: 64, perToken: 32}
+	opsPlaces = places{all: 64, strangers: 48, perAddress: 16, perToken: 12}
 )
 
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
-// connection for a moment.
-func (g *Gateway) server(h fasthttp.RequestHandler, connections int) *fasthttp.Server {
+// connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
+// returns how large one may be, and how long it may take if not 15 s.
+func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:               h,
-		ReadTimeout:           15 * time.Second,
-		WriteTimeout:          g.o.Deadline + 15*time.Second,
-		IdleTimeout:           2 * time.Minute,
-		MaxRequestBodySize:    maxBody,
-		Concurrency:           2*connections + 64,
-		ReadBufferSize:        16 << 10, // bytes of headers
-		WriteBufferSize:       16 << 10, // an issued document at once
-		NoDefaultServerHeader: true,
-		SecureErrorLogMessage: true, // else a parse error logs the request, token and all
-		CloseOnShutdown:       true,
-		TCPKeepalive:          true,
-		Logger:                fastLogger{g.o.Logger},
+		Handler:                      g.recovered(g.received(listener, from, bound, h)),
+		ErrorHandler:                 g.unreadable(listener),
+		HeaderReceived:               announced(from, bound),
+		StreamRequestBody:            true,
+		DisablePreParseMultipartForm: true, // it would write a form's files to the disk
+		ReadTimeout:                  15 * time.Second,
+		WriteTimeout:                 g.o.Deadline + 15*time.Second,
+		IdleTimeout:                  2 * time.Minute,
+		MaxRequestBodySize:           maxBody,
+		Concurrency:                  2*connections + 64,
+		ReadBufferSize:               16 << 10, // bytes of headers
+		WriteBufferSize:              16 << 10, // an issued document at once
+		NoDefaultServerHeader:        true,
+		SecureErrorLogMessage:        true, // else a parse error logs the request, token and all
+		CloseOnShutdown:              true,
+		TCPKeepalive:                 true,
+		Logger:                       fastLogger{g.o.Logger},
 	}
 }
 
@@ -168,12 +170,12 @@ func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "f
 // Serve answers the tills until ctx ends; then it takes no more requests and finishes those in flight.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
-	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiConnections, apiPerAddress, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
+	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiPlaces, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
 // ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
-	return serve(ctx, g.ops, newDoor(ln, g.o.OpsTLS, opsConnections, opsPerAddress, func(reason string) { g.metrics.refused(listenerOps, reason) }))
+	return serve(ctx, g.ops, newDoor(ln, g.o.OpsTLS, opsPlaces, func(reason string) { g.metrics.refused(listenerOps, reason) }))
 }
 
 func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {

@@ -33,8 +33,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 		defer cancel()
 		if len(d.faults) > 0 {
-			d.merge(g.o.Engine.Check(deadline, req))
-			return e.invalid(d.faults)
+			return g.wholly(deadline, d, req)
 		}
 		r, err := g.o.Engine.Issue(deadline, req)
 		var refused *engine.Error
@@ -51,6 +50,14 @@ func (g *Gateway) issue(e *endpoint) handler {
 		answerRecord(ctx, fasthttp.StatusCreated, r)
 		return nil
 	}
+}
+
+// wholly refuses a request that is wrong already, with what the rules find wrong beside it.
+func (g *Gateway) wholly(ctx context.Context, d *decoded, req engine.Request) *Problem {
+	if !d.full() {
+		d.merge(g.o.Engine.Check(ctx, req))
+	}
+	return d.endpoint.invalid(d.faults)
 }
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.

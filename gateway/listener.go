@@ -14,24 +14,53 @@ import (
 // handshakeTimeout is how long a client may take for its TLS handshake.
 const handshakeTimeout = 5 * time.Second
 
-// door is a listener that bounds its connections: in all, and from one address. When all places are taken, a newcomer
-// gets that of the oldest connection which no good token ever came over: a till finds a place among ten thousand idle
-// strangers. fasthttp has limits of its own, but tells those it refuses from within its accept loop, where a TLS
-// handshake that never comes would hold up everybody.
+// door is a listener that bounds its connections: in all, of strangers, from one address and of one token. A stranger is a
+// connection over which no good token came yet; each begins as one. Where a bound is met, the oldest stranger of those
+// that the bound is about makes room for the newcomer, so that idle connections keep nobody out:
+//
+//   - An address (an exact one, of IPv6 too: a LAN is one /64) at its bound loses its own oldest stranger.
+//   - The strangers at their bound lose the oldest one. Those of an address from which a good token came lately are spared
+//     while there are others: a till's next connection is safe from whoever has many addresses and no token.
+//   - A token at its bound keeps what it has; its further connections stay strangers.
+//
+// fasthttp has limits of its own, but answers those it refuses from within its accept loop, where a TLS handshake that
+// never comes would hold up everybody.
 type door struct {
 	net.Listener
-	tls              *tls.Config // nil: plain HTTP
-	most, perAddress int
-	refused          func(reason string)
+	tls     *tls.Config // nil: plain HTTP
+	places  places
+	refused func(reason string)
 
-	mu        sync.Mutex
-	open      int
-	by        map[netip.Addr]int
-	strangers *list.List // of *visitor, the oldest first
+	mu       sync.Mutex
+	open     int
+	by       map[netip.Addr]*callers
+	tokens   map[int64]int        // known connections of each token
+	unknown  list.List            // of *visitor: strangers of other addresses than those of friends, the oldest first
+	familiar list.List            // of *visitor: strangers of friends' addresses
+	friends  map[netip.Addr]int64 // addresses that a good token came from, with the turn in which it came last
+	turn     int64
 }
 
-func newDoor(ln net.Listener, config *tls.Config, most, perAddress int, refused func(string)) *door {
-	return &door{Listener: ln, tls: config, most: most, perAddress: perAddress, refused: refused, by: make(map[netip.Addr]int), strangers: list.New()}
+// places are the bounds of a door.
+type places struct {
+	all        int // connections
+	strangers  int // of these, without a good token; the rest is kept for known ones
+	perAddress int
+	perToken   int
+}
+
+// callers are the connections of one address.
+type callers struct {
+	open      int
+	strangers list.List // of *visitor, the oldest first
+}
+
+// maxFriends is how many addresses a door remembers: more than a branch has tills.
+const maxFriends = 1024
+
+func newDoor(ln net.Listener, config *tls.Config, p places, refused func(string)) *door {
+	return &door{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers), tokens: make(map[int64]int),
+		friends: make(map[netip.Addr]int64)}
 }
 
 // visitor is a connection that takes up a place.
@@ -39,9 +68,11 @@ type visitor struct {
 	net.Conn
 	door    *door
 	address netip.Addr
-	// Of door.mu. place is nil once the visitor is known by a token; gone, once its place is free.
-	place *list.Element
-	gone  bool
+	// Of door.mu. The elements are nil once the visitor is known by a token; gone, once its place is free.
+	ofDoor, ofAddress *list.Element
+	in                *list.List // that ofDoor is in
+	token             int64
+	gone              bool
 }
 
 // Accept returns the next connection that there is a place for.
@@ -64,27 +95,49 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a visitor a place, or says why there is none.
+// enter gives a visitor a place, or returns why there is none.
 func (d *door) enter(v *visitor) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.by[v.address] >= d.perAddress {
-		return "address_connections"
+	at := d.by[v.address]
+	if at == nil {
+		at = &callers{}
 	}
-	if d.open >= d.most {
-		oldest := d.strangers.Front()
+	if at.open >= d.places.perAddress {
+		oldest := at.strangers.Front()
+		if oldest == nil {
+			return "address_connections"
+		}
+		d.refused("address_stranger")
+		d.evict(oldest.Value.(*visitor))
+	}
+	if d.unknown.Len()+d.familiar.Len() >= d.places.strangers || d.open >= d.places.all {
+		oldest := d.unknown.Front()
+		if oldest == nil {
+			oldest = d.familiar.Front()
+		}
 		if oldest == nil {
 			return "connections"
 		}
 		d.refused("stranger")
-		stranger := oldest.Value.(*visitor)
-		d.leave(stranger)
-		_ = stranger.Conn.Close() // its worker finds out
+		d.evict(oldest.Value.(*visitor))
 	}
 	d.open++
-	d.by[v.address]++
-	v.place = d.strangers.PushBack(v)
+	at.open++
+	d.by[v.address] = at // eviction may have removed it
+	v.ofAddress = at.strangers.PushBack(v)
+	v.in = &d.unknown
+	if _, ok := d.friends[v.address]; ok {
+		v.in = &d.familiar
+	}
+	v.ofDoor = v.in.PushBack(v)
 	return ""
+}
+
+// evict closes a stranger's connection; its worker finds out.
+func (d *door) evict(v *visitor) {
+	d.leave(v)
+	_ = v.Conn.Close()
 }
 
 // leave frees a visitor's place, once.
@@ -94,18 +147,58 @@ func (d *door) leave(v *visitor) {
 	}
 	v.gone = true
 	d.open--
-	if d.by[v.address]--; d.by[v.address] == 0 {
+	d.unlist(v)
+	at := d.by[v.address]
+	if at.open--; at.open == 0 {
 		delete(d.by, v.address)
 	}
-	d.known(v)
+	if v.token == 0 {
+		return
+	}
+	if d.tokens[v.token]--; d.tokens[v.token] == 0 {
+		delete(d.tokens, v.token)
+	}
 }
 
-// known takes a visitor off the strangers.
-func (d *door) known(v *visitor) {
-	if v.place != nil {
-		d.strangers.Remove(v.place)
-		v.place = nil
+// unlist takes a visitor off the strangers.
+func (d *door) unlist(v *visitor) {
+	if v.ofDoor != nil {
+		v.in.Remove(v.ofDoor)
+		d.by[v.address].strangers.Remove(v.ofAddress)
+		v.ofDoor, v.ofAddress = nil, nil
 	}
+}
+
+// known notes that a good token came over a visitor's connection, and from its address.
+func (d *door) known(v *visitor, token int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v.gone || v.token != 0 {
+		return
+	}
+	d.befriend(v.address)
+	if d.tokens[token] >= d.places.perToken {
+		return
+	}
+	d.unlist(v)
+	v.token = token
+	d.tokens[token]++
+}
+
+// befriend remembers an address, and forgets the one that was heard of longest ago if there are too many.
+func (d *door) befriend(a netip.Addr) {
+	d.turn++
+	d.friends[a] = d.turn
+	if len(d.friends) <= maxFriends {
+		return
+	}
+	oldest, since := a, d.turn
+	for other, at := range d.friends {
+		if at < since {
+			oldest, since = other, at
+		}
+	}
+	delete(d.friends, oldest)
 }
 
 // Close frees the place.
@@ -150,8 +243,8 @@ func isHTTP(b []byte) bool {
 	return false
 }
 
-// trust notes that a good token came over a connection.
-func trust(c net.Conn) {
+// trust notes that a good token came over a connection. The operators' has the id -1.
+func trust(c net.Conn, token int64) {
 	var v *visitor
 	switch c := c.(type) {
 	case *visitor:
@@ -161,24 +254,14 @@ func trust(c net.Conn) {
 	default:
 		return // a test's
 	}
-	v.door.mu.Lock()
-	v.door.known(v)
-	v.door.mu.Unlock()
+	v.door.known(v, token)
 }
 
-// addressOf is whom a connection counts for: an IPv4 address, or the IPv6 network that one host has to itself.
+// addressOf is the address that a connection comes from, exactly: with the zone of a link-local one.
 func addressOf(a net.Addr) netip.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	ip, _ := netip.AddrFromSlice(t.IP)
-	if ip = ip.Unmap(); ip.Is4() || ip.IsLoopback() {
-		return ip
-	}
-	network, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return ip
-	}
-	return network.Addr()
+	return t.AddrPort().Addr().Unmap()
 }

@@ -87,8 +87,15 @@ func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 
 // file answers with a file, or with 304 when the caller has it already.
 func file(ctx *fasthttp.RequestCtx, kind, disposition, name string, b []byte) {
+	tagged(ctx, kind, disposition, name, tagOf(b), b)
+}
+
+func tagOf(b []byte) string {
 	sum := sha256.Sum256(b)
-	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+func tagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string, b []byte) {
 	header := &ctx.Response.Header
 	header.Set("ETag", tag)
 	header.Set("Cache-Control", "private, no-cache") // kept, and asked for again each time
@@ -226,6 +233,9 @@ func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout st
 
 // linked answers GET /dte/descarga/:codigoGeneracion?token=, for whoever has the link.
 func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
+	if err := g.stranger(ctx); err != nil {
+		return err
+	}
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err

@@ -31,8 +31,8 @@ func (g *Gateway) routes() *router.Router {
 	if g.o.Slug != "" {
 		get("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
 	}
-	get("/openapi.json", g.measured("/openapi.json", g.contract))
-	get("/docs", g.measured("/docs", g.docs))
+	get("/openapi.json", g.measured("/openapi.json", g.open(contractPage)))
+	get("/docs", g.measured("/docs", g.open(docsPage)))
 	return r
 }
 
@@ -67,7 +67,7 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.POST("/admin/delivery/retry", g.administered(g.retryDelivery))
 	r.POST("/admin/delivery/forget", g.administered(g.forgetDelivery))
 	get("/admin/archive/check", g.administered(g.checkArchive))
-	return g.recovered(r.Handler)
+	return r.Handler
 }
 
 // router is an empty router, and what adds a route that is read: by GET, and by HEAD, whose answer has no body.
@@ -127,11 +127,6 @@ func (g *Gateway) recovered(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 				fail(ctx, problem(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
 			}
 		}()
-		if ambiguous(&ctx.Request.Header) {
-			fail(ctx, errAmbiguous)
-			ctx.SetConnectionClose()
-			return
-		}
 		h(ctx)
 	}
 }

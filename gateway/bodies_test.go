@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+)
+
+// A sender holds no more than is left free, so that one, or a few together, leave room for all others.
+func TestBodies_Shares(t *testing.T) {
+	for _, hogs := range []int{1, 2, 10, 50} {
+		b := newBodies()
+		held := make([]int, hogs)
+		for taken := true; taken; {
+			taken = false
+			for i := range hogs {
+				if err := b.take(int64(i+1), 1<<16); err == nil {
+					held[i] += 1 << 16
+					taken = true
+				} else if !errors.Is(err, errBodyShare) {
+					t.Fatalf("%d hogs: %v", hogs, err)
+				}
+			}
+		}
+		fair := bodiesBudget / (hogs + 1)
+		if b.left < fair-1<<16 || b.left < maxBody {
+			t.Errorf("%d hogs leave %d bytes, want about %d", hogs, b.left, fair)
+		}
+		if err := b.take(99, maxBody); err != nil {
+			t.Errorf("beside %d hogs a quiet till's body: %v", hogs, err)
+		}
+		b.give(99, maxBody)
+		for i, n := range held {
+			b.give(int64(i+1), n)
+		}
+		if b.left != bodiesBudget || len(b.held) != 0 {
+			t.Errorf("%d bytes are left, %v held", b.left, b.held)
+		}
+	}
+	full := newBodies()
+	for i := range 64 {
+		if err := full.take(int64(i), maxBody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := full.take(64, 1); !errors.Is(err, errBodies) {
+		t.Errorf("a full budget: %v", err)
+	}
+}
+
+// What is announced and does not come takes no memory; what comes is counted as it comes and given back.
+func TestBodies_Arriving(t *testing.T) {
+	share := newBodies()
+	for _, c := range []struct {
+		name           string
+		size, announce int
+		err            error
+	}{
+		{"empty", 0, 0, nil},
+		{"small", 100, 100, nil},
+		{"as large as a small buffer", smallBody, smallBody, nil},
+		{"one more", smallBody + 1, smallBody + 1, nil},
+		{"the largest", maxBody, maxBody, nil},
+		{"the largest in chunks", maxBody, -1, nil},
+		{"too large in chunks", maxBody + 1, -1, errTooLarge},
+		{"announced too large", 0, maxBody + 1, errTooLarge},
+		{"cut off", 70_000, maxBody, io.ErrUnexpectedEOF},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := bytes.Repeat([]byte("x"), c.size)
+			for _, in := range []io.Reader{bytes.NewReader(want), iotest.DataErrReader(bytes.NewReader(want)), iotest.HalfReader(bytes.NewReader(want))} {
+				a := arriving{share: share, id: 7, most: maxBody}
+				if err := a.read(in, c.announce); !errors.Is(err, c.err) {
+					t.Fatalf("%v, want %v", err, c.err)
+				} else if err == nil && !bytes.Equal(a.data, want) {
+					t.Fatalf("%d bytes, want %d", len(a.data), len(want))
+				}
+				if most := 2*c.size + 1; share.held[7] > most {
+					t.Errorf("%d bytes are taken for %d", share.held[7], c.size)
+				}
+				a.release()
+				if share.left != bodiesBudget {
+					t.Errorf("%d bytes are left", share.left)
+				}
+			}
+		})
+	}
+	// 64 stalled bodies, each announced as the largest.
+	for range 64 {
+		a := arriving{share: share, id: 7, most: maxBody}
+		_ = a.read(iotest.DataErrReader(bytes.NewReader(make([]byte, 1000))), maxBody)
+	}
+	if share.left != bodiesBudget {
+		t.Errorf("stalled bodies hold %d bytes", bodiesBudget-share.left)
+	}
+}

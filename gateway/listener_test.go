@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// guarded is a door of connections in memory, with what it refused.
+type guarded struct {
+	*door
+	t       *testing.T
+	pipes   pipes
+	refused map[string]int
+}
+
+func newGuarded(t *testing.T, p places) *guarded {
+	g := &guarded{t: t, pipes: pipes{make(chan net.Conn, 64)}, refused: make(map[string]int)}
+	g.door = newDoor(g.pipes, nil, p, func(reason string) { g.refused[reason]++ })
+	return g
+}
+
+// enter is a connection that finds a place: in is the appliance's side, out the caller's.
+func (g *guarded) enter(address string) (in, out net.Conn) {
+	g.t.Helper()
+	out = g.pipes.dial(address)
+	in, err := g.Accept()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return in, out
+}
+
+// sound checks the door's books against each other.
+func (g *guarded) sound() {
+	g.t.Helper()
+	d := g.door
+	open, strangers, known := 0, 0, 0
+	for address, at := range d.by {
+		if at.open > d.places.perAddress || at.open == 0 {
+			g.t.Errorf("%s has %d connections", address, at.open)
+		}
+		open, strangers = open+at.open, strangers+at.strangers.Len()
+	}
+	for token, n := range d.tokens {
+		if n > d.places.perToken || n == 0 {
+			g.t.Errorf("token %d has %d connections", token, n)
+		}
+		known += n
+	}
+	if listed := d.unknown.Len() + d.familiar.Len(); open != d.open || open > d.places.all || strangers != listed || strangers > d.places.strangers || open != strangers+known {
+		g.t.Errorf("%d connections open, %d by address, %d strangers, %d listed, %d known", d.open, open, strangers, listed, known)
+	}
+	if len(d.friends) > maxFriends {
+		g.t.Errorf("%d friends", len(d.friends))
+	}
+}
+
+func TestDoor(t *testing.T) {
+	d := newGuarded(t, places{all: 6, strangers: 4, perAddress: 2, perToken: 2})
+	till, tillOut := d.enter("10.0.0.1")
+	trust(till, 1)
+	_, first := d.enter("10.0.0.2")
+	_, second := d.enter("10.0.0.2")
+	_, third := d.enter("10.0.0.2") // takes the place of its address's oldest
+	if !closed(first) || closed(second) || closed(third) || d.refused["address_stranger"] != 1 {
+		t.Errorf("the third connection of an address: %v", d.refused)
+	}
+	fourth, _ := d.enter("fd00::1")
+	_, fifth := d.enter("fd00::2")
+	_, _ = d.enter("10.0.0.5") // the strangers have their four places
+	if !closed(second) || closed(third) || closed(fifth) || closed(tillOut) || d.refused["stranger"] != 1 {
+		t.Errorf("not the oldest stranger made room: %v", d.refused)
+	}
+	// A till's next connection is spared while there are strangers of other addresses.
+	_, next := d.enter("10.0.0.1")
+	for i := range 8 {
+		d.enter(fmt.Sprintf("10.0.1.%d", i))
+	}
+	if closed(next) || closed(tillOut) {
+		t.Error("strangers drove a till's connection out")
+	}
+	// A place is free once, whoever closes how often.
+	open := d.open
+	_ = fourth.Close()
+	_ = fourth.Close()
+	if d.open != open { // it was driven out before
+		t.Errorf("%d open, then %d", open, d.open)
+	}
+	d.sound()
+}
+
+// A token fills its own places and no others; where nothing but known connections is left, a newcomer is refused.
+func TestDoor_Known(t *testing.T) {
+	d := newGuarded(t, places{all: 4, strangers: 2, perAddress: 4, perToken: 2})
+	for range 3 {
+		in, _ := d.enter("10.0.0.1")
+		trust(in, 1)
+		trust(in, 1)
+	}
+	if d.tokens[1] != 2 || d.familiar.Len() != 1 {
+		t.Errorf("%v are known, %d strangers", d.tokens, d.familiar.Len())
+	}
+	d.sound()
+	trust(d.familiar.Front().Value.(*visitor), 2)
+	in, _ := d.enter("10.0.0.2")
+	trust(in, 2)
+	refused := d.pipes.dial("10.0.0.3")
+	same := d.pipes.dial("10.0.0.1")
+	close(d.pipes.ch)
+	if _, err := d.Accept(); err == nil || !closed(refused) || !closed(same) || d.refused["connections"] != 2 {
+		t.Errorf("a newcomer where all are known: %v %v", err, d.refused)
+	}
+	d.sound()
+}
+
+// TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one. Some
+// show a token. A till that was here before always gets in and stays until its token came, while 500 others knock; so
+// does a new one while fewer knock than there are places for strangers.
+func TestDoor_Hammer(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, address := range map[string]func(i int) string{
+		"one /64":      func(int) string { return fmt.Sprintf("2001:db8:0:1:%x::%x", random.IntN(1<<16), random.IntN(1<<16)) },
+		"IPv4 hosts":   func(i int) string { return fmt.Sprintf("10.%d.%d.%d", 1+i%4, i/4%256, random.IntN(256)) },
+		"one host":     func(int) string { return "2001:db8:0:1::bad" },
+		"link-local":   func(int) string { return fmt.Sprintf("fe80::%x", random.IntN(1<<16)) },
+		"a till's own": func(int) string { return "2001:db8:0:1::1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newGuarded(t, apiPlaces)
+			tills := []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "10.0.0.1", "fe80::1:0:1"}
+			for i, till := range tills {
+				in, out := d.enter(till)
+				trust(in, int64(i+1))
+				_ = out.Close()
+				_ = in.Close()
+			}
+			type waits struct {
+				in, out net.Conn
+				until   int
+				till    int
+			}
+			var coming []waits
+			for i := range 10_000 {
+				in, _ := d.enter(address(i))
+				if random.IntN(50) == 0 {
+					trust(in, 100)
+				}
+				if i%97 == 0 {
+					in, out := d.enter(tills[i%len(tills)])
+					wait := 500 // connections of strangers before its token comes
+					if name == "a till's own" {
+						wait = apiPlaces.perAddress - apiPlaces.perToken - 8
+					}
+					coming = append(coming, waits{in, out, i + wait, 1 + i%len(tills)})
+				}
+				if i%997 == 0 { // never seen before
+					in, out := d.enter(fmt.Sprintf("2001:db8:0:1::7:%x", i))
+					coming = append(coming, waits{in, out, i + 500, 50})
+				}
+				for j := 0; j < len(coming); j++ {
+					if w := coming[j]; w.until == i {
+						if closed(w.out) {
+							t.Fatalf("connection %d: till %d was driven out", i, w.till)
+						}
+						trust(w.in, int64(w.till))
+						_ = w.in.Close()
+						coming = append(coming[:j], coming[j+1:]...)
+						j--
+					}
+				}
+				if i%500 == 0 {
+					d.sound()
+				}
+			}
+			d.sound()
+		})
+	}
+}
