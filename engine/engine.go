@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/ledger"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -87,6 +88,7 @@ type Engine struct {
 	asked       sync.Map      // storage.Code: documents that MH was asked for by this process
 	owed        owedCache
 	delivery    deliveries
+	ledger      *ledger.Ledger
 }
 
 // bugs are faults that a test sows to see that the suite catches them.
@@ -129,6 +131,7 @@ func New(o Options) (e *Engine, err error) {
 	}
 	e.options.setDefaults()
 	e.delivery.init(o.Delivery)
+	e.ledger = newLedger(o.Store, o.Shelf)
 	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())
 	if e.shelf = o.Shelf; e.shelf != nil {

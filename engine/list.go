@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/ledger"
 	"dtegate/storage"
 )
 
@@ -90,75 +91,117 @@ type Listing struct {
 	Totals []Total
 }
 
-// window is how far the ids of two days may be mixed: requests that read the clock before midnight get their ids after
+// idWindow is how far the ids of two days may be mixed: requests that read the clock before midnight get their ids after
 // others that read it later.
 const idWindow = 256
 
-// List reads the documents that a filter chooses. Ids grow with time, so that it starts near the first of the day.
+// List reads the documents that a filter chooses. It reads the records of the page alone: the ledger knows which these
+// are, and what all add up to.
 func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error) {
-	start, err := firstID(e.store, f.From)
+	days, err := f.days()
 	if err != nil {
-		return nil, fmt.Errorf("finding the first document of %s: %w", f.From, err)
+		return nil, err
 	}
-	l := &Listing{}
-	type group struct{ document, estado string }
-	sums := make(map[group]*Total)
-	amounts := make(map[group]dte.Amount)
-	late := 0 // documents in a row that are behind the filter's time
-	err = e.store.Records(start, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	match := func(g ledger.Group) bool {
+		estado, public := estados[g.State]
+		return public && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
+			(f.Estado == "" || estado == f.Estado) && f.wants(g.Document)
+	}
+	page, err := e.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, unavailable(err, "Las sumas de esos días aún se están preparando")
 		}
-		if !isDocument(entry.State) {
-			return nil
-		}
-		h, err := decodeHead(entry)
-		if err != nil {
-			return err
-		}
-		if h.Date > f.To {
-			if late++; late > idWindow {
-				return errEnough
-			}
-			return nil
-		}
-		late = 0
-		estado, public := estados[entry.State]
-		if !public || h.Date < f.From || h.BranchID != c.Point.BranchID || f.PointID != 0 && h.PointID != f.PointID ||
-			f.Estado != "" && estado != f.Estado || !f.wants(h.Document) {
-			return nil
-		}
-		g := group{h.Document, estado}
-		if sums[g] == nil {
-			sums[g] = &Total{Tipo: kinds[h.Document].Tipo, Estado: estado}
-		}
-		sums[g].Count++
-		a, err := dte.ParseAmount(h.Total)
-		if err != nil {
-			return fmt.Errorf("total of record %d: %w", entry.ID, err)
-		}
-		amounts[g] += a
-		switch {
-		case int64(entry.ID) <= f.After:
-		case len(l.Lines) < f.Limit:
-			l.Lines = append(l.Lines, line(entry, h, estado))
-		default:
-			l.Next = l.Lines[len(l.Lines)-1].ID
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("listing documents: %w", err)
 	}
-	for g, t := range sums {
-		t.Amount = amounts[g].Fixed2()
-		l.Totals = append(l.Totals, *t)
+	l := &Listing{Totals: totals(page.Totals)}
+	entries, err := e.store.ByID(page.IDs)
+	if err != nil {
+		return nil, fmt.Errorf("listing documents: %w", err)
 	}
-	sort.Slice(l.Totals, func(i, j int) bool {
-		a, b := l.Totals[i], l.Totals[j]
+	e.ledger.Shown(len(entries))
+	for _, entry := range entries {
+		h, err := decodeHead(entry)
+		if err != nil {
+			return nil, err
+		}
+		if match(groupOf(entry, h)) { // else it changed just now
+			l.Lines = append(l.Lines, line(entry, h, estados[entry.State]))
+		}
+	}
+	if page.More {
+		l.Next = int64(page.IDs[len(page.IDs)-1])
+	}
+	return l, nil
+}
+
+// totals adds up the groups that the API shows as one: of all points of sale, and of states with one public name.
+func totals(groups map[ledger.Group]ledger.Total) []Total {
+	type public struct{ document, estado string }
+	sums := make(map[public]ledger.Total)
+	for g, t := range groups {
+		name := public{g.Document, estados[g.State]}
+		sum := sums[name]
+		sum.Count += t.Count
+		sum.Amount.Merge(t.Amount)
+		sums[name] = sum
+	}
+	list := make([]Total, 0, len(sums))
+	for name, t := range sums {
+		list = append(list, Total{Tipo: kinds[name.document].Tipo, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
 		return a.Tipo < b.Tipo || a.Tipo == b.Tipo && a.Estado < b.Estado
 	})
-	return l, nil
+	return list
+}
+
+// newLedger returns the ledger of a store's documents.
+func newLedger(store *storage.Store, shelf *Shelf) *ledger.Ledger {
+	return ledger.New(ledger.Options{Store: store, Window: idWindow,
+		First: func(day string) (uint64, error) { return firstID(store, day) },
+		Read: func(entry storage.Entry) (ledger.Row, bool, error) {
+			if !isDocument(entry.State) {
+				return ledger.Row{}, false, nil
+			}
+			h, err := decodeHead(entry)
+			if err != nil {
+				return ledger.Row{}, false, err
+			}
+			amount, err := dte.ParseAmount(h.Total)
+			if err != nil {
+				return ledger.Row{}, false, fmt.Errorf("total of record %d: %w", entry.ID, err)
+			}
+			return ledger.Row{Day: h.Date, Group: groupOf(entry, h), Amount: amount}, true, nil
+		},
+		Rest: func() func() {
+			if shelf == nil {
+				return func() {}
+			}
+			return shelf.pace(2).rest
+		}})
+}
+
+func groupOf(entry storage.Entry, h *head) ledger.Group {
+	return ledger.Group{BranchID: h.BranchID, PointID: h.PointID, Document: h.Document, State: entry.State}
+}
+
+// days are the days of a filter, in order.
+func (f *Filter) days() ([]string, error) {
+	from, err := time.Parse(time.DateOnly, f.From)
+	if err != nil {
+		return nil, fmt.Errorf("listing documents: %w", err)
+	}
+	to, err := time.Parse(time.DateOnly, f.To)
+	if err != nil {
+		return nil, fmt.Errorf("listing documents: %w", err)
+	}
+	var days []string
+	for at := from; !at.After(to) && len(days) < MaxDays; at = at.AddDate(0, 0, 1) {
+		days = append(days, at.Format(time.DateOnly))
+	}
+	return days, nil
 }
 
 var errEnough = errors.New("enough")
@@ -184,27 +227,32 @@ func line(entry storage.Entry, h *head, estado string) Line {
 // firstID returns an id behind which every document of a day, and of later ones, lies: binary search over ids.
 func firstID(store *storage.Store, day string) (uint64, error) {
 	var failed error
-	at := func(after uint64) (date string) { // of the first document behind an id; "" when there is none
-		err := store.Records(after, func(entry storage.Entry) error {
-			if !isDocument(entry.State) {
-				return nil
-			}
-			h, err := decodeHead(entry)
-			if err == nil {
-				date = h.Date
-				err = errEnough
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, errEnough) {
+	n := sort.Search(int(store.LastID())+1, func(i int) bool {
+		date, err := dateAfter(store, uint64(i))
+		if err != nil {
 			failed = err
 		}
-		return date
-	}
-	// Ids are below 2^48: a thousand documents a second for nine thousand years.
-	n := sort.Search(1<<48, func(i int) bool {
-		date := at(uint64(i))
 		return date == "" || date >= day
 	})
 	return uint64(max(0, n-idWindow)), failed
+}
+
+// dateAfter is the date of the first document above an id, "" when there is none.
+func dateAfter(store *storage.Store, id uint64) (string, error) {
+	for limit := 1; ; limit = min(8*limit, 512) { // other records lie between the documents
+		entries, err := store.Page(id, limit)
+		if err != nil || len(entries) == 0 {
+			return "", err
+		}
+		for _, entry := range entries {
+			if isDocument(entry.State) {
+				h, err := decodeHead(entry)
+				if err != nil {
+					return "", err
+				}
+				return h.Date, nil
+			}
+			id = entry.ID
+		}
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/metrictest"
 )
 
 // books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from
@@ -43,6 +45,7 @@ func books(t *testing.T) (*world, []Line) {
 		}
 	}
 	w.wire.mend()
+	w.list(wholly()) // what changes after it was listed is listed as it is then
 	if _, err := w.engine.Invalidate(context.Background(), invalidation(&Record{Code: all[0].Code}, 2, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +162,44 @@ func TestList_Filters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestList_Work: a page reads the records that it shows and no others, whatever the filter and however many documents there
+// are; two of the largest sales add up to what they are.
+func TestList_Work(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	w.wire.sever()
+	const n = 40
+	for range n {
+		w.issued(voucher("", item(1, "1", "81415929200")), EstadoContingency) // and VAT of 13 %
+	}
+	read := func(f Filter) (*Listing, float64) {
+		before := metrictest.Value(t, w.engine, "dte_list_records_read_total")
+		l := w.list(f)
+		return l, metrictest.Value(t, w.engine, "dte_list_records_read_total") - before
+	}
+	f := wholly()
+	f.Limit = 1
+	first, _ := read(f) // reads the days
+	one, err := dte.ParseAmount(first.Lines[0].Total)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum dte.Sum
+	for range n {
+		sum.Add(one)
+	}
+	if got := first.Totals[0]; got.Count != n || got.Amount != sum.Fixed2() || strings.HasPrefix(got.Amount, "-") {
+		t.Errorf("%d sales of %s add up to %s, want %s", n, one.Fixed2(), got.Amount, sum.Fixed2())
+	}
+	for _, set := range []func(*Filter){func(*Filter) {}, func(f *Filter) { f.After = first.Next }, func(f *Filter) { f.Estado = EstadoRejected }, func(f *Filter) { f.Documents = []string{"14"} }, func(f *Filter) { f.Limit = 10 }} {
+		f := f
+		set(&f)
+		if l, records := read(f); records != float64(len(l.Lines)) {
+			t.Errorf("%+v: %v records are read for %d lines", f, records, len(l.Lines))
+		}
 	}
 }
 

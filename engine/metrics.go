@@ -112,6 +112,7 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range e.metrics.own() {
 		c.Describe(ch)
 	}
+	e.ledger.Describe(ch)
 	for _, g := range owedGauges {
 		ch <- g.desc
 	}
@@ -122,6 +123,7 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range e.metrics.own() {
 		c.Collect(ch)
 	}
+	e.ledger.Collect(ch)
 	o := e.Owed()
 	for _, g := range owedGauges {
 		g.collect(o, ch)

@@ -195,6 +195,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if err != nil {
 		return entry, internal(fmt.Errorf("recording the outcome: %w", err))
 	}
+	e.ledger.Touch(entry.ID)
 	if change.Due != nil && change.Due.Queue == QueueDeliver {
 		e.delivery.ring()
 	}

@@ -159,18 +159,7 @@ func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 		upper = 1<<64 - 1
 	}
 	for afterID+1 < upper {
-		chunk := make([]Entry, 0, recordsChunk)
-		err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
-			e, err := decodeEntry(be.Uint64(key[1:]), value)
-			if err != nil {
-				return err
-			}
-			e.Series = s.names.named(e.SequenceID)
-			if chunk = append(chunk, e.Entry); len(chunk) == recordsChunk {
-				return errStop
-			}
-			return nil
-		})
+		chunk, err := s.chunk(afterID, upper, recordsChunk)
 		if err != nil {
 			return fmt.Errorf("reading records: %w", err)
 		}

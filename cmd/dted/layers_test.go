@@ -31,7 +31,8 @@ var layers = map[string][]string{
 	"engine/pdf":                 {"engine/dte"},
 	"engine/mail":                {},
 	"engine/archive":             {},
-	"engine":                     {"engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/ledger":              {"engine/dte", "storage"},
+	"engine":                     {"engine/ledger", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway":             {"engine", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
