@@ -32,7 +32,8 @@ var layers = map[string][]string{
 	"engine/mail":                {},
 	"engine/archive":             {},
 	"engine/ledger":              {"engine/dte", "storage"},
-	"engine":                     {"engine/ledger", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/fair":                {},
+	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway":             {"engine", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
