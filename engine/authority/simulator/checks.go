@@ -10,7 +10,7 @@ import (
 // common is what every tax document is held to between its schema and its amounts, in this order; sold is what those
 // with priced items are held to besides.
 var (
-	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, remarked}
+	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, remarked, numbered, alike}
 	sold   = []func(*Simulator, *document) *refusal{itemised, paid}
 )
 
@@ -143,10 +143,16 @@ func paid(_ *Simulator, d *document) *refusal {
 		return notAllowed("resumen.condicionOperacion")
 	}
 	if sum.null("pagos") {
+		if _, due := sum["pagos"]; due && !d.previous { // MF2 p.49: from one on; sealed without any before DTE 2.0
+			return lacking("resumen.pagos")
+		}
 		return nil
 	}
 	onTerms := false
 	for _, p := range sum.objects("pagos") {
+		if r := d.settledBy(p); r != nil {
+			return r
+		}
 		if !slices.Contains(payments, p.text("codigo")) {
 			return notAllowed("resumen.pagos.codigo")
 		}

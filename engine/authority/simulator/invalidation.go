@@ -99,7 +99,7 @@ func (s *Simulator) invalidate(d *document) (answer, *refusal) {
 	if held.invalidated {
 		return answer{}, exists("documento.codigoGeneracion")
 	}
-	if r := first(held.described(d), s.replaced(d, held), timely(d, held, s.chaos.StrictDates)); r != nil {
+	if r := first(held.described(d), d.sameIssuer(held), s.replaced(d, held), timely(d, held, s.chaos.StrictDates)); r != nil {
 		return answer{}, r
 	}
 	if len(held.active()) > 0 {

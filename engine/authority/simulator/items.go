@@ -78,6 +78,9 @@ func itemised(_ *Simulator, d *document) *refusal {
 		if r := catalogued(it, n); r != nil {
 			return r
 		}
+		if r := d.levies(it, n); r != nil {
+			return r
+		}
 		if it.number("noGravado").Sign() != 0 {
 			if r := untaxed(it, columns, n); r != nil {
 				return r
@@ -155,10 +158,17 @@ func untaxed(it object, columns []string, n int) *refusal {
 			return notAllowed("cuerpoDocumento."+column, item(n, column))
 		}
 	}
+	for _, other := range besides {
+		if it.number(other).Sign() != 0 {
+			return notAllowed("cuerpoDocumento."+other, item(n, other))
+		}
+	}
 	price := it.number("precioUni")
 	switch {
 	case !it.null("tributos"):
 		return notAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
+	case it.integer("tipoItem") == taxItem: // p.30: goods, services or both
+		return notAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
 	case it.number("cantidad").Cmp(one) != 0:
 		return notAllowed("cuerpoDocumento.cantidad", item(n, "cantidad"))
 	case it.integer("uniMedida") != otherUnit:

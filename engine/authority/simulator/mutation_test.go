@@ -76,12 +76,26 @@ var changes = []change{
 	{"01", "resumen.condicionOperacion", 4, "007", "[resumen.condicionOperacion" + banned},
 	{"01", "resumen.pagos.0.codigo", "10", "007", "[resumen.pagos.codigo" + banned},
 	{"03", "resumen.pagos.0.plazo", "04", "007", "[resumen.pagos.plazo" + banned},
-	{"03", "resumen.pagos.0.periodo", nil, "003", "[resumen.pagos.plazo" + missing},
+	{"03", "resumen.pagos.0.periodo", nil, "003", "[resumen.pagos.periodo" + missing},
 	{"01", "cuerpoDocumento.0.tipoItem", 5, "007", "[cuerpoDocumento.tipoItem" + banned},
 	{"01", "cuerpoDocumento.0.tipoItem", 4, "003", "[cuerpoDocumento.codTributo" + missing},
 	{"01", "cuerpoDocumento.0.uniMedida", 3, "007", "[cuerpoDocumento.uniMedida" + banned},
 	{"01", "cuerpoDocumento.0.codTributo", "A8", "007", "[cuerpoDocumento.codTributo" + banned},
 	{"01", "cuerpoDocumento.0.tributos", []any{"ZZ"}, "007", "[cuerpoDocumento.tributos" + banned},
+
+	// How it is paid, and the lines' numbers.
+	{"01", "resumen.pagos.0.referencia", "A-1", "007", "[resumen.pagos.referencia" + banned},
+	{"01", "resumen.pagos.0.periodo", 2, "003", "[resumen.pagos.plazo" + missing},
+	{"03", "resumen.pagos", nil, "003", "[resumen.pagos" + missing},
+	{"01", "cuerpoDocumento.1.numItem", 3, "007", "[cuerpoDocumento.numItem" + banned},
+	{"03", "cuerpoDocumento.1.tributos", []any{"20", "D4"}, "007", "[cuerpoDocumento.tributos" + banned},
+	{"03", "cuerpoDocumento.1.tributos", []any{"20", "C3"}, "007", "[cuerpoDocumento.tributos" + banned},
+
+	// A line outside the tax base.
+	{"03", "cuerpoDocumento.2.montoDescu", n("1"), "007", "[cuerpoDocumento.montoDescu" + banned},
+	{"03", "cuerpoDocumento.2.psv", n("1"), "007", "[cuerpoDocumento.psv" + banned},
+	{"03", "cuerpoDocumento.2.cantidad", n("0.5"), "007", "[cuerpoDocumento.cantidad" + banned},
+	{"03", "cuerpoDocumento.2.uniMedida", 59, "007", "[cuerpoDocumento.uniMedida" + banned},
 
 	// Amounts of 01.
 	{"01", "cuerpoDocumento.0.precioUni", n("4.53"), "020", "[cuerpoDocumento.ventaGravada" + wrong},
@@ -165,8 +179,8 @@ func TestReception_WithinACent(t *testing.T) {
 		{tipo: "03", path: "resumen.ivaRete", value: n("1.09")},
 		// Both conventions for the amount of the operation.
 		{tipo: "03", path: "resumen.montoTotalOperacion", value: n("124.3")},
-		// Saying nothing about payments is allowed.
-		{tipo: "03", path: "resumen.pagos", value: nil},
+		// Before DTE 2.0, saying nothing about payments is allowed.
+		{tipo: "03-v3", path: "resumen.pagos", value: nil},
 		{tipo: "01", path: "receptor", value: nil},
 	} {
 		if a := b.send(sample(t, c.tipo, i+1).set(c.path, c.value)); a.Estado != "PROCESADO" {

@@ -127,6 +127,8 @@ func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 		receptor, back := o.get("receptor").(map[string]any), d.get("documento").(map[string]any)
 		receptor["tipoDocumento"], receptor["numDocumento"] = back["tipoDocumento"], back["numDocumento"]
 		line := o.get("cuerpoDocumento.0").(map[string]any)
+		receptor["nombre"] = back["nombre"]
+		o.set("emisor.nombre", d.get("emisor.nombre")).set("emisor.codEstable", d.get("emisor.codEstableMH")).set("emisor.codPuntoVenta", d.get("emisor.codPuntoVentaMH"))
 		for _, name := range []string{"tipoItem", "descripcion", "precioUni", "cantidad", "compra", "montoDescu"} {
 			line[name] = d.get("cuerpoDocumento.0." + name)
 		}
@@ -134,7 +136,10 @@ func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 		for _, name := range []string{"totalCompra", "subTotal", "totalPagar"} {
 			o.set("resumen."+name, line["compra"])
 		}
-		return o.set("resumen.descu", n("0")).set("resumen.totalDescu", n("0")).set("resumen.reteRenta", n("0")).set("resumen.pagos", nil)
+		return o.set("resumen.descu", n("0")).set("resumen.totalDescu", n("0")).set("resumen.reteRenta", n("0")).set("resumen.pagos.0.montoPago", line["compra"])
+	}
+	if taxpayer := d.get("receptor.nit"); taxpayer != nil {
+		o.set("receptor.nit", taxpayer)
 	}
 	line := o.get("cuerpoDocumento.0").(map[string]any)
 	line["cantidad"], line["precioUni"], line["ventaGravada"], line["montoDescu"] = n("1"), n("100000"), n("100000"), n("0")

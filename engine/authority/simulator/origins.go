@@ -44,8 +44,12 @@ func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 		if day := d.date(); day < o.date || day > later(o.at.Format(time.DateOnly), months) {
 			return nil, notAllowed("identificacion.fecEmi", fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))
 		}
-		if d.tipo == "18" && !d.sameParty(o) {
-			return nil, notAllowed("documento.numDocumento", "No es el receptor del documento relacionado")
+		same := d.sameTaxpayer
+		if d.tipo == "18" {
+			same = func(o *record) *refusal { return first(d.sameIssuer(o), d.sameReceiver(o)) }
+		}
+		if r := same(o); r != nil {
+			return nil, r
 		}
 		all = append(all, o)
 	}
@@ -65,13 +69,6 @@ func later(date string, months int) string {
 	}
 	last := time.Date(t.Year(), t.Month()+time.Month(months)+1, 0, 0, 0, 0, 0, time.UTC)
 	return last.AddDate(0, 0, min(t.Day(), last.Day())-last.Day()).Format(time.DateOnly)
-}
-
-// sameParty compares the receiver of a retorno with its origin's; a DUI may have lost its hyphen between generations.
-func (d *document) sameParty(o *record) bool {
-	was, _ := o.read().receiver()
-	now, _ := d.receiver()
-	return unhyphened(now.text("numDocumento")) == unhyphened(was.text("numDocumento"))
 }
 
 // fits tells whether what is left of an origin covers the note or retorno. A debit note adds to its original.

@@ -73,13 +73,16 @@ func TestNote_GlobalDiscount(t *testing.T) {
 func TestNote_AgainstAnInvoice(t *testing.T) {
 	b := open(t)
 	d := sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu", n("0.56")).set("resumen.subTotal", n("16.5")).
-		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos", nil)
+		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos.0.montoPago", n("16.5"))
 	b.accepted(d)
 	b.chaos(simulator.Chaos{StrictOrigins: true})
-	b.refused(noteFor(t, "05", 1, "11.5", "01", code("01", 1)), "007", "[documentoRelacionado.tipoDocumento"+banned)
+	consumer := func(d *tree) *tree {
+		return d.set("receptor.tipoDocumento", "13").set("receptor.numDocumento", "041234567")
+	}
+	b.refused(consumer(noteFor(t, "05", 1, "11.5", "01", code("01", 1))), "007", "[documentoRelacionado.tipoDocumento"+banned)
 	b.chaos(simulator.Chaos{})
-	b.refused(noteFor(t, "05", 1, "11.53", "01", code("01", 1)), "007", "[resumen.totalGravada"+tooMuch) // 13.00 / 1.13 = 11.50
-	b.accepted(noteFor(t, "05", 1, "5.5", "01", code("01", 1)))
+	b.refused(consumer(noteFor(t, "05", 1, "11.53", "01", code("01", 1))), "007", "[resumen.totalGravada"+tooMuch) // 13.00 / 1.13 = 11.50
+	b.accepted(consumer(noteFor(t, "05", 1, "5.5", "01", code("01", 1))))
 	// A retorno of the same invoice takes from the same rest: 13.00 - 5.50 × 1.13 = 6.785.
 	b.refused(returnOf(t, 1, 2), "007", "[resumen.totalGravada"+tooMuch)
 	b.accepted(returnOf(t, 2, 1))
@@ -160,7 +163,7 @@ func TestReturn_WithinItsOrigin(t *testing.T) {
 	b.refused(returnOf(t, 1, 1), "014", "[documentoRelacionado.codigoGeneracion] NO EXISTE UN REGISTRO CON ESTE DATO")
 	// Without the global discount of the sample, all three units can go back.
 	b.accepted(sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu", n("0.56")).set("resumen.subTotal", n("16.5")).
-		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos", nil))
+		set("resumen.montoTotalOperacion", n("16.5")).set("resumen.totalPagar", n("16.5")).set("resumen.totalIva", n("1.5")).set("resumen.pagos.0.montoPago", n("16.5")))
 	b.refused(returnOf(t, 2, 4), "007", "[resumen.totalGravada"+tooMuch)
 	b.refused(returnOf(t, 2, 1).set("cuerpoDocumento.0.cantidad", 4).set("cuerpoDocumento.0.montoDescu", n("13.75")), "007", "[cuerpoDocumento.cantidad"+banned)
 	b.accepted(returnOf(t, 3, 2))
