@@ -41,7 +41,7 @@ func TestShelf_Backtest(t *testing.T) {
 	if _, err := w.engine.Issue(t.Context(), deferred); err != nil {
 		t.Fatal(err)
 	}
-	totals, list := backtest(t, s, edition(t, "2.0.0"))
+	totals, list := backtest(t, s, edition(t, "2.1.0"))
 	if totals.Documents != 4 || totals.Results[madeSame] != 4 || len(list) != 0 {
 		t.Errorf("with the rule itself: %+v %+v", totals, list)
 	}
@@ -57,7 +57,7 @@ func TestShelf_Backtest(t *testing.T) {
 	if totals, list = backtest(t, s, edition(t, "9.0.0", ruletest.Small(t, "dte01/v2", ruletest.Trap))); totals.Results[madeFailed] != 4 || list[0].Error == "" {
 		t.Errorf("with a rule that traps: %+v", totals)
 	}
-	if live := s.Book().Active("00", "2026-11-21")["01"].Version; live != "2.0.0" {
+	if live := s.Book().Active("00", "2026-11-21")["01"].Version; live != "2.1.0" {
 		t.Errorf("%s is live after the backtests", live)
 	}
 	if _, a, err := s.Backtest(t.Context(), []byte("PK"), DocumentPeriod{}, BacktestReport{}); err != nil || a.Refused != "signature" {
@@ -91,9 +91,9 @@ func TestShelf_Replay(t *testing.T) {
 		t.Fatalf("%+v, %v", during, err)
 	}
 	corrected := w.corrected(t, during)
-	push(t, s, edition(t, "2.0.1"))
+	push(t, s, edition(t, "2.1.1"))
 	for name, r := range map[string]*Record{"online": online, "deferred": both, "corrected": corrected} {
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule.Version != "2.0.0" {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule.Version != "2.1.0" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestShelf_Shadow(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
 	for i := range 3 {
-		if r, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil || r.Rule.Version != "2.0.0" {
+		if r, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil || r.Rule.Version != "2.1.0" {
 			t.Fatalf("sale %d: %+v, %v", i, r, err)
 		}
 		for i < 2 && s.Shadowed().Count <= i {

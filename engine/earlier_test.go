@@ -15,7 +15,7 @@ func TestEarlier_EveryType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
 		for _, document := range []string{"07", "18"} {
 			_, err := b.engine.Issue(context.Background(), b.originals("none "+document).request(document, "none"))
-			refused(t, err, CodeUnavailable, "")
+			refused(t, err, CodeNotYet, "")
 		}
 		if err := b.sim.Reset(); err != nil {
 			t.Fatal(err)

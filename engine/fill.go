@@ -50,7 +50,8 @@ func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
 	if err != nil || kinds[req.Document].against != nothing {
 		return nil // what it is issued against is not known: nothing to hold it to
 	}
-	return e.breaches(rule, d, nil)
+	late := laterThanIssue(d)
+	return append(late, e.breaches(rule, d, late)...)
 }
 
 // breaches is Check for a draft, less the paths that known faults name already.

@@ -370,7 +370,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point})},
+		dte.Member{Name: "emisor", Value: o.emisorOf(emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},

@@ -50,6 +50,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	day := dte.Date(now)
 	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, day)
 	if errors.Is(err, rules.ErrNoRule) {
+		if early := e.notYet(req.Document); early != nil {
+			return nil, pathRefused, early
+		}
 		return nil, pathRefused, unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
 	}
 	if err != nil {
@@ -131,8 +134,14 @@ func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, e
 			return nil, internal(err)
 		}
 	}
-	if len(faults) > 0 {
-		return nil, refuse(append(faults, e.breaches(r, d, faults)...))
+	if late := laterThanIssue(d); len(faults)+len(late) > 0 {
+		if computed != nil {
+			evaluations.Put(computed)
+		}
+		return nil, refuse(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
+	}
+	if computed.computed.Summary[computed.rule.total] == 0 {
+		computed.warnings = append(computed.warnings, nothingToPay)
 	}
 	return computed, nil
 }

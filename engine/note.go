@@ -23,6 +23,8 @@ func noteFacts(f dte.Value, o *origin) (dte.Value, error) {
 	receptor := f.Get("receptor")
 	if !receptor.Exists() || receptor.IsNull() {
 		receptor = o.facts.Get("receptor")
+	} else if faults := sameTaxpayer(receptor, o); len(faults) > 0 {
+		return f, refuse(faults)
 	}
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	lines := f.Get("cuerpoDocumento")

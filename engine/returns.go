@@ -60,7 +60,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	if err != nil {
 		return err
 	}
-	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).
+	d.facts = d.facts.With("cuerpoDocumento", dte.Arr(lines...)).With("devuelto", given).With("emisor", o.emisorOf(d.facts.Get("emisor"))).
 		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
 		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
 		With("origen", o.totals()).

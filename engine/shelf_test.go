@@ -21,7 +21,7 @@ func TestShelf_Activate(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if r, _ := x.engine.Issue(t.Context(), sale("a", 1130)); r.Rule.Version != "2.0.0" {
+	if r, _ := x.engine.Issue(t.Context(), sale("a", 1130)); r.Rule.Version != "2.1.0" {
 		t.Fatalf("shipped: %+v", r.Rule)
 	}
 	stranger := plugintest.Signer()
@@ -30,43 +30,43 @@ func TestShelf_Activate(t *testing.T) {
 		name, step, text string
 		data             []byte
 	}{
-		{"good", "", "", edition(t, "2.0.5")},
-		{"older", "version", "not newer than 2.0.5", edition(t, "2.0.4")},
-		{"the same version again, changed", "version", "not newer than 2.0.5", edition(t, "2.0.5", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)},
-		{"forged", "signature", "not signed", ruletest.EditionSigned(t, "dte01/v2", "2.0.6", stranger)},
+		{"good", "", "", edition(t, "2.1.5")},
+		{"older", "version", "not newer than 2.1.5", edition(t, "2.1.4")},
+		{"the same version again, changed", "version", "not newer than 2.1.5", edition(t, "2.1.5", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)},
+		{"forged", "signature", "not signed", ruletest.EditionSigned(t, "dte01/v2", "2.1.6", stranger)},
 		{"rubbish", "signature", "not a rule bundle", []byte("PK")},
-		{"wrong cents", "interpreter", "is 1.", edition(t, "2.0.6", ruletest.Param("ivaRate", "0.14"))},
-		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.0.6", ruletest.Small(t, "dte01/v2", ruletest.Loop), ruletest.Caseless)},
-		{"never in force", "dates", "would never be in force", edition(t, "2.0.6", ruletest.In("2025-06-01", ""))},
-		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.0.6", func(_ map[string][]byte, m *bundle.Manifest) { delete(m.Validity, "00") })},
+		{"wrong cents", "interpreter", "is 1.", edition(t, "2.1.6", ruletest.Param("ivaRate", "0.14"))},
+		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.1.6", ruletest.Small(t, "dte01/v2", ruletest.Loop), ruletest.Caseless)},
+		{"never in force", "dates", "would never be in force", edition(t, "2.1.6", ruletest.In("2025-06-01", ""))},
+		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.1.6", func(_ map[string][]byte, m *bundle.Manifest) { delete(m.Validity, "00") })},
 	} {
 		a := push(t, s, c.data)
 		if a.Refused != c.step || !strings.Contains(a.Error, c.text) {
 			t.Errorf("%s: refused at %q: %s", c.name, a.Refused, a.Error)
 		}
 	}
-	if again := push(t, s, edition(t, "2.0.5")); !again.Already || again.State != ruleLive {
+	if again := push(t, s, edition(t, "2.1.5")); !again.Already || again.State != ruleLive {
 		t.Errorf("pushed again: %+v", again)
 	}
 	r, err := x.engine.Issue(t.Context(), sale("b", 1130))
-	if err != nil || r.Rule.Version != "2.0.5" {
+	if err != nil || r.Rule.Version != "2.1.5" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if back, err := s.Rollback(t.Context(), Target{"dte01", 2, "2.0.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+	if back, err := s.Rollback(t.Context(), Target{"dte01", 2, "2.1.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
 	if _, err := s.Rollback(t.Context(), Target{"dte01", 2, "1.9.9"}, Order{}); !errors.Is(err, ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
-	if a := push(t, s, edition(t, "2.0.3")); a.Refused != "version" {
+	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {
 		t.Errorf("the floor fell with the rollback: %+v", a)
 	}
 	// A restart loads exactly that, whatever was shipped and whoever is trusted now.
 	s = x.shelf(nil)
-	if r, _ := x.engine.Issue(t.Context(), sale("c", 1130)); r.Rule.Version != "2.0.0" {
+	if r, _ := x.engine.Issue(t.Context(), sale("c", 1130)); r.Rule.Version != "2.1.0" {
 		t.Errorf("after a restart: %+v", r.Rule)
 	}
-	if a := push(t, s, edition(t, "2.0.4")); a.Refused != "version" {
+	if a := push(t, s, edition(t, "2.1.4")); a.Refused != "version" {
 		t.Errorf("the floor fell with the restart: %+v", a)
 	}
 	for _, key := range []string{"a", "b", "c"} {
@@ -85,14 +85,14 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			defer x.close()
 			s := x.shelf(shipped(t))
 			// Its golden case knows nothing of a sale of one line.
-			if a := push(t, s, edition(t, "2.0.7", ruletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
+			if a := push(t, s, edition(t, "2.1.7", ruletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
 				t.Fatalf("%+v", a)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			for i := range 3 {
 				r, err := x.engine.Issue(ctx, sale(string(rune('a'+i)), 1130))
-				if err != nil || r.Rule.Version != "2.0.0" || r.Total != "11.30" {
+				if err != nil || r.Rule.Version != "2.1.0" || r.Total != "11.30" {
 					t.Fatalf("%+v, %v", r, err)
 				}
 			}
@@ -102,10 +102,10 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			}
 			stop()
 			<-done
-			if got := s.List().Return; got.To.Version != "2.0.0" || !strings.Contains(got.Reason, "3 evaluations failed within 1m0s") {
+			if got := s.List().Return; got.To.Version != "2.1.0" || !strings.Contains(got.Reason, "3 evaluations failed within 1m0s") {
 				t.Errorf("%+v", got)
 			}
-			if s.Book().Active("00", "2026-11-21")["01"].Version != "2.0.0" {
+			if s.Book().Active("00", "2026-11-21")["01"].Version != "2.1.0" {
 				t.Error("the bad rule is still live")
 			}
 		})
@@ -121,7 +121,7 @@ func TestShelf_ReturnsFromRejections(t *testing.T) {
 	for i := range 100 {
 		s.decided(old, map[bool]storage.State{true: Rejected, false: Accepted}[i%50 == 0])
 	}
-	a := push(t, s, edition(t, "2.0.1"))
+	a := push(t, s, edition(t, "2.1.1"))
 	for range 4 {
 		s.decided(a.Rule, Rejected)
 	}
@@ -147,7 +147,7 @@ func TestShelf_Dates(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if a := push(t, s, edition(t, "2.1.0", ruletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
+	if a := push(t, s, edition(t, "2.2.0", ruletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
 		t.Fatalf("%+v", a)
 	}
 	for _, c := range []struct {
@@ -156,10 +156,10 @@ func TestShelf_Dates(t *testing.T) {
 		ends    time.Time // as the metric has it
 		expired bool
 	}{
-		{start, "2.0.0", time.Time{}, false},
-		{time.Date(2026, 12, 1, 5, 59, 59, 0, time.UTC), "2.0.0", time.Time{}, false},
-		{time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC), "2.1.0", newYear, false},
-		{time.Date(2027, 2, 1, 6, 0, 0, 0, time.UTC), "2.1.0", newYear, true},
+		{start, "2.1.0", time.Time{}, false},
+		{time.Date(2026, 12, 1, 5, 59, 59, 0, time.UTC), "2.1.0", time.Time{}, false},
+		{time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC), "2.2.0", newYear, false},
+		{time.Date(2027, 2, 1, 6, 0, 0, 0, time.UTC), "2.2.0", newYear, true},
 	} {
 		x.clock.set(c.at)
 		r, err := x.engine.Issue(t.Context(), sale("", 1130))
@@ -232,7 +232,7 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 	if err := s.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if days[0].Load() < 40 || days[1].Load() < 40 || s.Book().Active("01", "2026-12-01")["01"].Version != "2.0.0" {
+	if days[0].Load() < 40 || days[1].Load() < 40 || s.Book().Active("01", "2026-12-01")["01"].Version != "2.1.0" {
 		t.Errorf("%d documents before midnight and %d after", days[0].Load(), days[1].Load())
 	}
 }

@@ -109,6 +109,7 @@ const (
 	CodeNotInvalidable = "INVALIDATION_NOT_ALLOWED"
 	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
 	CodePermission     = "PERMISSION_DENIED"
+	CodeNotYet         = "NOT_YET_IN_FORCE"
 	CodeUnavailable    = "UNAVAILABLE"
 	CodeStorageFull    = "STORAGE_FULL"
 	CodeClockWrong     = "CLOCK_WRONG"

@@ -55,7 +55,7 @@ func (o originals) request(document, key string) Request {
 	case "07":
 		return request("07", key, member("receptor", taxpayer), onTerms(), member("cuerpoDocumento", dte.Arr(dte.Obj(
 			member("numItem", dte.Int(1)), member("tipoDte", dte.Str("03")), member("tipoGeneracion", dte.Int(2)),
-			member("numeroDocumento", dte.Str("5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")), member("fechaEmision", dte.Str("2026-01-02")),
+			member("numeroDocumento", dte.Str("5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")), member("fechaEmision", dte.Str("2025-10-31")),
 			member("montoSujetoGrav", decimal("500")), member("codigoRetencionMH", dte.Str("22")), member("ivaRetenido", decimal("5")),
 			member("descripcion", dte.Str("Compra"))))))
 	case "14":

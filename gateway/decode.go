@@ -75,23 +75,46 @@ func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[strin
 			d.fault("pago", dte.FaultRequired, "Es obligatorio cuando condicionOperacion es 2 o 3")
 			return resumen
 		}
-		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str("01")})
+		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
 		return append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(cash)})
 	}
 	for i, m := range resumen {
-		if m.Name != "pagos" || len(codes) == 0 {
+		if m.Name != "pagos" {
 			continue
 		}
-		mapped := make([]dte.Value, m.Value.Len())
-		for j := range mapped {
-			mapped[j] = m.Value.Index(j)
-			if to, ok := codes[mapped[j].Get("codigo").Text()]; ok {
-				mapped[j] = mapped[j].With("codigo", dte.Str(to))
+		all := make([]dte.Value, m.Value.Len())
+		for j := range all {
+			path := index("pagos", j)
+			if given(one) {
+				path = "pago"
 			}
+			all[j] = d.payment(m.Value.Index(j), path, codes)
 		}
-		resumen[i].Value = dte.Arr(mapped...)
+		resumen[i].Value = dte.Arr(all...)
 	}
 	return resumen
+}
+
+// cash is CAT-017's code of notes and coins.
+const cash = "01"
+
+// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term and
+// its number of periods come together (pp.50-51).
+func (d *decoded) payment(p dte.Value, path string, codes map[string]string) dte.Value {
+	if to, ok := codes[p.Get("codigo").Text()]; ok {
+		p = p.With("codigo", dte.Str(to))
+	}
+	if p.Get("codigo").Text() == cash && p.Get("referencia").Exists() {
+		p = p.With("referencia", dte.Null())
+	}
+	switch term, periods := p.Get("plazo").Exists(), p.Get("periodo").Exists(); {
+	case d.faulty(path+".plazo") || d.faulty(path+".periodo"):
+	case term && !periods:
+		d.fault(path+".periodo", dte.FaultRequired, "Falta cuántos días, meses o años dura el plazo")
+	case periods && !term:
+		d.fault(path+".plazo", dte.FaultRequired, "Falta la unidad del plazo: 01 días, 02 meses, 03 años")
+	}
+	return p
 }
 
 // given tells that a member is there and not null: null is SPEC's way to leave an optional member out.
@@ -110,6 +133,7 @@ func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
 		if v.Kind() != dte.KindString {
 			return d.wrong(prefix+f.name, "Debe ser un texto")
 		}
+		return d.text(v, f, prefix+f.name)
 	case isFlag:
 		if v.Kind() != dte.KindBool {
 			return d.wrong(prefix+f.name, "Debe ser true o false")
@@ -120,7 +144,11 @@ func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
 		if v.Kind() != dte.KindObject {
 			return d.wrong(prefix+f.name, "Debe ser un objeto")
 		}
-		return d.object(v, f, prefix+f.name+".", nil)
+		o := d.object(v, f, prefix+f.name+".", nil)
+		if f.person {
+			o = d.identities(o, prefix+f.name+".")
+		}
+		return o
 	case isList:
 		return d.list(v, f, prefix+f.name)
 	case isTexts:
@@ -202,6 +230,7 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 		}
 		if v.Index(i).Kind() != dte.KindObject {
 			d.wrong(index(path, i), "Debe ser un objeto")
+			items = append(items, dte.Obj()) // so that those behind it keep their places
 			continue
 		}
 		var first []dte.Member
@@ -286,6 +315,9 @@ next:
 		if d.full() {
 			return
 		}
+		if name, ok := strings.CutPrefix(f.Path, "resumen."); ok && d.fieldOf(inResumen, name) == nil {
+			f.Message = totalName(name) + " " + f.Message
+		}
 		f.Path = d.requestPath(f.Path)
 		for _, have := range d.faults {
 			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
@@ -294,4 +326,17 @@ next:
 		}
 		d.fault(f.Path, f.Code, f.Message)
 	}
+}
+
+// totalName is what people call a total that the rule computes.
+func totalName(field string) string {
+	switch field {
+	case "montoTotalOperacion":
+		return "El monto total de la operación"
+	case "totalPagar":
+		return "El total a pagar"
+	case "subTotal", "subTotalVentas":
+		return "El subtotal"
+	}
+	return "El total calculado (" + field + ")"
 }

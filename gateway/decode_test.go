@@ -80,11 +80,15 @@ func TestRequestPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, list := &decoded{endpoint: endpoints["01"], body: payment}, &decoded{endpoint: endpoints["01"]}
+	several, err := dte.Parse([]byte(`{"pagos":[{"codigo":"01"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, list := &decoded{endpoint: endpoints["01"], body: payment}, &decoded{endpoint: endpoints["01"], body: several}
 	for fact, want := range map[string]string{
 		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items", "resumen.condicionOperacion": "condicionOperacion",
 		"resumen.observaciones": "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo", "receptor.direccion.municipio": "receptor.direccion.municipio",
-		"resumen.totalPagar": "resumen.totalPagar",
+		"resumen.totalPagar": "items", "": "items", "cuerpoDocumento[3].ventaGravada": "items[3]", "resumen.pagos": "pagos",
 	} {
 		if got := list.requestPath(fact); got != want {
 			t.Errorf("%s: %s, want %s", fact, got, want)

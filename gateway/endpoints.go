@@ -26,7 +26,7 @@ func sale(discounts ...string) []field {
 		{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
 		{name: "pago", shape: isObject, members: payment, place: inPagos},
 		{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}}, payment...), limit: 99, place: inResumen},
-		{name: "observaciones", place: inResumen},
+		{name: "observaciones", place: inResumen, blank: true, lines: true},
 		{name: "testContingencia", shape: isFlag, place: nowhere},
 	}
 	if len(global) > 0 {
@@ -47,7 +47,7 @@ func taxpayer(needed ...string) []field {
 }
 
 func party(name string, required bool, members []field) field {
-	return field{name: name, fact: "receptor", shape: isObject, required: required, loose: true, members: members}
+	return field{name: name, fact: "receptor", shape: isObject, required: required, loose: true, person: true, members: members}
 }
 
 // retention are the flags of a sale between taxpayers.
@@ -111,7 +111,7 @@ var endpoints = map[string]*endpoint{
 		party("receptor", true, taxpayer("tipoDocumento", "numDocumento", "nombre", "correo")),
 		{name: "cuerpoDocumento", shape: isList, members: withholding, limit: maxWithholdings},
 		{name: "items", fact: "cuerpoDocumento", shape: isList, members: withheld, limit: maxWithholdings},
-		{name: "observaciones", place: inResumen},
+		{name: "observaciones", place: inResumen, blank: true, lines: true},
 		{name: "testContingencia", shape: isFlag, place: nowhere},
 	}},
 	"14": {document: "14", pays: true, either: [][2]string{{"sujetoExcluido", "receptor"}}, fields: append([]field{
@@ -122,7 +122,7 @@ var endpoints = map[string]*endpoint{
 	"18": {document: "18", origin: "documentoOrigen", fields: []field{
 		{name: "documentoOrigen", required: true, place: nowhere},
 		{name: "items", fact: "cuerpoDocumento", shape: isList, required: true, limit: maxItems, members: []field{
-			{name: "numItem", shape: isInteger, required: true, min: amount(1), max: amount(maxItems)},
+			{name: "numItem", shape: isInteger, required: true},
 			{name: "cantidadRetorno", fact: "cantidad", shape: isNumber, required: true, min: amount(0), above: true},
 		}},
 		{name: "motivo", required: true, place: inApendice, label: "Motivo"},

@@ -30,6 +30,9 @@ type field struct {
 	numbered bool        // each item gets numItem
 	place    place       // where the fact goes
 	label    string      // of an entry of the appendix
+	person   bool        // an object that holds a person's identity numbers
+	blank    bool        // a text that is like none when it is blank
+	lines    bool        // a text that may have several lines
 }
 
 // place is the object of the facts that a top-level member belongs to.
@@ -77,16 +80,16 @@ var item = []field{
 	{name: "descripcion", required: true},
 	{name: "cantidad", shape: isNumber, required: true, min: amount(0), above: true},
 	{name: "precioUnitario", fact: "precioUni", shape: isNumber, required: true, min: amount(0)},
-	{name: "codigo"},
+	{name: "codigo", blank: true},
 	{name: "montoDescu", shape: isNumber, min: amount(0)},
 	{name: "tipoImpuesto"},
 	{name: "uniMedida", shape: isInteger, min: amount(1), max: amount(99), preset: dte.Int(59)},
 	{name: "tipoItem", shape: isInteger, min: amount(1), max: amount(4), preset: dte.Int(1)},
 	{name: "tributos", shape: isTexts, limit: 20},
-	{name: "codTributo"},
+	{name: "codTributo", blank: true},
 	{name: "noGravado", shape: isNumber},
 }
 
 var payment = []field{
-	{name: "codigo", required: true}, {name: "plazo"}, {name: "periodo", shape: isInteger, min: amount(1)}, {name: "referencia"},
+	{name: "codigo", required: true}, {name: "plazo"}, {name: "periodo", shape: isInteger, min: amount(1)}, {name: "referencia", blank: true},
 }

@@ -16,8 +16,8 @@ var person = required("nombre", "tipoDocumento", "numDocumento")
 var invalidation = &endpoint{fields: []field{
 	{name: "tipoAnulacion", shape: isInteger, required: true, min: amount(1), max: amount(3)},
 	{name: "motivo", required: true},
-	{name: "responsable", shape: isObject, required: true, members: person},
-	{name: "solicita", shape: isObject, required: true, members: person},
+	{name: "responsable", shape: isObject, required: true, person: true, members: person},
+	{name: "solicita", shape: isObject, required: true, person: true, members: person},
 	{name: "codigoGeneracionReemplazo"},
 }}
 

@@ -26,6 +26,7 @@ var statuses = map[string]int{
 	engine.CodeOverReturn:     fasthttp.StatusBadRequest,
 	engine.CodePermission:     fasthttp.StatusForbidden,
 	engine.CodeNoRecipient:    fasthttp.StatusConflict,
+	engine.CodeNotYet:         fasthttp.StatusConflict,
 	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
 	engine.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
 	engine.CodeClockWrong:     fasthttp.StatusServiceUnavailable,

@@ -57,6 +57,7 @@ func (d *decoded) append(entries []dte.Value) {
 
 // shape finishes what depends on the type of document.
 func (d *decoded) shape() {
+	d.specialUnits()
 	switch d.endpoint.document {
 	case "05", "06":
 		d.noteOrigin()
@@ -123,6 +124,11 @@ func (d *decoded) withholdings() {
 		if !v.Get("tipoGeneracion").Exists() {
 			v = v.With("tipoGeneracion", dte.Int(kind))
 		}
+		_, noCode := dte.ParseCode(v.Get("numeroDocumento").Text())
+		if n, _ := v.Get("tipoGeneracion").Int(); n == 2 && noCode != nil && v.Get("numeroDocumento").Exists() {
+			d.fault(d.requestPath(index("cuerpoDocumento", i)+".numeroDocumento"), dte.FaultPattern,
+				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, use tipoGeneracion 1")
+		}
 		if !v.Get("descripcion").Exists() {
 			v = v.With("descripcion", dte.Str("Retención de IVA sobre el documento "+v.Get("numeroDocumento").Text()))
 		}
@@ -141,24 +147,40 @@ func (d *decoded) requestPath(path string) string {
 		}
 		return d.endpoint.origin
 	}
+	if path == "" { // of the document as a whole: of its lines together
+		path = "cuerpoDocumento"
+	}
 	in, rest := inRoot, path
 	if below, ok := strings.CutPrefix(path, "resumen."); ok {
 		in, rest = inResumen, below
 	}
 	name, rest := segment(rest)
-	if in == inResumen && name == "pagos" && given(d.body.Get("pago")) {
+	if in == inResumen && name == "pagos" && !given(d.body.Get("pagos")) {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
-	var match *field
-	for i := range d.endpoint.fields {
-		if f := &d.endpoint.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
-			match = f
-		}
+	match := d.fieldOf(in, name)
+	if match == nil && in == inResumen { // a total: what it is made of
+		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
 	}
 	if match == nil {
 		return path
 	}
 	return match.name + match.below(rest)
+}
+
+// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that
+// the request uses.
+func (d *decoded) fieldOf(in place, fact string) (match *field) {
+	name, _ := segment(fact)
+	for i := range d.endpoint.fields {
+		if f := &d.endpoint.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
+			match = f
+		}
+	}
+	if match == nil && in == inResumen && name == "pagos" {
+		return d.fieldOf(inPagos, "pago")
+	}
+	return match
 }
 
 // below names what lies under a field: rest begins with an index, a dot, or nothing.
@@ -178,7 +200,7 @@ func (f *field) below(rest string) string {
 			return prefix + "." + m.name + m.below(rest)
 		}
 	}
-	return prefix + "." + inner
+	return prefix // computed: of the line as a whole
 }
 
 // segment cuts a path behind its first name.
@@ -188,3 +210,32 @@ func segment(path string) (name, rest string) {
 	}
 	return path, ""
 }
+
+// specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30, 33),
+// where the request states none.
+func (d *decoded) specialUnits() {
+	asked, lines := d.body.Get("items"), d.facts.Get("cuerpoDocumento")
+	if asked.Len() != lines.Len() {
+		return // some are no objects, and that is told
+	}
+	var items []dte.Value
+	for i := range lines.Len() {
+		line := lines.Index(i)
+		charge, _ := line.Get("noGravado").Amount()
+		if given(asked.Index(i).Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
+			continue
+		}
+		if items == nil {
+			items = make([]dte.Value, lines.Len())
+			for j := range items {
+				items[j] = lines.Index(j)
+			}
+		}
+		items[i] = line.With("uniMedida", dte.Int(otherUnit))
+	}
+	if items != nil {
+		d.facts = d.facts.With("cuerpoDocumento", dte.Arr(items...))
+	}
+}
+
+const otherUnit = 99 // CAT-014

@@ -142,6 +142,18 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	return best, nil
 }
 
+// Begins is the first day (yyyy-mm-dd in El Salvador) on which any rule of a kind and document is in force in an ambiente;
+// "" when none is known.
+func (g *Generation) Begins(kind, document, ambiente string) (day string) {
+	for _, r := range g.rules {
+		m := &r.Bundle.Manifest
+		if w, ok := m.Validity[ambiente]; ok && m.Kind == kind && m.Document == document && (day == "" || w.From < day) {
+			day = w.From
+		}
+	}
+	return day
+}
+
 // Expired tells that a rule's own time in an ambiente is over on a day.
 func (r *Rule) Expired(ambiente, day string) bool {
 	until := r.Bundle.Manifest.Validity[ambiente].Until

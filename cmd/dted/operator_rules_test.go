@@ -33,35 +33,35 @@ func TestOperator_Rules(t *testing.T) {
 	defer o.stop()
 	old := o.sold(sale01)
 
-	source := ruleSource(t, `"version": "2.0.0"`, `"version": "2.0.7"`)
+	source := ruleSource(t, `"version": "2.1.0"`, `"version": "2.1.7"`)
 	if said := o.does("rules test dte01/v2 --source " + source); !regexp.MustCompile(`(?s)^dte01/v2\nsignature +ok.*\ninterpreter +ok.*\ncompiler +ok.*\nfuel +ok`).MatchString(said) {
 		t.Errorf("dtectl rules test says\n%s", said)
 	}
-	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`), "dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 2.0.0 is refused at the step interpreter")
+	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`), "dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 2.1.0 is refused at the step interpreter")
 	path := strings.TrimSpace(o.does(fmt.Sprintf("rules build dte01/v2 --source %s --key %s --key-id stranger --out %s", source, stranger, o.dir)))
-	if path != o.dir+"/dte01-2.0.7.dterule" {
+	if path != o.dir+"/dte01-2.1.7.dterule" {
 		t.Fatalf("dtectl rules build prints %q", path)
 	}
 	o.refused("rules push "+path, "REFUSED", "signature: ", "1 of 1 branches failed: http://"+o.ops)
 	o.refused(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, key), "signature")
 	o.does(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, stranger))
 	o.does("rules push --dry "+path, "would pass")
-	if said := o.does("rules list"); strings.Contains(said, "2.0.7") {
+	if said := o.does("rules list"); strings.Contains(said, "2.1.7") {
 		t.Errorf("a dry push changed the branch:\n%s", said)
 	}
-	if said := o.does("rules activate --reason circular "+path, "dte01 2.0.7 is live\n"); !regexp.MustCompile(`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
+	if said := o.does("rules activate --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
 		t.Errorf("dtectl rules activate says\n%s", said)
 	}
 	o.does("rules push "+path, "live", "was there already")
 	row := func(version, state, more string) *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^dte01 +2 +` + regexp.QuoteMeta(version) + ` +` + state + ` .*` + more + ` *$`)
 	}
-	if said := o.does("rules list"); !row("2.0.7", "live", regexp.QuoteMeta(o.who)).MatchString(said) {
+	if said := o.does("rules list"); !row("2.1.7", "live", regexp.QuoteMeta(o.who)).MatchString(said) {
 		t.Errorf("dtectl rules list says\n%s", said)
 	}
-	next := o.file("next", ruletest.Edition(t, "dte01/v2", "2.1.0", ruletest.In("2099-01-01", "")))
+	next := o.file("next", ruletest.Edition(t, "dte01/v2", "2.2.0", ruletest.In("2099-01-01", "")))
 	o.does("rules push "+next, "coming", "from 2099-01-01")
-	if said := o.does("rules status", "coming   dte01 2.1.0 on 2099-01-01\n"); !regexp.MustCompile(`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
+	if said := o.does("rules status", "coming   dte01 2.2.0 on 2099-01-01\n"); !regexp.MustCompile(`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
 		t.Errorf("dtectl rules status says\n%s", said)
 	}
 
@@ -70,8 +70,8 @@ func TestOperator_Rules(t *testing.T) {
 		t.Helper()
 		o.does("rules replay "+r.Code, r.Code+" is identical, by dte01 "+version+" (")
 	}
-	replays(old, "2.0.0")
-	replays(recent, "2.0.7")
+	replays(old, "2.1.0")
+	replays(recent, "2.1.7")
 	if said := o.does("rules replay --from 2000-01-01"); said != "2 identical\n" {
 		t.Errorf("dtectl rules replay says\n%s", said)
 	}
@@ -92,18 +92,18 @@ func TestOperator_Rules(t *testing.T) {
 	o.refused("rules activate "+o.file("wrong", ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
 
 	o.refused("rules rollback dte01 2 7.0.0 --reason x", "the appliance says 409")
-	if said := o.does("rules rollback dte01 2 2.0.0 --reason quejas"); !strings.HasPrefix(said, "dte01 2.0.0 is live\n") || !strings.Contains(said, "dte01 2.0.7 is retired\n") {
+	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said, "dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {
 		t.Errorf("dtectl rules rollback says\n%s", said)
 	}
-	replays(o.sold(sale01), "2.0.0")
-	replays(recent, "2.0.7")
-	if said := o.does("rules list --all"); !row("2.0.0", "live", "").MatchString(said) || !row("2.0.7", "retired", "rollback: quejas").MatchString(said) {
+	replays(o.sold(sale01), "2.1.0")
+	replays(recent, "2.1.7")
+	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.7", "retired", "rollback: quejas").MatchString(said) {
 		t.Errorf("dtectl rules list --all says\n%s", said)
 	}
 	o.refused("rules push "+path, "REFUSED", "version: ")
 	said := o.does("audit")
-	for _, act := range []string{`rules.push dte01 2.0.7 +done +circular`, `rules.push.dry dte01 2.0.7 +done`, `rules.push dte01 2.1.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
-		`rules.push dte01 2.0.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`, `rules.rollback dte01 2.0.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
+	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`, `rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
+		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`, `rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
 		if !regexp.MustCompile(`(?m)^\d+ +[-\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` + act).MatchString(said) {
 			t.Errorf("no %s in\n%s", act, said)
 		}

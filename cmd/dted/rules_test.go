@@ -238,20 +238,20 @@ func TestRules_Restart(t *testing.T) {
 		body         []byte
 		status       int
 	}{
-		{http.MethodPost, "/admin/rules?dry=1", ruletest.Edition(t, "dte01/v2", "2.0.9"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.0.5"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.0.5"), http.StatusOK}, // repeated
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.0.4"), http.StatusUnprocessableEntity},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.0", ruletest.In("2099-01-01", "")), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.0"), http.StatusUnprocessableEntity}, // other bytes
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.0.6"), http.StatusOK},                  // a correction for the time until then
+		{http.MethodPost, "/admin/rules?dry=1", ruletest.Edition(t, "dte01/v2", "2.1.9"), http.StatusOK},
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.2.0", ruletest.In("2099-01-01", "")), http.StatusOK},
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
+		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
 		{http.MethodPost, "/admin/rules/rollback", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
 		{http.MethodPost, "/admin/rules/rollback", []byte(`{`), http.StatusBadRequest},
 		{http.MethodPost, "/admin/rules/backtest?from=yesterday", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=x", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=00000000-0000-4000-8000-000000000000", nil, http.StatusNotFound},
 		{http.MethodGet, "/admin/rules/shadow", nil, http.StatusNotFound},
-		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", ruletest.Edition(t, "dte01/v2", "2.0.1"), http.StatusOK},
+		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", ruletest.Edition(t, "dte01/v2", "2.1.1"), http.StatusOK},
 		{http.MethodDelete, "/admin/rules/shadow", nil, http.StatusOK},
 	} {
 		if status, answer := b.admin(step.method, step.path, step.body); status != step.status {
@@ -275,7 +275,7 @@ func TestRules_Restart(t *testing.T) {
 			got += r.Version + " " + r.State + " above " + r.Floor + "; "
 		}
 	}
-	if got != "2.0.0 spare above 2.0.6; 2.0.5 spare above 2.0.6; 2.0.6 live above 2.0.6; 2.1.0 coming above 2.0.6; " {
+	if got != "2.1.0 spare above 2.1.6; 2.1.5 spare above 2.1.6; 2.1.6 live above 2.1.6; 2.2.0 coming above 2.1.6; " {
 		t.Error(got)
 	}
 	for _, path := range []string{"/admin/rules", "/admin/rules/shadow", "/admin/rules/replay?code=x"} {

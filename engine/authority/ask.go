@@ -135,7 +135,7 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 		if !sello.MatchString(r.SelloRecibido) {
 			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
 		}
-		if c.options.Ambiente == "01" && strings.HasSuffix(r.SelloRecibido, "SIMU") {
+		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(r.SelloRecibido, "SIMU") {
 			return Outcome{Sent: true, Err: ErrSimulated}
 		}
 		return Outcome{Kind: Accepted, Response: r}

@@ -57,7 +57,7 @@ func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
 	r.At = ParseTime(r.FechaHora)
 	switch {
 	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
-		if c.options.Ambiente == "01" && strings.HasSuffix(w.SelloRecibido, "SIMU") {
+		if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(w.SelloRecibido, "SIMU") {
 			return Outcome{Sent: true, Err: ErrSimulated}, nil
 		}
 		return Outcome{Kind: Accepted}, r

@@ -136,7 +136,7 @@ func (g generator) line(i int) []int64 {
 	if q, p := quantity/10_000, price/10_000; q > 0 && p > 0 { // a safe part of the line's amount
 		gross = q * p
 	}
-	if i > 0 && g.IntN(3) == 0 && gross > 1 { // the first line keeps its amount: the generation before wants a total above zero
+	if i > 0 && kind != 1 && g.IntN(3) == 0 && gross > 1 { // a tax has no discount; the first line keeps its amount: the generation before wants a total above zero
 		put("montoDescu", g.Int64N(gross))
 	}
 	return row

@@ -68,6 +68,9 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	if now > all-before {
 		return 0, faultOver, colCantidad
 	}
+	if now != all && (row[colCodTributo] != 0 || optional(row[colNoGravado]) != 0) {
+		return 0, faultWhole, colCantidad // MF2 pp.30 and 33: the quantity of such a line is 1
+	}
 	part := func(whole, quantity int64) int64 {
 		switch {
 		case whole == 0 || quantity == 0:

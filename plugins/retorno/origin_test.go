@@ -115,7 +115,7 @@ func (o *original) some(rng *rand.Rand) []dte.Amount {
 	for i, x := range o.lines {
 		left := x.quantity - x.back
 		switch n := rng.IntN(4); {
-		case n == 0, n == 1 && x.noGravado != 0: // a deposit comes back whole
+		case n == 0:
 			quantities[i] = left
 		case n == 1:
 			quantities[i] = dte.Amount(rng.Int64N(int64(left) + 1))
@@ -127,6 +127,24 @@ func (o *original) some(rng *rand.Rand) []dte.Amount {
 	if !any {
 		for i, x := range o.lines {
 			quantities[i] = x.quantity - x.back
+		}
+	}
+	return o.deposits(quantities)
+}
+
+// deposits gives back what lies outside the tax base, whole, where something sold comes back beside it, and keeps it
+// otherwise (MF2 pp.29-30).
+func (o *original) deposits(quantities []dte.Amount) []dte.Amount {
+	beside := false
+	for i, x := range o.lines {
+		beside = beside || x.noGravado == 0 && x.back == 0 && quantities[i] == x.quantity && x.amount > 0 && o.descu[x.kind] < o.total[x.kind]
+	}
+	for i, x := range o.lines {
+		if x.noGravado != 0 {
+			quantities[i] = 0
+			if beside {
+				quantities[i] = x.quantity - x.back
+			}
 		}
 	}
 	return quantities
@@ -173,7 +191,7 @@ func (o *original) take(t *testing.T, quantities []dte.Amount) (abi.Input, abi.O
 
 func (o *original) left() bool {
 	for _, x := range o.lines {
-		if x.back < x.quantity {
+		if x.back < x.quantity && x.noGravado == 0 { // a deposit alone stays
 			return true
 		}
 	}

@@ -49,6 +49,7 @@ const (
 const (
 	colNoGravado = colMonto + kinds + iota
 	colAcumulado
+	colCodTributo
 )
 
 // Line outputs, in the order of the description.
@@ -68,6 +69,8 @@ const (
 	faultOver
 	faultOverflow
 	faultOrigin
+	faultWhole
+	faultNothing
 )
 
 const cent = sdk.One / 100
@@ -105,6 +108,7 @@ var description = &abi.Description{
 		// The sum of the same amount over the origin's lines before this one: what is withheld or discounted as a whole
 		// is then shared out without a cent too many.
 		{Name: "acumuladoOrigen", Kind: "amount"},
+		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
 	LineOutputs: []abi.Field{
 		{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
@@ -121,6 +125,8 @@ var description = &abi.Description{
 		faultOver:     {Code: "OVER_RETURN", Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
 		faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
 		faultOrigin:   {Code: "ORIGIN_MISMATCH", Message: "Los montos del documento de origen no concuerdan entre sí"},
+		faultWhole:    {Code: "RETURN_WHOLE_LINE", Message: "Una línea que es un tributo o un cargo no gravado se devuelve entera: cantidad 1"},
+		faultNothing:  {Code: "NOTHING_RETURNED", Message: "Un cargo no gravado solo se devuelve junto con otra línea que tenga venta"},
 	},
 }
 
@@ -132,7 +138,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	var sums [kinds]int64
 	var taxes [4]int64
-	var named, noGravado, iva, rete, renta int64
+	var named, noGravado, iva, rete, renta, back int64
+	charges := false // a line outside the tax base is among them
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -155,6 +162,11 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		rete += result[outIvaRete]
 		renta += result[outRenta]
 		named |= result[outTributos]
+		back |= result[outMonto+kind]
+		charges = charges || result[outNoGravado] != 0
+	}
+	if charges && back == 0 { // MF2 p.29: such a line needs another one above zero
+		out.Faults = append(out.Faults, abi.Fault{Code: faultNothing, Line: -1, Column: -1})
 	}
 	if len(out.Faults) > 0 {
 		return

@@ -59,6 +59,7 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 				for i, x := range o.lines {
 					quantities[i] = x.quantity - x.back
 				}
+				quantities = o.deposits(quantities)
 			}
 			in, out := o.take(t, quantities)
 			get := func(name string) dte.Amount { return dte.Amount(plugintest.Amount(t, description, &out, name)) }
@@ -101,7 +102,9 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 		}
 		var deposits dte.Amount
 		for _, x := range o.lines {
-			deposits += x.noGravado
+			if x.back > 0 {
+				deposits += x.noGravado
+			}
 		}
 		if noGravado != deposits {
 			t.Fatalf("%v of deposits came back of %v\n%+v", noGravado, deposits, o)
@@ -141,6 +144,7 @@ func TestRule_Refuses(t *testing.T) {
 	for i, x := range o.lines {
 		whole[i] = x.quantity
 	}
+	whole = o.deposits(whole)
 	good := plugintest.InputOf(t, description, params, o.give(whole))
 	for name, c := range map[string]struct {
 		change func(in *abi.Input)
@@ -154,6 +158,13 @@ func TestRule_Refuses(t *testing.T) {
 		"a purchase on an invoice":     {func(in *abi.Input) { in.Lines[colMonto+compra] = 1 }, abi.Fault{Code: faultOrigin, Line: 0, Column: colOrigen}},
 		"a price that does not add up": {func(in *abi.Input) { in.Lines[colPrecio] += sdk.One }, abi.Fault{Code: faultOrigin, Line: 0, Column: colOrigen}},
 		"a discount above its total":   {func(in *abi.Input) { in.Scalars[scaDescu+gravada] = in.Scalars[scaTotal+gravada] + 1 }, abi.Fault{Code: faultOrigin, Line: -1, Column: scaDescu + gravada}},
+		"a part of a tax":              {func(in *abi.Input) { in.Lines[colCantidad], in.Lines[colCodTributo] = in.Lines[colCantidad]-1, 1 }, abi.Fault{Code: faultWhole, Line: 0, Column: colCantidad}},
+		"a part of a charge":           {func(in *abi.Input) { in.Lines[colCantidad], in.Lines[colNoGravado] = in.Lines[colCantidad]-1, cent }, abi.Fault{Code: faultWhole, Line: 0, Column: colCantidad}},
+		"a charge alone": {func(in *abi.Input) {
+			in.N, in.Lines = 1, in.Lines[:len(description.Columns)]
+			in.Lines[colCantidad], in.Lines[colOrigen], in.Lines[colPrecio], in.Lines[colDescuento], in.Lines[colMonto+gravada], in.Lines[colNoGravado] = sdk.One, sdk.One, 0, 0, 0, cent
+			in.Lines[colMonto], in.Lines[colMonto+exenta] = 0, 0
+		}, abi.Fault{Code: faultNothing, Line: -1, Column: -1}},
 		"more came back than was paid": {func(in *abi.Input) { in.Scalars[scaDevuelto+gravada] = in.Scalars[scaTotal+gravada] }, abi.Fault{Code: faultOrigin, Line: -1, Column: -1}},
 	} {
 		in, out := good, abi.Output{}

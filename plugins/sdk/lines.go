@@ -100,8 +100,9 @@ func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 		return 0, FaultQuantity, ColCantidad
 	case price < 0:
 		return 0, FaultPrice, ColPrecio
-	case (row[ColCodTributo] != 0) != (row[ColTipoItem] == 4), row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99):
-		return 0, FaultTaxLine, ColCodTributo
+	case (row[ColCodTributo] != 0) != (row[ColTipoItem] == 4),
+		row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99 || descu != 0 || row[ColImpuesto] != Gravado || optional(row[ColNoGravado]) != 0):
+		return 0, FaultTaxLine, ColCodTributo // MF2 pp.33-34
 	}
 	gross, ok := Times(quantity, price)
 	if !ok {
@@ -110,7 +111,7 @@ func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	if descu < 0 || descu > gross {
 		return 0, FaultDiscount, ColDescuento
 	}
-	if optional(row[ColNoGravado]) != 0 && (gross != 0 || quantity != One || row[ColTributos] != 0) {
+	if optional(row[ColNoGravado]) != 0 && (gross != 0 || quantity != One || row[ColUnidad] != 99 || row[ColTributos] != 0) {
 		return 0, FaultNoGravado, ColNoGravado // MF2 p.30
 	}
 	return gross - descu, -1, -1
@@ -123,6 +124,9 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 		if row[ColTributos]>>bit&1 != 0 {
 			named |= 1 << tax
 		}
+	}
+	if row[ColCodTributo] != 0 && named&^(1<<TaxIVA) != 0 {
+		return FaultTaxLine, ColTributos // MF2 p.34: of a tax only the VAT
 	}
 	if row[ColImpuesto] == Gravado {
 		if l.DefaultIVA && amount > 0 {

@@ -27,7 +27,7 @@ var own = map[string]abi.Input{
 		2 * one, 35 * one / 10, none, 0,
 		one / 3, 120 * one, one, 2}},
 	"retorno/v1": {N: 1, Scalars: []int64{0, none, none, 1130 * one / 100, none, none, none, none, none, 0, 0, none, none, none, none},
-		Lines: []int64{one, 1130 * one / 100, 0, one, none, none, none, none, 1130 * one / 100, none, none, none}},
+		Lines: []int64{one, 1130 * one / 100, 0, one, none, none, none, none, 1130 * one / 100, none, none, none, 0}},
 }
 
 // TestPlugins: every module of this repository passes the kit.

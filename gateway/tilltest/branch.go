@@ -1,0 +1,293 @@
+// Package tilltest plays a till: requests over a socket against a whole branch (gateway, engine, rules, store) and a
+// simulated authority, on a day of the test's choice.
+package tilltest
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine"
+	"dtegate/engine/authority"
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/gateway"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+const (
+	nit   = "06141804941035"
+	token = "the token of the till in this test"
+)
+
+// Branch is a branch and its authority. Its clock runs as the process's does, from another day.
+type Branch struct {
+	t      testing.TB
+	URL    string
+	Sim    *simulator.Simulator
+	Engine *engine.Engine
+	Store  *storage.Store
+
+	ahead  atomic.Int64 // of the process's clock, in nanoseconds
+	client *http.Client
+	done   sync.WaitGroup
+}
+
+// common are the parts that all branches of a process share: a key, the hosts of rules.
+var common = sync.OnceValues(func() (c struct {
+	key   *sign.Key
+	hosts [2]*rules.Host
+}, err error) {
+	if c.key, err = sign.Generate(1024); err != nil {
+		return c, err
+	}
+	for i, name := range []string{"compiler", "interpreter"} {
+		options := rules.Options{Engine: name, Logger: quiet, CacheDir: filepath.Join("..", "..", "var", "build", "cache")}
+		if c.hosts[i], err = rules.NewHost(context.Background(), options); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+})
+
+var (
+	booksMu sync.Mutex
+	books   = make(map[string]*engine.Rulebook)
+)
+
+// rulebook is every rule of this repository for an ambiente, both generations, admitted once a process.
+func rulebook(t testing.TB, ambiente string) (*engine.Rulebook, error) {
+	booksMu.Lock()
+	defer booksMu.Unlock()
+	if books[ambiente] != nil {
+		return books[ambiente], nil
+	}
+	shared, err := common()
+	if err != nil {
+		return nil, err
+	}
+	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) } // the generation before is in force
+	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: early}
+	if err := storage.Create(options); err != nil {
+		return nil, err
+	}
+	store, err := storage.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	shelf := engine.NewShelf(engine.ShelfOptions{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
+		Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
+	shipped := make(map[string][]byte)
+	for _, name := range plugins.Names {
+		shipped[name] = plugintest.Bundle(t, name)
+	}
+	if err := shelf.Load(context.Background(), shipped); err != nil {
+		return nil, err
+	}
+	books[ambiente] = shelf.Book()
+	return books[ambiente], nil
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// Open starts a branch with an empty store in an ambiente (CAT-001) at a time; the test's end stops it and checks its
+// store.
+func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	shared, err := common()
+	must(err)
+	b := &Branch{t: t, client: &http.Client{Transport: &http.Transport{}}}
+	b.Set(begin)
+	ctx, stop := context.WithCancel(context.Background())
+
+	protocol, manage, tills := listen(t), listen(t), listen(t)
+	b.Sim = simulator.New(simulator.Options{Seed: 1, Now: b.Now, Logger: quiet, AllowProduction: ambiente == "01",
+		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto", PublicKey: shared.key.Public()}}})
+	b.run(func() error { return b.Sim.Serve(ctx, protocol, manage) })
+	must(b.Sim.Chaos(simulator.Chaos{}))
+
+	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: b.Now}
+	must(storage.Create(options))
+	b.Store, err = storage.Open(options)
+	must(err)
+	book, err := rulebook(t, ambiente)
+	must(err)
+	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto",
+		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
+	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
+		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: engine.Contingency{
+			Responsible: engine.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
+			DoubtFor: time.Millisecond, LotPoll: 20 * time.Millisecond}})
+	must(err)
+	b.run(func() error { return b.Engine.Run(ctx) })
+
+	mac := hmac.New(sha256.New, []byte("secret"))
+	mac.Write([]byte(token))
+	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
+		Point: engine.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
+			"COMPROBANTE_RETENCION", "ANULACION"}}})
+	door := gateway.New(gateway.Options{Engine: b.Engine, Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
+		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})
+	b.run(func() error { return door.Serve(ctx, tills) })
+	b.URL = "http://" + tills.Addr().String()
+	t.Cleanup(func() {
+		b.client.CloseIdleConnections()
+		stop()
+		b.done.Wait()
+		if err := b.Store.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	return b
+}
+
+func (b *Branch) run(f func() error) {
+	b.done.Go(func() {
+		if err := f(); err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// Now is the branch's time, and MH's.
+func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+
+// Set puts the clock of both to a time.
+func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
+
+func issuer(ambiente string) engine.Issuer {
+	member := func(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
+	return engine.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
+		member("nit", dte.Str(nit)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
+		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
+		member("nombreComercial", dte.Null()), member("direccion", dte.Obj(member("departamento", dte.Str("06")),
+			member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento", dte.Str("Calle Arce 1020")))),
+		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
+}
+
+// Answer is what the branch said to a request.
+type Answer struct {
+	Status  int
+	Headers http.Header
+	Body    []byte
+
+	Estado, Code, Number, Document, Total string // of a record
+	Sequence                              string
+	Rejection, RejectionCode              string // what MH said
+	Observations                          []string
+	Type, Message                         string // of an error
+	Faults                                []Fault
+}
+
+// Fault is one of an error's.
+type Fault struct{ Path, Code, Message string }
+
+// Post sends a request to a path below /dte/ and reads the answer.
+func (b *Branch) Post(path string, body []byte) (a Answer) {
+	b.t.Helper()
+	return b.do(http.MethodPost, path, body)
+}
+
+// Get asks for a path below /dte/.
+func (b *Branch) Get(path string) (a Answer) {
+	b.t.Helper()
+	return b.do(http.MethodGet, path, nil)
+}
+
+func (b *Branch) do(method, path string, body []byte) (a Answer) {
+	b.t.Helper()
+	req, err := http.NewRequest(method, b.URL+"/dte/"+path, bytes.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("x-api-token", token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	a.Status, a.Headers = resp.StatusCode, resp.Header
+	if a.Body, err = io.ReadAll(resp.Body); err != nil {
+		b.t.Fatal(err)
+	}
+	a.read(b.t)
+	return a
+}
+
+func (a *Answer) read(t testing.TB) {
+	t.Helper()
+	var said struct {
+		Type, Message string
+		Errors        []Fault
+		Data          struct {
+			Estado           string
+			CodigoGeneracion string
+			NumeroControl    string
+			Total            string
+			SequenceNumber   string
+			DteJSON          json.RawMessage `json:"dteJson"`
+			RespuestaMh      struct{ CodigoMsg, DescripcionMsg string }
+			AnalisisHacienda struct{ Observaciones []string }
+		}
+	}
+	if err := json.Unmarshal(a.Body, &said); err != nil {
+		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
+	}
+	d := said.Data
+	a.Estado, a.Code, a.Number, a.Total, a.Sequence = d.Estado, d.CodigoGeneracion, d.NumeroControl, d.Total, d.SequenceNumber
+	a.Document, a.Rejection, a.RejectionCode = string(d.DteJSON), d.RespuestaMh.DescripcionMsg, d.RespuestaMh.CodigoMsg
+	a.Observations, a.Type, a.Message, a.Faults = d.AnalisisHacienda.Observaciones, said.Type, said.Message, said.Errors
+}
+
+// String is the answer in one line.
+func (a Answer) String() string {
+	if a.Status < 300 {
+		return strings.TrimSpace(fmt.Sprintf("%d %s %s %s %s", a.Status, a.Estado, a.Total, a.RejectionCode, a.Rejection))
+	}
+	var faults []string
+	for _, f := range a.Faults {
+		faults = append(faults, f.Path+": "+f.Code+": "+f.Message)
+	}
+	return fmt.Sprintf("%d %s %s [%s]", a.Status, a.Type, a.Message, strings.Join(faults, "; "))
+}

@@ -1,0 +1,121 @@
+package tilltest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// eve and first are the days between which MH changes generations in production.
+var (
+	eve   = time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC)
+	first = time.Date(2026, 12, 1, 16, 0, 0, 0, time.UTC)
+)
+
+// requests are what tills that follow SPEC send: every example, both shapes of 4.3 to 4.5, identifiers as they are printed,
+// and requests that are wrong. ORIGINAL is the voucher or the invoice before.
+func requests(t testing.TB) []struct{ name, path, body string } {
+	note := `{"tipoDte":"%s","documentoRelacionado":{"codigoGeneracion":"VOUCHER","tipoDte":"03"},"items":[{"descripcion":"Rebaja","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"motivoModificacion":2,"observaciones":"Rebaja comercial"}`
+	return []struct{ name, path, body string }{
+		{"invoice", "dte01", example(t, "dte01")},
+		{"invoice, minimal receptor of SPEC", "dte01", consumer(`{"nombre":"Ana Morales","numDocumento":"04321678-9","tipoDocumento":"13","correo":"ana@example.com"}`)},
+		{"invoice, extended receptor of SPEC", "dte01", consumer(`{"nombre":"Ana Morales","numDocumento":"0614-020280-102-8","tipoDocumento":"36","correo":"ana@example.com",
+			"direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida"},"telefono":"2222-3333","nrc":"765432-1","nit":"x"}`)},
+		{"invoice to nobody", "dte01", consumer(`{}`)},
+		{"invoice, kind from the number", "dte01", consumer(`{"numDocumento":"043216789"}`)},
+		{"invoice on credit", "dte01", `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":3,"precioUnitario":1.005,"montoDescu":0.015}],"condicionOperacion":2,"pago":{"codigo":"13","plazo":"02","periodo":3}}`},
+		{"voucher", "dte03", example(t, "dte03")},
+		{"voucher, as printed", "dte03", example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`, "7654321", "765432-1")},
+		{"voucher of a person", "dte03", example(t, "dte03", `"tipoDocumento": "36", "numDocumento": "06140202801028", "nit": "06140202801028"`, `"tipoDocumento": "13", "numDocumento": "04321678-9", "nit": "04321678-9"`)},
+		{"credit note", "dte05", example(t, "dte05", "ORIGINAL", "VOUCHER")},
+		{"debit note", "dte06", example(t, "dte06", "ORIGINAL", "VOUCHER")},
+		{"credit note, client library", "dte05", fmt.Sprintf(note, "05")},
+		{"debit note, client library", "dte06", fmt.Sprintf(note, "06")},
+		{"excluded subject", "dte14", example(t, "dte14")},
+		{"excluded subject, client library", "dte14", example(t, "dte14", `"sujetoExcluido"`, `"receptor"`, "043216789", "04321678-9")},
+		{"excluded subject, NIT as printed", "dte14", example(t, "dte14", `"tipoDocumento": "13", "numDocumento": "043216789"`, `"tipoDocumento": "36", "numDocumento": "0614-020280-102-8"`)},
+		{"half a document", "dte01", consumer(`{"tipoDocumento":"13"}`)},
+		{"no such DUI", "dte01", consumer(`{"tipoDocumento":"13","numDocumento":"0432167"}`)},
+		{"no receptor", "dte03", `{"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`},
+		{"nothing", "dte01", `{}`},
+		{"invalidation", "invalidacion/INVOICE", example(t, "invalidacion", "012345678", "01234567-8")},
+	}
+}
+
+// The same requests on the last day of one generation and on the first of the next, in production: the same answers, the
+// version aside. Withholding vouchers and returns exist from that day on, and say so before.
+func TestProduction_SameAnswers(t *testing.T) {
+	b := Open(t, "01", eve)
+	play := func(day string) (answers []string) {
+		var voucher, invoice Answer
+		for _, r := range requests(t) {
+			a := b.Post(strings.ReplaceAll(r.path, "INVOICE", invoice.Code), []byte(strings.ReplaceAll(r.body, "VOUCHER", voucher.Code)))
+			switch r.name {
+			case "invoice":
+				invoice = a
+			case "voucher":
+				voucher = a
+			}
+			if want := map[string]string{"2026-11-30": `"version":[123],`, "2026-12-01": `"version":[24],`}[day]; a.Status == 201 && !regexp.MustCompile(want).MatchString(a.Document) {
+				t.Errorf("%s on %s: %s", r.name, day, a.Document)
+			}
+			answers = append(answers, fmt.Sprintf("%s: %d %s %s %s %v %v", r.name, a.Status, a.Estado, a.Total, a.Type, paths(a), a.Observations))
+			if a.Status/100 == 2 && a.Estado != "PROCESSED" && a.Estado != "INVALIDATED" {
+				t.Errorf("%s on %s: %v", r.name, day, a)
+			}
+		}
+		return answers
+	}
+	before := play("2026-11-30")
+	early := map[string]string{"dte07": example(t, "dte07"), "retorno": example(t, "retorno", "ORIGINAL", "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")}
+	for path, body := range early {
+		a := b.Post(path, []byte(body))
+		if a.Status != 409 || a.Type != "NOT_YET_IN_FORCE" || !strings.Contains(a.Message, "1 de diciembre de 2026") || a.Headers.Get("Retry-After") != "" {
+			t.Errorf("%s before its day: %v %v", path, a, a.Headers)
+		}
+	}
+	b.Set(first)
+	after := play("2026-12-01")
+	for i := range before {
+		if before[i] != after[i] {
+			t.Errorf("on 30 November %s\non  1 December %s", before[i], after[i])
+		}
+	}
+	if a := b.Post("dte07", []byte(early["dte07"])); a.Estado != "PROCESSED" {
+		t.Error(a)
+	}
+	o := b.Post("dte01", []byte(example(t, "dte01")))
+	if a := b.Post("retorno", []byte(example(t, "retorno", "ORIGINAL", o.Code))); a.Estado != "PROCESSED" {
+		t.Error(a)
+	}
+}
+
+// What was sold on the eve, with a DUI written in the layout's own way, is adjusted, returned and invalidated on the day.
+func TestProduction_AcrossTheSwitch(t *testing.T) {
+	b := Open(t, "01", eve)
+	invoice := b.Post("dte01", []byte(example(t, "dte01", "043216789", "04321678-9")))
+	other := b.Post("dte01", []byte(example(t, "dte01", "043216789", "04321678-9")))
+	voucher := b.Post("dte03", []byte(example(t, "dte03", `"06140202801028"`, `"0614-020280-102-8"`)))
+	if !strings.Contains(invoice.Document, `"numDocumento":"04321678-9"`) {
+		t.Errorf("before DTE 2.0 a DUI has its hyphen: %s", invoice.Document)
+	}
+	b.Set(first)
+	for name, a := range map[string]Answer{
+		"credit note": b.Post("dte05", []byte(example(t, "dte05", "ORIGINAL", voucher.Code))),
+		"return":      b.Post("retorno", []byte(example(t, "retorno", "ORIGINAL", invoice.Code))),
+		"taken back":  b.Post("invalidacion/"+other.Code, []byte(example(t, "invalidacion"))),
+	} {
+		if a.Estado != "PROCESSED" && a.Estado != "INVALIDATED" {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+}
+
+func paths(a Answer) (all []string) {
+	for _, f := range a.Faults {
+		all = append(all, f.Path+" "+f.Code)
+	}
+	return all
+}
