@@ -6,7 +6,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-large soak alerts race vuln cross package clean
+.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross package clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ race: ## race detector over the concurrent packages (needs a C compiler; says so
 
 bench: ## the budgets, measured beside their limits
 	@go test -timeout 30m -run '^TestBudgets$$' -v ./cmd/dted -args -budgets
+
+bench-shares: ## of the budgets, those of one till that takes all it can beside a quiet one
+	@go test -timeout 30m -run '^TestShares$$' -v ./cmd/dted -args -budgets
 
 bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
 	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl

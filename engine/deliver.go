@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
@@ -40,13 +41,13 @@ type deliveries struct {
 	Delivery
 	mail, archive breaker
 	bell          chan struct{}
-	printing      chan struct{} // 2,000 lines take 64 MiB to lay out
+	printing      *fair.Queue // by token
 
 	mu      sync.Mutex
 	waiting map[storage.Code]chan bool // resends whose till waits, by their letter
 }
 
-func (d *deliveries) init(o Delivery) {
+func (d *deliveries) init(o Delivery, now func() time.Time) {
 	if o.GiveUpAfter == 0 {
 		o.GiveUpAfter = 5 * 24 * time.Hour
 	}
@@ -55,7 +56,10 @@ func (d *deliveries) init(o Delivery) {
 	}
 	d.Delivery = o
 	d.bell = make(chan struct{}, 1)
-	d.printing = make(chan struct{}, runtime.NumCPU())
+	// 2,000 lines take 64 MiB and a third of a second to lay out. A ticket takes two milliseconds: nobody who prints those comes
+	// near the allowance.
+	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
+		Allowance: fair.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan bool)
 	// What waited for a server before the restart is tried at once.
 	d.mail.resume()

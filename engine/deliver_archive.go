@@ -6,6 +6,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
 )
@@ -72,7 +73,7 @@ func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *head, held
 		if ext == "pdf" {
 			d := printable(r)
 			d.State, d.Note, kind = pdf.Processed, "", "application/pdf"
-			if data, err = e.print(ctx, d, pdf.Letter, false); err != nil {
+			if data, err = e.print(ctx, fair.House, d, pdf.Letter, false); err != nil {
 				return held, err
 			}
 		}

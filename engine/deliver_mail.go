@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
@@ -115,7 +116,7 @@ func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("reading document: %w", err)
 	}
-	printed, err := e.print(ctx, printable(r), pdf.Letter, false)
+	printed, err := e.print(ctx, fair.House, printable(r), pdf.Letter, false)
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}

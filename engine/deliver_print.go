@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
 )
@@ -37,27 +38,33 @@ func (e *Engine) Printed(ctx context.Context, code dte.Code, c Caller, layout st
 	if err != nil {
 		return nil, err
 	}
-	b, err := e.print(ctx, printable(r), l, escpos)
+	b, err := e.print(ctx, c.TokenID, printable(r), l, escpos)
+	var busy *fair.Busy
+	if errors.As(err, &busy) {
+		return nil, &Error{Code: CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
+	}
 	if err != nil {
 		return nil, unavailable(err, "La versión legible no pudo generarse")
 	}
 	return b, nil
 }
 
+// LinkHolders is the TokenID of those who have a link to a document and no token: they share one turn.
+const LinkHolders = -1
+
 var errNoPrinter = errors.New("this branch prints nothing")
 
-func (e *Engine) print(ctx context.Context, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+// print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
+func (e *Engine) print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	if e.delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
-	select {
-	case e.delivery.printing <- struct{}{}:
-		defer func() { <-e.delivery.printing }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	leave, err := e.delivery.printing.Enter(ctx, who)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	var b bytes.Buffer
-	var err error
 	if escpos {
 		err = e.delivery.Printer.ESCPOS(&b, d, l)
 	} else {

@@ -130,7 +130,7 @@ func New(o Options) (e *Engine, err error) {
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, metrics: newMetrics(), options: o.Contingency,
 	}
 	e.options.setDefaults()
-	e.delivery.init(o.Delivery)
+	e.delivery.init(o.Delivery, o.Now)
 	e.ledger = newLedger(o.Store, o.Shelf)
 	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())

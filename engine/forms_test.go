@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
 	"dtegate/storage"
 )
@@ -53,7 +54,7 @@ func TestForms_Mended(t *testing.T) {
 		}
 		for _, was := range []*Record{harmed, only} {
 			r := b.document(was.Code)
-			if _, err := b.engine.print(context.Background(), printable(r), pdf.Letter, false); err != nil || r.Estado != EstadoProcessed {
+			if _, err := b.engine.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != EstadoProcessed {
 				t.Errorf("%s %v", r.Estado, err)
 			}
 		}

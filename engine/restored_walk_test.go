@@ -230,7 +230,7 @@ func (w *walk) settled() {
 		}
 		if r.Estado == EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.print(context.Background(), printable(r), pdf.Letter, false); err != nil {
+		} else if _, err := w.engine.print(context.Background(), 0, printable(r), pdf.Letter, false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]

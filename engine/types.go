@@ -112,6 +112,7 @@ const (
 	CodeNotYet         = "NOT_YET_IN_FORCE"
 	CodeUnavailable    = "UNAVAILABLE"
 	CodeStorageFull    = "STORAGE_FULL"
+	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter
 	CodeClockWrong     = "CLOCK_WRONG"
 	CodeInternal       = "INTERNAL"
 )

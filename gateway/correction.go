@@ -25,6 +25,9 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err := t.permit(r.Document); err != nil {
 		return err
 	}
+	if err := g.affords(ctx, t); err != nil {
+		return err
+	}
 	e := endpoints[r.Document]
 	req := engine.Request{Document: r.Document, Caller: t.caller()}
 	d, err := g.read(ctx, e, &req)
@@ -43,6 +46,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
+	g.keeps(ctx, t, r)
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 )
 
 // Engine is what the gateway asks of the engine.
@@ -94,10 +95,13 @@ type Gateway struct {
 	resends    limiter
 	pages      pages
 	tokens     atomic.Pointer[TokenTable]
-	pace       *buckets // requests by token
-	wrongs     *buckets // wrong tokens by network
-	strange    *buckets // requests that take no token, by network
-	allStrange *buckets // and all together
+	pace       *buckets    // requests by token
+	wrongs     *buckets    // wrong tokens by network
+	strange    *buckets    // requests that take no token, by network
+	allStrange *buckets    // and all together
+	large      *buckets    // KiB of large sales, by token
+	daily      daily       // bytes stored, by token
+	readers    *fair.Queue // who list documents
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -119,6 +123,9 @@ func New(o Options) *Gateway {
 	g.SetTokens(o.Tokens)
 	g.pace = newBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
 	g.wrongs = newBuckets(1, wrongBurst)
+	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
+	g.large, g.daily.most = newBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
 	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
 	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, func(h *fasthttp.RequestHeader) (int, time.Duration) {

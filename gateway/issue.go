@@ -24,6 +24,9 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err := t.permit(e.document); err != nil {
 			return err
 		}
+		if err := g.affords(ctx, t); err != nil {
+			return err
+		}
 		req := engine.Request{Document: e.document, Caller: t.caller()}
 		d, err := g.read(ctx, e, &req)
 		if err != nil {
@@ -47,6 +50,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err != nil {
 			return err
 		}
+		g.keeps(ctx, t, r)
 		answerRecord(ctx, fasthttp.StatusCreated, r)
 		return nil
 	}

@@ -11,6 +11,11 @@ import (
 type Limits struct {
 	Rate  int // requests a second for long, default 50
 	Burst int // at once, default 200
+	// Large is how many bytes a second of bodies over 32 KiB a token may send for sales, for long; eight times as many at
+	// once. Default 1 MiB: a sale of 2,000 lines each second.
+	Large int64
+	// Daily is how many bytes a token may have stored in a day of El Salvador, default 1 GiB.
+	Daily int64
 }
 
 // Wrong tokens from one address: so many at once and one a second for long. A good token from there goes on being taken:
@@ -38,7 +43,11 @@ func newBuckets(rate, burst int) *buckets {
 }
 
 // take lets one more in, or returns how long to wait until there is room for it.
-func (b *buckets) take(name string, now time.Time) time.Duration {
+func (b *buckets) take(name string, now time.Time) time.Duration { return b.takeMany(name, 1, now) }
+
+// takeMany is take for n at once, at most burst.
+func (b *buckets) takeMany(name string, n int, now time.Time) time.Duration {
+	cost := time.Duration(n) * b.every
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.empty) > max(10_000, 2*b.swept) { // names that are over
@@ -53,10 +62,10 @@ func (b *buckets) take(name string, now time.Time) time.Duration {
 	if at.Before(now) {
 		at = now
 	}
-	if wait := at.Add(b.every).Sub(now) - time.Duration(b.burst)*b.every; wait > 0 {
+	if wait := at.Add(cost).Sub(now) - time.Duration(b.burst)*b.every; wait > 0 {
 		return wait
 	}
-	b.empty[name] = at.Add(b.every)
+	b.empty[name] = at.Add(cost)
 	return 0
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 )
 
 // maxCodes is the most codes of one bulk look-up.
@@ -77,6 +78,16 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
+	leave, err := g.readers.Enter(deadline, t.ID)
+	var busy *fair.Busy
+	switch {
+	case errors.As(err, &busy):
+		g.metrics.refused(listenerAPI, "readers")
+		return tooMany(busy.Wait, "Demasiadas listas a la vez con este token")
+	case err != nil:
+		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: engine.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+	}
+	defer leave()
 	l, err := g.o.Engine.List(deadline, f, t.caller())
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_refused_total",
 		Help: "Requests and connections that were refused before anything was done for them."}, []string{"listener", "reason"})
 	for _, listener := range []string{listenerAPI, listenerOps} {
-		for _, reason := range []string{"token", "wrong_tokens", "strangers", "rate", "address_connections", "connections", "stranger", "address_stranger", "handshake", "size", "bodies", "body_share", "slow", "malformed"} {
+		for _, reason := range []string{"token", "wrong_tokens", "strangers", "rate", "address_connections", "connections", "stranger", "address_stranger", "handshake", "size", "bodies", "body_share", "large", "daily", "printing", "readers", "slow", "malformed"} {
 			m.refusals.WithLabelValues(listener, reason)
 		}
 	}

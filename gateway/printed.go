@@ -246,7 +246,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Engine.Printed(deadline, code, engine.Caller{Point: engine.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Engine.Printed(deadline, code, engine.Caller{TokenID: engine.LinkHolders, Point: engine.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ var statuses = map[string]int{
 	engine.CodeNotYet:         fasthttp.StatusConflict,
 	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
 	engine.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
+	engine.CodeBusy:           fasthttp.StatusTooManyRequests,
 	engine.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
 	engine.CodeInternal:       fasthttp.StatusInternalServerError,
 }
@@ -58,6 +59,9 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
 		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document}
+		if e.Code == engine.CodeBusy {
+			g.metrics.refused(listenerAPI, "printing")
+		}
 		if e.Err != nil {
 			g.o.Logger.Error("request failed", "route", route, "error", err)
 		}

@@ -52,18 +52,7 @@ func TestBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.disk.Close()
-	b.row = func(name string, measured, limit float64, unit string) {
-		verdict := "ok"
-		if limit > 0 && measured > limit || limit < 0 && measured < -limit {
-			verdict = "MISSED"
-			t.Errorf("%s: %.2f", name, measured)
-		}
-		bound := fmt.Sprintf("≤ %g", limit)
-		if limit < 0 {
-			bound = fmt.Sprintf("≥ %g", -limit)
-		}
-		fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
-	}
+	b.row = rows(t)
 	b.startLazily()
 	defer b.stop()
 	b.outage(t)
@@ -75,6 +64,23 @@ func TestBudgets(t *testing.T) {
 	activations(t, b.row)
 	b.printed(t)
 	b.size(t)
+	shares(t, b.row)
+}
+
+// rows prints what is measured beside its limit: at most, or at least if it is negative.
+func rows(t *testing.T) func(name string, measured, limit float64, unit string) {
+	return func(name string, measured, limit float64, unit string) {
+		verdict := "ok"
+		if limit > 0 && measured > limit || limit < 0 && measured < -limit {
+			verdict = "MISSED"
+			t.Errorf("%s: %.2f", name, measured)
+		}
+		bound := fmt.Sprintf("≤ %g", limit)
+		if limit < 0 {
+			bound = fmt.Sprintf("≥ %g", -limit)
+		}
+		fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
+	}
 }
 
 // startLazily starts the appliance with the timers that its systemd unit gives it; make run has the kernel's own.

@@ -103,7 +103,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits(cfg.API.Limits), Keeper: d.access, Audit: trail, Backups: d.backups})
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Keeper: d.access, Audit: trail, Backups: d.backups})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)

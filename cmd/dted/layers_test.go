@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"engine/fair":                {},
 	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
 
-	"gateway":             {"engine", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"engine", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},

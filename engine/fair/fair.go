@@ -26,6 +26,10 @@ type Allowance struct {
 	Share float64
 }
 
+// House is the id of the program's own work: it has its turn in the round, and neither an allowance nor a bound of those that
+// wait.
+const House = 0
+
 // Busy is the error of one who asked for too much.
 type Busy struct {
 	Wait time.Duration // when to ask again
@@ -68,7 +72,7 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 		q.mu.Unlock()
 		return nil, &Busy{wait}
 	}
-	if len(c.waiting) >= q.o.Waiting {
+	if len(c.waiting) >= q.o.Waiting && who != House {
 		q.mu.Unlock()
 		return nil, &Busy{time.Second}
 	}
@@ -92,7 +96,7 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 
 // owed is how long a claimant must wait until its work is within its allowance again.
 func (q *Queue) owed(c *claim) time.Duration {
-	if q.o.Allowance == (Allowance{}) {
+	if q.o.Allowance == (Allowance{}) || c.who == House {
 		return 0
 	}
 	return max(0, c.debt.Sub(q.o.Now())) - time.Duration(float64(q.o.Allowance.Burst)/q.o.Allowance.Share)
@@ -147,7 +151,7 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 		if now := q.o.Now(); c.debt.Before(now) {
 			c.debt = now
 		}
-		c.debt = c.debt.Add(time.Duration(float64(worked) / a.Share))
+		c.debt = c.debt.Add(time.Duration(float64(max(0, worked)) / a.Share)) // the clock may be set back
 	}
 	q.next()
 }

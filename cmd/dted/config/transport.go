@@ -30,6 +30,10 @@ type Limits struct {
 	// Rate is how many requests a second a token may make for long (50), Burst how many at once (200).
 	Rate  int `toml:"rate"`
 	Burst int `toml:"burst"`
+	// LargeBytes is how much of sales over 32 KiB a token may send a second for long (1 MiB), eight times as much at once.
+	LargeBytes Size `toml:"large_bytes"`
+	// DailyBytes is how much a token may have stored in a day (1 GiB).
+	DailyBytes Size `toml:"daily_bytes"`
 }
 
 // Encrypted tells whether a listener at an address speaks TLS.

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/fair"
+	"dtegate/engine/pdf"
+)
+
+// One till that prints without end waits behind itself and then is told to wait; another's ticket, a link and the mail
+// take their turns.
+func TestPrinted_Shares(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	printer, err := testPrinter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine.delivery.Printer = printer
+	r := w.issued(sale("", 100), EstadoProcessed)
+	code, err := dte.ParseCode(r.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hog := context.Background(), testCaller(1)
+	hog.TokenID = 77
+	printing := w.engine.delivery.printing
+	leave, err := printing.Enter(ctx, hog.TokenID) // a document of 2,000 lines is being laid out
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []int64{78, LinkHolders, fair.House} {
+		if _, err := w.engine.print(ctx, who, printable(r), pdf.Letter, false); err != nil {
+			t.Errorf("%d beside it: %v", who, err)
+		}
+	}
+	w.clock.set(w.now().Add(time.Minute)) // which took a minute
+	leave()
+	var refused *Error
+	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != CodeBusy || refused.RetryAfter <= 0 {
+		t.Errorf("beyond its allowance: %v", err)
+	}
+	if _, err := w.engine.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
+		t.Errorf("another till: %v", err)
+	}
+	w.clock.set(w.now().Add(refused.RetryAfter))
+	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); err != nil {
+		t.Errorf("after its wait: %v", err)
+	}
+}

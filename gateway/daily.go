@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+)
+
+// daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. A restart forgets
+// it.
+type daily struct {
+	most int64 // bytes of a token
+
+	mu   sync.Mutex
+	day  string
+	used map[int64]int64
+}
+
+// left is nil while a token may store more, else how long it must wait.
+func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn(now)
+	if d.used[token] < d.most {
+		return 0
+	}
+	local := now.In(dte.Zone)
+	midnight := time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, dte.Zone)
+	return midnight.Sub(now)
+}
+
+func (d *daily) add(token, bytes int64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn(now)
+	d.used[token] += bytes
+}
+
+// turn begins another day. The caller holds mu.
+func (d *daily) turn(now time.Time) {
+	if day := dte.Date(now); day != d.day {
+		d.day, d.used = day, make(map[int64]int64)
+	}
+}
+
+// affords refuses a sale, before its body is decoded, of a token that has used up its share of large sales or of the disk.
+func (g *Gateway) affords(ctx *fasthttp.RequestCtx, t *Token) error {
+	now := g.o.Now()
+	if wait := g.daily.left(t.ID, now); wait > 0 {
+		g.metrics.refused(listenerAPI, "daily")
+		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
+			Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
+	}
+	if size := len(ctx.PostBody()); size > smallBody {
+		if wait := g.large.takeMany(strconv.FormatInt(t.ID, 10), size>>10, now); wait > 0 {
+			g.metrics.refused(listenerAPI, "large")
+			return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
+		}
+	}
+	return nil
+}
+
+// keeps counts what a sale has had stored: the facts, which are about the body, and the signed document.
+func (g *Gateway) keeps(ctx *fasthttp.RequestCtx, t *Token, r *engine.Record) {
+	g.daily.add(t.ID, int64(len(ctx.PostBody())+len(r.JWS)), g.o.Now())
+}

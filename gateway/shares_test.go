@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/metrictest"
+)
+
+// shared is a gateway whose requests come one by one over a wire.
+type shared struct {
+	*Gateway
+	t   *testing.T
+	now time.Time
+}
+
+func newShared(t *testing.T, e Engine, l Limits) *shared {
+	s := &shared{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	s.Gateway = New(Options{Engine: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
+	return s
+}
+
+// ask sends one request and returns its answer.
+func (s *shared) ask(method, path, token string, size int) (status int, kind string, wait int) {
+	s.t.Helper()
+	body := ""
+	if method == "POST" {
+		body = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"x","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`
+		body += strings.Repeat(" ", max(0, size-len(body)))
+	}
+	w := &wire{in: bytes.NewReader(fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: x\r\nx-api-token: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, token, len(body), body))}
+	_ = s.api.ServeConn(w)
+	resp, err := http.ReadResponse(bufio.NewReader(&w.out), nil)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	_, kind, _ = strings.Cut(string(text), `"type":"`)
+	kind, _, _ = strings.Cut(kind, `"`)
+	wait, _ = strconv.Atoi(resp.Header.Get("Retry-After"))
+	return resp.StatusCode, kind, wait
+}
+
+func (s *shared) refusals(reason string) float64 {
+	return metrictest.Value(s.t, s.metrics.refusals, "dte_http_refused_total/api/"+reason)
+}
+
+// What a token may have stored in a day is its own: then it is refused until midnight in El Salvador, and no other is.
+func TestShares_Daily(t *testing.T) {
+	s := newShared(t, new(said), Limits{Daily: 450})
+	for want, n := 201, 0; n < 8; n++ {
+		if n >= 4 { // 4 sales of 120 bytes and their signatures
+			want = 429
+		}
+		status, kind, wait := s.ask("POST", "/dte/dte01", "hog", 0)
+		if status != want || want == 429 && (kind != "QUOTA_EXCEEDED" || wait != 18*60*60) {
+			t.Errorf("sale %d: %d %s, wait %d s", n+1, status, kind, wait)
+		}
+	}
+	if status, kind, _ := s.ask("POST", "/dte/dte01", "quiet", 0); status != 201 {
+		t.Errorf("another till: %d %s", status, kind)
+	}
+	if status, _, _ := s.ask("GET", "/dte/information", "hog", 0); status != 200 {
+		t.Errorf("what stores nothing: %d", status)
+	}
+	if got := s.refusals("daily"); got != 4 {
+		t.Errorf("%v are counted", got)
+	}
+	s.now = s.now.Add(18 * time.Hour)
+	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
+		t.Errorf("the next day: %d %s", status, kind)
+	}
+}
+
+// Large sales are paced by their bytes, small ones are not, and each token pays for its own.
+func TestShares_LargeSales(t *testing.T) {
+	s := newShared(t, new(said), Limits{Rate: 10_000, Burst: 10_000})
+	sold := func(token string, size int) bool {
+		t.Helper()
+		status, kind, wait := s.ask("POST", "/dte/dte01", token, size)
+		if status != 201 && (status != 429 || kind != "RATE_LIMITED" || wait < 1) {
+			t.Errorf("%d %s, wait %d s", status, kind, wait)
+		}
+		return status == 201
+	}
+	n := 0
+	for sold("hog", maxBody) {
+		n++
+	}
+	if n != 8 {
+		t.Errorf("%d of the largest at once, want 8", n)
+	}
+	if !sold("quiet", maxBody) || !sold("hog", smallBody) {
+		t.Error("another token's large sale, or a small one, is refused")
+	}
+	for range 20 {
+		s.now = s.now.Add(500 * time.Millisecond)
+		if sold("hog", maxBody) {
+			n++
+		}
+	}
+	if n != 8+10 {
+		t.Errorf("%d in ten seconds more, want 10", n-8)
+	}
+	if s.refusals("large") != 11 {
+		t.Errorf("%v are counted", s.refusals("large"))
+	}
+}
+
+// slowLists is an engine whose lists take five seconds.
+type slowLists struct {
+	said
+	mu      sync.Mutex
+	working map[int64]int
+	most    int
+}
+
+func (l *slowLists) List(_ context.Context, _ engine.Filter, c engine.Caller) (*engine.Listing, error) {
+	l.mu.Lock()
+	l.working[c.TokenID]++
+	l.most = max(l.most, l.working[c.TokenID])
+	l.mu.Unlock()
+	time.Sleep(5 * time.Second)
+	l.mu.Lock()
+	l.working[c.TokenID]--
+	l.mu.Unlock()
+	return new(engine.Listing), nil
+}
+
+// Who asks for many lists at once waits behind himself; a till's sale and list do not.
+func TestShares_Readers(t *testing.T) {
+	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0) // fasthttp's clock of the Date header never ends: not in the bubble
+	synctest.Test(t, func(t *testing.T) {
+		lists := &slowLists{working: make(map[int64]int)}
+		s := newShared(t, lists, Limits{})
+		var asked sync.WaitGroup
+		var mu sync.Mutex
+		answers := make(map[int]int)
+		for range 30 {
+			asked.Go(func() {
+				status, _, _ := s.ask("GET", "/dte/documentos?limite=1", "hog", 0)
+				mu.Lock()
+				answers[status]++
+				mu.Unlock()
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		if status, _, _ := s.ask("POST", "/dte/dte01", "quiet", 0); status != 201 || time.Since(began) != 0 {
+			t.Errorf("a sale: %d after %v", status, time.Since(began))
+		}
+		if status, _, _ := s.ask("GET", "/dte/documentos?limite=1", "quiet", 0); status != 200 || time.Since(began) != 5*time.Second {
+			t.Errorf("another's list: %d after %v", status, time.Since(began))
+		}
+		asked.Wait()
+		if lists.most != 2 || answers[200] != 18 || answers[429] != 12 {
+			t.Errorf("%d at once, answers %v", lists.most, answers)
+		}
+	})
+}
