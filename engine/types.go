@@ -114,6 +114,7 @@ const (
 	CodeStorageFull    = "STORAGE_FULL"
 	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter
 	CodeClockWrong     = "CLOCK_WRONG"
+	CodeStoreBehind    = "STORE_BEHIND"
 	CodeInternal       = "INTERNAL"
 )
 

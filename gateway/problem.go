@@ -31,6 +31,7 @@ var statuses = map[string]int{
 	engine.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
 	engine.CodeBusy:           fasthttp.StatusTooManyRequests,
 	engine.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
+	engine.CodeStoreBehind:    fasthttp.StatusServiceUnavailable,
 	engine.CodeInternal:       fasthttp.StatusInternalServerError,
 }
 

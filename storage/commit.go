@@ -38,7 +38,7 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	}
 	s.syncer.wait(row)
 	if s.second != nil {
-		s.second.push(place{row.Sequence, row.Position, row.Hash}, feed, batch)
+		s.second.push(place{row.Sequence, row.Position, row.Hash, row.Last, s.names.named(row.Sequence)}, feed, batch)
 	}
 }
 

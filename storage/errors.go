@@ -32,6 +32,13 @@ var (
 	ErrReadOnly = errors.New("store is open to read only")
 	// ErrRestored: the store came from a backup, and Reconcile has not said yet which numbers were spent since.
 	ErrRestored = errors.New("store was restored and its numbers are not reconciled")
+	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. Numbering on would use
+	// numbers twice.
+	ErrBehind = errors.New("another medium knows more than the store")
+	// ErrMissing: documents are missing in a store that was rebuilt from a damaged copy, and nobody has accepted that yet.
+	ErrMissing = errors.New("documents are missing")
+	// ErrDiverged: a second copy holds another history than the store, so nothing can be taken from it.
+	ErrDiverged = errors.New("the second copy holds another history")
 	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
 	ErrCorrupt = errors.New("store is damaged")
 )

@@ -15,6 +15,7 @@ type Report struct {
 	Series    int
 	Last      map[string]uint64 // last number of each series
 	Lost      []Lost            // numbers that were given up: no contradiction, and worth knowing
+	Missing   []Missing         // what a damaged second copy did not tell when the store was rebuilt from it: the same
 	Problems  []Problem         // none in a sound store; at most MaxProblems
 }
 
@@ -81,6 +82,8 @@ type checker struct {
 
 	compare func(key []byte, l *link) error // with the record that a link is about
 
+	holes *holes // what is known to be missing
+
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
 	countersSet int // counter rows that a change in the journal left so
@@ -90,7 +93,12 @@ type checker struct {
 }
 
 func newChecker(ctx context.Context, r pebble.Reader, progress Progress) *checker {
-	return &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
+	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
+	var err error
+	if c.holes, err = readHoles(r); err != nil {
+		c.problemAt("lost numbers", "%v", err)
+	}
+	return c
 }
 
 // seriesCheck is how far the walk through a series' journal has come.

@@ -27,6 +27,18 @@ func (c *checker) metaRow(key, value []byte) error {
 		if _, err := decodeGaps(value); err != nil {
 			c.problem(key, "is unreadable")
 		}
+	case string(keyBehind):
+		if _, err := readBehind(c.r); err != nil {
+			c.problem(key, "is unreadable")
+		}
+	case string(keyFormer):
+		if len(value)%16 != 0 {
+			c.problem(key, "has %d bytes", len(value))
+		}
+	case string(keyScrub):
+		if _, err := decodeScrub(value); err != nil {
+			c.problem(key, "is unreadable")
+		}
 	case string(keyRestored):
 		c.problem(key, "the store came from a backup and is not reconciled")
 	default:
@@ -72,6 +84,7 @@ func (c *checker) journalRow(key, value []byte) error {
 		return nil
 	}
 	position := be.Uint64(key[5:])
+	c.skipHole(s, position, &l)
 	if position != s.last.Position+1 {
 		c.problem(key, "follows position %d of series %q", s.last.Position, s.name)
 	}
@@ -92,6 +105,15 @@ func (c *checker) journalRow(key, value []byte) error {
 		s.last.Last = max(s.last.Last, l.Number)
 	}
 	return c.compare(key, &l)
+}
+
+// skipHole goes over links that are known to be missing.
+func (c *checker) skipHole(s *seriesCheck, position uint64, l *link) {
+	h, ok := c.holes.at[s.row.Sequence][s.last.Position+1]
+	if !ok || position != h.To+1 || l.Previous != h.Hash {
+		return
+	}
+	s.last.Position, s.last.Hash, s.last.Last = h.To, h.Hash, max(s.last.Last, h.Numbers.To)
 }
 
 // skipLink notes the numbers that a series gave up.
@@ -115,6 +137,9 @@ func (c *checker) skipLink(key []byte, s *seriesCheck, l *link) error {
 
 // compareLink holds a link against the record that it is about.
 func (c *checker) compareLink(key []byte, l *link) error {
+	if c.holes.partial[l.ID] {
+		return c.compareCounters(key, l)
+	}
 	e, row, err := c.entry(l.ID)
 	if err != nil {
 		return err
@@ -172,6 +197,11 @@ func (c *checker) compareCounters(key []byte, l *link) error {
 }
 
 func (c *checker) journalEnd() error {
+	rows := make(map[string]seriesRow)
+	for _, s := range c.series {
+		rows[s.name] = s.row
+	}
+	c.report.Missing = c.holes.missing(rows, nil)
 	for _, sequence := range slices.Sorted(maps.Keys(c.series)) {
 		s := c.series[sequence]
 		if s.last != s.row {

@@ -9,7 +9,8 @@ import (
 // compactions move it instead of rewriting it, which spares an appliance's flash.
 //
 //	table     key after the byte                        value
-//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64
+//	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64 ·
+//	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -45,6 +46,9 @@ var (
 	keyRestored = append([]byte{tableMeta}, "restored"...)
 	keyGaps     = append([]byte{tableMeta}, "restorations"...)
 	keyBeat     = append([]byte{tableMeta}, "beat"...)
+	keyBehind   = append([]byte{tableMeta}, "behind"...)
+	keyFormer   = append([]byte{tableMeta}, "former"...)
+	keyScrub    = append([]byte{tableMeta}, "scrub"...)
 )
 
 var be = binary.BigEndian

@@ -33,8 +33,8 @@ type mark struct {
 // openMark compares the file with what the store holds, brings it up to date and starts its writer.
 //
 // The mark of a restored store may say more than the store, and says that until the store has got there; a lost one is
-// made anew.
-func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *restoredRow) (*mark, error) {
+// made anew. So may that of a store which is behind another medium.
+func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *restoredRow, behind bool) (*mark, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath)
 	if errors.Is(err, errNoMark) && restored != nil && restored.MarkLost {
 		if err := writeNewMark(o.FS, o.MarkPath, store, last, slotFor(len(last))); err != nil {
@@ -46,8 +46,9 @@ func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *r
 		return nil, fmt.Errorf("opening mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
 	}
 	known := slices.Clone(last)
-	if restored != nil && sameFamily(file.store, store) {
-		known = furthest(last, said)
+	settling := (restored != nil || behind) && sameFamily(file.store, store)
+	if settling || o.OpenBehind && file.store == store {
+		known = furthest(last, said) // it never sinks
 	} else if err := compareMark(file.store, store, said, known); err != nil {
 		return nil, errors.Join(fmt.Errorf("mark %s: %w", o.MarkPath, err), file.close())
 	}

@@ -1,6 +1,9 @@
 package storage
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -56,7 +59,11 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		s.second.metrics.wait.Describe(ch)
 		s.second.metrics.failures.Describe(ch)
 		ch <- liveDesc
+		for _, d := range scrubMetrics {
+			ch <- d
+		}
 	}
+	ch <- behindDesc
 	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, damagedDesc, seriesDesc, lostDesc} {
 		ch <- d
 	}
@@ -77,12 +84,13 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	if copied, ok := s.SecondCopy(); ok {
 		s.second.metrics.wait.Collect(ch)
 		s.second.metrics.failures.Collect(ch)
-		live := 0.0
-		if copied.Live {
-			live = 1
-		}
-		gauge(liveDesc, live)
+		copied.collect(ch)
 	}
+	behind := 0.0
+	if s.Behind() != nil {
+		behind = 1
+	}
+	gauge(behindDesc, behind)
 	m := s.db.Metrics()
 	gauge(diskDesc, float64(m.DiskSpaceUsage()))
 	if space, err := s.space(); err == nil {
@@ -113,11 +121,25 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 // lost counts the numbers that have no record. Its table has a row a reconciling and series: none in most stores.
 func (s *Store) lost() (n uint64, err error) {
 	err = scan(s.db, []byte{tableLost}, []byte{tableLost + 1}, func(_, value []byte) error {
+		if len(value) > 0 && value[0] != rowVersion {
+			return nil
+		}
 		row, err := decodeLost(value)
 		n += row.To - row.From + 1
 		return err
 	})
-	return n, err
+	holes, bad := readHoles(s.db)
+	if err = errors.Join(err, bad); err != nil {
+		return 0, err
+	}
+	for sequence, list := range holes.at {
+		for _, h := range list {
+			for _, span := range h.Numbers.without(slices.Sorted(slices.Values(holes.numbers[sequence]))) {
+				n += span.To - span.From + 1
+			}
+		}
+	}
+	return n, nil
 }
 
 // Space is what the store's disk has, in bytes.

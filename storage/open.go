@@ -33,6 +33,8 @@ type Store struct {
 
 	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
 	reconciling sync.Mutex
+	accepted    atomic.Bool               // that documents are missing
+	behind      atomic.Pointer[[]Witness] // nil: nobody knows more than the store
 
 	mu     sync.Mutex
 	closed bool
@@ -156,16 +158,33 @@ func (s *Store) load() error {
 		return err
 	}
 	last := s.lastNumbers(series)
+	behind, err := readBehind(s.db)
+	if err != nil {
+		return err
+	}
+	if behind != nil {
+		s.behind.Store(&behind)
+	}
 	if s.o.readOnly {
 		if restored != nil {
 			s.restored.Store(restored.compare(&s.names, last, nil, true))
 		}
 		return nil
 	}
-	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last, restored)
+	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last, restored, behind != nil)
+	if err == nil && restored == nil {
+		if w := behindMark(s.o.MarkPath, &s.names, last, s.mark.said); w != nil {
+			s.hold(*w)
+		}
+	}
 	if err == nil && restored != nil {
+		holes, err := readHoles(s.db)
+		if err != nil {
+			return err
+		}
 		of := s.mark.file.store
 		s.restored.Store(restored.compare(&s.names, last, s.mark.said, of == restored.From || of == [16]byte(id)))
+		s.Restored().Missing = holes.missing(series, restored.Known)
 		s.o.Logger.Warn("store was restored and issues nothing before it is reconciled")
 	}
 	return err
@@ -276,6 +295,9 @@ func (s *Store) writable() error {
 	if s.Restored() != nil {
 		return ErrRestored
 	}
+	if s.behind.Load() != nil {
+		return ErrBehind
+	}
 	return s.sound()
 }
 
@@ -313,6 +335,12 @@ func (n *names) of(name string) uint32 {
 		n.add(name, n.last+1)
 	}
 	return n.sequence[name]
+}
+
+func (n *names) has(name string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.sequence[name] != 0
 }
 
 func (n *names) named(sequence uint32) string {

@@ -27,6 +27,8 @@ type Options struct {
 	// none. SecondPatience is how long a change waits for it, default 2 s: a medium that takes longer is left alone.
 	SecondCopy     string
 	SecondPatience time.Duration
+	// OpenBehind opens a store also when its mark says more than it holds: it can be read, and numbers nothing; see Behind.
+	OpenBehind bool
 	// Fatal is called when the disk failed a write, whose fate is unknown then. It must not return: Pebble would
 	// go on and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)

@@ -60,6 +60,10 @@ func (s *Store) LastChange() (time.Time, error) {
 		return time.Time{}, err
 	}
 	defer s.leave()
+	return s.lastChange()
+}
+
+func (s *Store) lastChange() (time.Time, error) {
 	series, err := readAllSeries(s.db)
 	if err != nil {
 		return time.Time{}, err
@@ -76,4 +80,39 @@ func (s *Store) LastChange() (time.Time, error) {
 		return time.Time{}, nil
 	}
 	return time.Unix(0, latest).UTC(), nil
+}
+
+// CopyState is what doctor tells of a second copy: the witness that it is, if it knows more than the store, and what
+// scrubbing last came to.
+type CopyState struct {
+	Witness *Witness
+	Scrub   Scrub
+	There   bool // there is a copy
+}
+
+// LookAtCopy reads the end of a second copy beside a store that is open to read, and alters nothing. ErrNoStore when it is
+// another store's; ErrCorrupt when nothing of its end can be read.
+func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
+	if err := s.enter(); err != nil {
+		return c, err
+	}
+	defer s.leave()
+	c.Scrub = readScrub(s.db)
+	if _, err := s.o.FS.Stat(dir); err != nil {
+		return c, fmt.Errorf("second copy: %w", err)
+	}
+	end, err := readEnd(s.o.FS, dir)
+	if err != nil || end == nil {
+		return c, err
+	}
+	id, err := get(s.db, keyStore)
+	if err != nil {
+		return c, err
+	}
+	if !sameFamily(end.store, [16]byte(id)) {
+		return c, fmt.Errorf("%w: %w", ErrNoStore, errForeign)
+	}
+	c.There = true
+	c.Witness, err = compareCopy(&s.o, s.db, dir, end)
+	return c, err
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,153 +15,246 @@ import (
 // its name, and to be reconciled before it issues. It holds all that was acknowledged while the copy was live. Of the
 // copy it alters nothing; of the returned Backup, Taken is when its last change was made.
 //
-// ErrExists when there is a store already; ErrNoStore when from is no second copy; ErrCorrupt when it is altered;
-// ErrMark when the mark is unreadable or another store's.
-func Rebuild(ctx context.Context, from string, o Options, progress Progress) (*Backup, error) {
+// Of a copy that is damaged in places it takes the rest. What is missing then, by series and numbers, the returned list
+// says, and so does Restoration.Missing: the store does not issue before that is accepted.
+//
+// ErrExists when there is a store already; ErrNoStore when from is no second copy; ErrCorrupt when nothing of it can be
+// read; ErrMark when the mark is unreadable or another store's.
+func Rebuild(ctx context.Context, from string, o Options, progress Progress) (*Backup, []Missing, error) {
 	if err := o.setDefaults(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.Now == nil {
-		return nil, errors.New("storage: Options.Now is not set")
+		return nil, nil, errors.New("storage: Options.Now is not set")
 	}
-	b, err := rebuild(ctx, from, &o, progress)
+	b, missing, err := rebuild(ctx, from, &o, progress)
 	if err != nil {
-		return nil, fmt.Errorf("rebuilding %s from %s: %w", o.Dir, from, err)
+		return nil, nil, fmt.Errorf("rebuilding %s from %s: %w", o.Dir, from, err)
 	}
-	return b, nil
+	return b, missing, nil
 }
 
-func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*Backup, error) {
+func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*Backup, []Missing, error) {
 	fs := o.FS
 	if _, err := fs.Stat(o.Dir); err == nil {
-		return nil, ErrExists
+		return nil, nil, ErrExists
 	}
 	c, err := readCopy(fs, from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	row := restoredRow{Copy: true, At: o.Now().UnixNano(), From: c.store}
 	if row.MarkLost, err = o.findMark(c.store); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, path := range []string{o.Dir, o.MarkPath} {
 		if err := makeParents(fs, path); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	aside := o.Dir + ".new"
 	if err := fs.RemoveAll(aside); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := fill(o, aside, c.store); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &meter{report: progress, total: 2 * c.size}
 	at := *o
 	at.Dir = aside
 	db, err := openPebble(&at, &damage{}, false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	err = c.replay(ctx, fs, db, &row, p)
+	missing, err := c.rebuild(ctx, fs, db, &row, p)
 	if err == nil {
 		err = db.Flush()
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	report, err := checkCopy(ctx, o, aside, nil, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := o.place(aside, row); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.finish()
-	return &Backup{Store: fmt.Sprintf("%x", c.store), Taken: row.taken(), Documents: report.Documents, Last: report.Last, Bytes: c.size}, nil
+	return &Backup{Store: fmt.Sprintf("%x", c.store), Taken: row.taken(), Documents: report.Documents, Last: report.Last, Bytes: c.size}, missing, nil
 }
 
 // copyChain is a second copy, as it is read.
 type copyChain struct {
 	dir   string
 	store [16]byte
-	parts []position // segments in order, each with where it ends; 0 in the last: where what is whole ends
+	parts []position // segments in order, each with where it ends; 0: where what is whole ends
 	size  int64
+	end   *logEnd
+	bad   []string // what cannot be read of it
 }
 
-// readCopy finds which segments count, from the last one backwards.
+// readCopy finds which segments count, from the last one backwards. Where one cannot be read, the one before it in the
+// folder is the next.
 func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
+	end, err := readEnd(fs, dir)
+	switch {
+	case err != nil && !errors.Is(err, ErrCorrupt):
+		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+	case err != nil:
+		return nil, err
+	case end == nil:
+		return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, dir)
+	}
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+		return nil, err
 	}
-	c := &copyChain{dir: dir}
-	for i := len(numbers) - 1; i >= 0; i-- {
-		s, err := readSegment(fs, dir, numbers[i])
-		if errors.Is(err, errNoSegment) {
+	c := &copyChain{dir: dir, store: end.store, end: end}
+	for _, n := range end.strange {
+		c.bad = append(c.bad, fmt.Sprintf("segment %d cannot be read", n))
+	}
+	at := end.after
+	if end.counts != 0 && end.counts >= end.after.Segment {
+		at = position{Segment: end.counts}
+	}
+	for at.Segment != 0 {
+		s, err := loadSegment(fs, dir, at.Segment)
+		if err != nil || s.headless || s.head.After.Segment >= at.Segment {
+			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", at.Segment, cmp.Or(err, ErrCorrupt)))
+			i, _ := slices.BinarySearch(numbers, at.Segment)
+			if err == nil {
+				c.parts = append(c.parts, at) // its frames can be read
+			}
+			if at = (position{}); i > 0 {
+				at.Segment = numbers[i-1]
+			}
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if s.head.Store != c.store {
+			break // another's, before this log began
 		}
-		c.store = s.head.Store
-		_, end, err := s.tail()
-		if err != nil {
-			return nil, err
+		if s.head.Mended {
+			at.Offset = 0
 		}
-		for after := end; after != (position{}); {
-			if c.parts = append(c.parts, after); after.Segment != s.head.Number {
-				if s, err = readSegment(fs, dir, after.Segment); err != nil {
-					return nil, fmt.Errorf("%w: segment %d: %w", ErrCorrupt, after.Segment, err)
-				}
-			}
-			c.size += int64(after.Offset)
-			after = s.head.After
-		}
-		slices.Reverse(c.parts)
-		return c, nil
+		c.parts = append(c.parts, at)
+		c.size += int64(len(s.bytes))
+		at = s.head.After
 	}
-	return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, dir)
+	slices.Reverse(c.parts)
+	for _, n := range slices.Backward(end.strange) { // in order
+		if s, err := loadSegment(fs, dir, n); err == nil && n > end.counts {
+			c.parts = append(c.parts, position{Segment: n})
+			c.size += int64(len(s.bytes))
+		}
+	}
+	return c, nil
 }
 
-// replay writes everything into an empty store, unsynced.
-func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, row *restoredRow, p *meter) error {
-	for _, part := range c.parts {
+// each calls fn with every frame that counts.
+func (c *copyChain) each(ctx context.Context, fs vfs.FS, p *meter, fn func(frame) error) error {
+	for i, part := range c.parts {
 		s, err := readSegment(fs, c.dir, part.Segment)
 		if err != nil {
 			return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
 		}
-		row.Taken = s.head.At
-		_, err = s.walk(part.Offset, func(at uint64, f frame) error {
+		end, err := s.walk(part.Offset, func(at uint64, f frame) error {
 			p.add(int64(f.End - at))
-			switch f.Kind {
-			case frameChange:
-				c := cursor{b: f.Payload}
-				c.place()
-				c.u64() // the announcement is in the batch
-				if c.bad {
-					return fmt.Errorf("%w: %s at byte %d", ErrCorrupt, s.path, at)
-				}
-				return errors.Join(apply(db, c.b, false), ctx.Err())
-			case frameRows:
-				return errors.Join(apply(db, f.Payload, true), ctx.Err())
-			}
-			return nil
+			return errors.Join(fn(f), ctx.Err())
 		})
+		if err == nil && i < len(c.parts)-1 && part.Offset == 0 && end < uint64(len(s.bytes)) {
+			err = fmt.Errorf("%w: %s at byte %d", ErrCorrupt, s.path, end) // torn, and not the last
+		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// rebuild writes everything into an empty store, unsynced, and says what is missing.
+func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *restoredRow, p *meter) ([]Missing, error) {
+	told := c.end.told.clone()
+	for _, part := range c.parts {
+		if err := c.replay(ctx, fs, db, part, &told, row, p); err != nil {
+			return nil, err
+		}
+	}
+	if row.MarkLost { // else the mark knows
+		row.Doubt = (c.end.unread + leastChange - 1) / leastChange
+	}
+	if len(c.bad) > 0 {
+		var err error
+		if row.Known, err = mend(db, told, "missing in a damaged second copy"); err != nil {
+			return nil, err
 		}
 	}
 	series, err := readAllSeries(db)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, last := range series {
 		l, err := lastLink(db, name, last)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		row.Taken = max(row.Taken, l.At)
+	}
+	h, err := readHoles(db)
+	if err != nil {
+		return nil, err
+	}
+	return h.missing(series, row.Known), nil
+}
+
+// leastChange is less than what a change takes in the log, in bytes: so many of them may have been where bytes at its end
+// cannot be read.
+const leastChange = 256
+
+// replay writes what one segment holds, around damage too.
+func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, part position, told *copyState, row *restoredRow, p *meter) error {
+	s, err := loadSegment(fs, c.dir, part.Segment)
+	if err != nil {
+		return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
+	}
+	row.Taken = max(row.Taken, s.head.At)
+	size := uint64(len(s.bytes))
+	if part.Offset != 0 {
+		s.bytes = s.bytes[:min(size, part.Offset)]
+	}
+	var fill position
+	state := copyState{Series: make(map[uint32]place)}
+	bad, behind, err := s.frames(func(at uint64, f frame) error {
+		p.add(int64(f.End - at))
+		if err := errors.Join(f.follow(&state, &fill, position{}), ctx.Err()); err != nil {
+			return err
+		}
+		switch f.Kind {
+		case frameChange:
+			c := cursor{b: f.Payload}
+			c.place()
+			c.u64() // the announcement is in the batch
+			return apply(db, c.b, false)
+		case frameRows:
+			return apply(db, f.Payload, true)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	for _, list := range []copyState{s.head.State, state} {
+		for _, reached := range list.Series {
+			if reached.Position >= told.Series[reached.Sequence].Position {
+				told.reached(reached)
+			}
+		}
+	}
+	if part.Offset == 0 && part.Segment == c.end.counts {
+		bad -= behind // the end of the log may be torn
+	}
+	if bad > 0 || size < part.Offset {
+		c.bad = append(c.bad, fmt.Sprintf("segment %d: %d bytes", part.Segment, max(bad, part.Offset-min(size, part.Offset))))
 	}
 	return nil
 }

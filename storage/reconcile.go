@@ -101,12 +101,26 @@ func (r *Restoration) AcceptMark(possible []string) ([]Skip, error) {
 	if r.MarkLost {
 		return nil, errors.New("the mark was lost with the store: it does not tell what was spent after the backup")
 	}
-	return r.plan(possible, func(b Behind) uint64 { return max(b.Last, b.Marked) + 1 }), nil
+	return r.plan(possible, func(b Behind) uint64 { return max(b.Last, b.Marked, b.Known) + 1 }), nil
+}
+
+// TrustCopy is the plan that takes a second copy for whole: it was live to the end, and a mark that is there knows no more.
+// Where it is known to be damaged, the series go on behind what it names, and behind what its unreadable end may hold.
+func (r *Restoration) TrustCopy(possible []string) []Skip {
+	if r.Doubt == 0 && r.MarkLost {
+		possible = nil
+	}
+	return r.plan(possible, func(b Behind) uint64 {
+		if r.MarkLost {
+			return max(b.Last, b.Known) + r.Doubt
+		}
+		return max(b.Last, b.Known, b.Marked) + 1
+	})
 }
 
 // Advance is the plan that moves every series n numbers forward: more than can have been spent since the backup.
 func (r *Restoration) Advance(n uint64, possible []string) []Skip {
-	return r.plan(possible, func(b Behind) uint64 { return max(b.Last+n, b.Marked+1) })
+	return r.plan(possible, func(b Behind) uint64 { return max(b.Last+n, b.Known+n, b.Marked+1) })
 }
 
 func (r *Restoration) plan(possible []string, to func(Behind) uint64) []Skip {
@@ -132,7 +146,8 @@ const begun = "begun after the backup"
 // plan must name every series that the store has, at least where it ends, and beyond what the mark says. Series that it
 // does not name begin at 1, so it should also name those that may have begun after the backup.
 //
-// An attempt that is cut short can be repeated; it may lose a few numbers more.
+// An attempt that is cut short can be repeated; it may lose a few numbers more. ErrMissing before AcceptMissing, where
+// documents are missing.
 func (s *Store) Reconcile(ctx context.Context, plan []Skip, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reconciling: %w", err)
@@ -144,15 +159,18 @@ func (s *Store) Reconcile(ctx context.Context, plan []Skip, reason string) error
 	if r == nil {
 		return errors.New("reconciling: the store is not a restored one")
 	}
+	if len(r.Missing) > 0 && !s.accepted.Load() {
+		return fmt.Errorf("reconciling: %w: the second copy lacked documents of %d series", ErrMissing, len(r.Missing))
+	}
 	to := make(map[string]uint64)
 	for _, k := range plan {
 		to[k.Series] = max(to[k.Series], k.To)
 	}
 	var faults []error
 	for _, b := range r.Series {
-		least := b.Last
+		least := max(b.Last, b.Known) + r.Doubt
 		if !r.MarkLost {
-			least = max(b.Last, b.Marked) + 1
+			least = max(b.Last, b.Marked, b.Known) + 1
 		}
 		if to[b.Series] < least {
 			faults = append(faults, fmt.Errorf("series %q must move to %d or further", b.Series, least))
@@ -193,3 +211,6 @@ func (s *Store) settle() error {
 	s.restored.Store(nil)
 	return nil
 }
+
+// AcceptMissing lets Reconcile go on although documents are missing: a person has seen which. It holds until Close.
+func (s *Store) AcceptMissing() { s.accepted.Store(true) }

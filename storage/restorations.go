@@ -64,15 +64,27 @@ func (s *Store) endRestoration() error {
 	if err != nil || row == nil {
 		return errors.Join(err, s.db.Delete(keyRestored, pebble.Sync))
 	}
-	gaps, err := readGaps(s.db)
-	if err != nil {
+	b := s.db.NewBatch()
+	if err := appendGap(b, s.db, Gap{row.taken(), time.Unix(0, row.At).UTC()}); err != nil {
 		return err
 	}
-	gaps = append(gaps, Gap{row.taken(), time.Unix(0, row.At).UTC()})
-	b := s.db.NewBatch()
-	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
 	if err := b.Delete(keyRestored, nil); err != nil {
 		return err
 	}
 	return b.Commit(pebble.Sync)
+}
+
+func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
+	gaps, err := readGaps(r)
+	if err != nil {
+		return err
+	}
+	gaps = append(gaps, g)
+	set(b, keyGaps, encodeGaps(gaps[max(0, len(gaps)-maxGaps):]))
+	return nil
+}
+
+// addGap is for a store that gave up what another medium knows since its last change: nobody can say until when that was.
+func (s *Store) addGap(b *pebble.Batch, lastChange time.Time) error {
+	return appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()})
 }

@@ -26,13 +26,19 @@ type Restoration struct {
 	// it began after the backup. 0 when there is none.
 	Series []Behind
 	Begun  uint64
+	// Missing is what a damaged second copy did not tell; it must be accepted, see Reconcile.
+	Missing []Missing
+	// Doubt is how many changes there may have been behind the end of the copy that can be read; 0 when the mark is there
+	// to tell.
+	Doubt uint64
 }
 
 // Behind is how far a series got, in the store and in the mark. A mark that has counted for a store which was restored
-// since the backup names its numbers otherwise; Marked is then the highest of them all.
+// since the backup names its numbers otherwise; Marked is then the highest of them all. Known is the furthest number that a
+// damaged copy names, of which it lacks the document.
 type Behind struct {
-	Series       string
-	Last, Marked uint64
+	Series              string
+	Last, Marked, Known uint64
 }
 
 // restoredRow is the row "restored" in the meta table; Reconcile deletes it.
@@ -40,6 +46,8 @@ type restoredRow struct {
 	Taken, At      int64 // Unix ns
 	Copy, MarkLost bool
 	From           [16]byte // the identity of the store that the backup is of
+	Doubt          uint64
+	Known          []knownSeries
 }
 
 func (r *restoredRow) taken() time.Time { return time.Unix(0, r.Taken).UTC() }
@@ -53,7 +61,16 @@ func (r *restoredRow) encode() []byte {
 	if r.Copy {
 		flags |= 2
 	}
-	return append(append(b, flags), r.From[:]...)
+	b = append(append(b, flags), r.From[:]...)
+	if r.Doubt == 0 && r.Known == nil {
+		return b
+	}
+	b = be.AppendUint64(b, r.Doubt)
+	for _, k := range r.Known {
+		b = append(append(b, byte(len(k.Name))), k.Name...)
+		b = be.AppendUint64(be.AppendUint64(b, k.Last), k.Changes)
+	}
+	return b
 }
 
 func decodeRestored(b []byte) (r restoredRow, err error) {
@@ -63,6 +80,12 @@ func decodeRestored(b []byte) (r restoredRow, err error) {
 	flags := c.u8()
 	r.MarkLost, r.Copy = flags&1 != 0, flags&2 != 0
 	copy(r.From[:], c.take(16))
+	if len(c.b) > 0 {
+		r.Doubt = c.u64()
+	}
+	for len(c.b) > 0 && !c.bad {
+		r.Known = append(r.Known, knownSeries{string(c.take(int(c.u8()))), c.u64(), c.u64()})
+	}
 	return r, c.end("restoration")
 }
 
@@ -179,10 +202,11 @@ func markRestored(o *Options, dir string, row restoredRow) error {
 	}
 	if err == nil {
 		b := db.NewBatch()
+		err = addFormer(b, db, row.From)
 		_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
 		set(b, keyStore, id)
 		set(b, keyRestored, row.encode())
-		err = b.Commit(pebble.Sync)
+		err = errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 	}
 	return errors.Join(err, db.Close())
 }
@@ -224,6 +248,14 @@ func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Rest
 		}
 		b.Last = last[i]
 		v.Series = append(v.Series, b)
+	}
+	v.Doubt = r.Doubt
+	for _, k := range r.Known {
+		i := slices.IndexFunc(v.Series, func(b Behind) bool { return b.Series == k.Name })
+		if i < 0 {
+			i, v.Series = len(v.Series), append(v.Series, Behind{Series: k.Name})
+		}
+		v.Series[i].Known = k.Last
 	}
 	return v
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // second keeps a copy of every change on another medium, from which Rebuild makes a store when the box is dead. A change
@@ -23,6 +21,7 @@ type second struct {
 	stop    chan struct{}
 	stopped chan struct{}
 	first   chan struct{} // closed when it is known whether the copy is live
+	seen    chan struct{} // closed when it is known whether the copy says more than the store, or cannot be asked
 
 	mu     sync.Mutex
 	status SecondCopy
@@ -30,13 +29,18 @@ type second struct {
 	queue  []*change
 	queued int // bytes
 	lost   bool
+
+	writing, written uint64 // the segment that is being written, and how far
+	roll             bool   // it is to be ended
+	scrub            Scrub
 }
 
 // SecondCopy is how the second copy is. Live: every change that is acknowledged is on both media.
 type SecondCopy struct {
-	Live  bool
-	Since time.Time
-	Why   string // it is not live
+	Live  bool      `json:"live"`
+	Since time.Time `json:"since"`
+	Why   string    `json:"why,omitempty"` // it is not live
+	Scrub Scrub     `json:"scrub"`
 }
 
 type copyMode uint8
@@ -60,13 +64,17 @@ const (
 	queueLimit   = 64 << 20 // bytes that wait for a slow medium
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
+
+	// examinePatience is how long a start waits for a medium to say what it knows. It is read only, and at most a segment
+	// of it when it does not know more than the store.
+	examinePatience = 15 * time.Second
 )
 
 var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
-	return &second{s: s, metrics: newSecondMetrics(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
-		stopped: make(chan struct{}), first: make(chan struct{}), status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
+	return &second{s: s, scrub: readScrub(s.db), metrics: newSecondMetrics(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
+		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}), status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }
 
 // SecondCopy tells how the second copy is; false when none is configured.
@@ -76,7 +84,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	}
 	s.second.mu.Lock()
 	defer s.second.mu.Unlock()
-	return s.second.status, true
+	status := s.second.status
+	status.Scrub = s.second.scrub
+	return status, true
 }
 
 // push gives a change to the copy and returns when it is there, or when it is known that it will not be for now.
@@ -143,8 +153,16 @@ func release(list []*change) {
 	}
 }
 
-// await gives a medium that is well the time to catch up after a crash, so that no change goes without a copy.
+// await gives a medium time to say whether it knows more than the store, and one that is well to catch up after a crash,
+// so that no change goes without a copy.
 func (c *second) await() {
+	look := time.NewTimer(examinePatience)
+	defer look.Stop()
+	select {
+	case <-c.seen:
+	case <-look.C:
+		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path", c.s.o.SecondCopy)
+	}
 	patience := time.NewTimer(c.s.o.SecondPatience)
 	defer patience.Stop()
 	select {
@@ -155,10 +173,22 @@ func (c *second) await() {
 
 // settled says that it is known whether the copy is live.
 func (c *second) settled() {
+	shut(c.first)
+	shut(c.seen)
+}
+
+func (c *second) isExamined() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shut(c.seen)
+}
+
+// shut closes a channel once. The caller holds a lock.
+func shut(c chan struct{}) {
 	select {
-	case <-c.first:
+	case <-c:
 	default:
-		close(c.first)
+		close(c)
 	}
 }
 
@@ -172,11 +202,8 @@ func (c *second) run() {
 			return
 		}
 		c.leave(err)
-		if errors.Is(err, errConflict) {
-			return // only a person can help
-		}
-		if c.s.o.Now().Sub(began) > retryLongest {
-			pause = retryFirst
+		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) {
+			pause = retryFirst // a person who moves a copy away does not wait half an hour to see that it was right
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -192,11 +219,16 @@ var errStopped = errors.New("stopped")
 
 // session opens the log, catches up and writes until something fails, or until stop: nil.
 func (c *second) session() (err error) {
-	id, err := get(c.s.db, keyStore)
+	row, err := get(c.s.db, keyStore)
 	if err != nil {
 		return err
 	}
-	l, err := openCopyLog(&c.s.o, [16]byte(id), c.check)
+	end, err := c.examine([16]byte(row))
+	if err != nil {
+		return err
+	}
+	c.isExamined()
+	l, err := openCopyLog(&c.s.o, [16]byte(row), end)
 	if err != nil {
 		return err
 	}
@@ -207,6 +239,8 @@ func (c *second) session() (err error) {
 		}
 		return err
 	}
+	scrub := c.startScrub(l)
+	defer scrub.end()
 	for {
 		list, err := c.take()
 		if err != nil {
@@ -215,6 +249,12 @@ func (c *second) session() (err error) {
 		if err := c.write(l, list); err != nil {
 			return err
 		}
+		if c.takeRoll() {
+			if err := l.roll(); err != nil {
+				return err
+			}
+		}
+		c.view(l)
 		select {
 		case <-c.kick:
 		case <-c.stop:
@@ -223,39 +263,19 @@ func (c *second) session() (err error) {
 	}
 }
 
-// check refuses a log that says anything else than the store's journals, or more.
-func (c *second) check(state copyState) error {
-	series, err := readAllSeries(c.s.db)
-	if err != nil {
-		return err
-	}
-	rows := make(map[uint32]seriesRow)
-	for _, row := range series {
-		rows[row.Sequence] = row
-	}
-	for sequence, p := range state.Series {
-		if p.Position > rows[sequence].Position {
-			return errConflict
-		}
-		key := journalKey(sequence, p.Position)
-		value, err := get(c.s.db, key)
-		if err != nil {
-			return err
-		}
-		if hashLink(key, value) != p.Hash {
-			return errConflict
-		}
-	}
-	return nil
-}
-
 // fill catches up and makes the copy live.
 func (c *second) fill(l *copyLog) error {
-	for {
+	for from := l.number; ; from = l.number {
 		c.mu.Lock()
 		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are kept
 		c.mu.Unlock()
 		if err := l.fillFrom(c.s.db, c.stopping); err != nil {
+			return err
+		}
+		if err := l.readBack(from); err != nil {
+			return err
+		}
+		if err := l.removeVoid(); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -280,6 +300,13 @@ func (c *second) stopping() error {
 	default:
 		return nil
 	}
+}
+
+func (c *second) takeRoll() (roll bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	roll, c.roll = c.roll, false
+	return roll
 }
 
 // take returns the queue.
@@ -342,20 +369,3 @@ func (c *second) close() {
 	case <-wait.C:
 	}
 }
-
-// secondMetrics are collected only where a second copy is configured.
-type secondMetrics struct {
-	wait     prometheus.Histogram
-	failures prometheus.Counter
-}
-
-func newSecondMetrics() *secondMetrics {
-	return &secondMetrics{
-		wait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_store_second_copy_wait_seconds",
-			Help: "Time that a change waits for the second copy, the store having it.", Buckets: latencyBuckets}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
-			Help: "How often the second copy was given up for a while, or could not be begun."}),
-	}
-}
-
-var liveDesc = prometheus.NewDesc("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.", nil, nil)

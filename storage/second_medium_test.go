@@ -1,10 +1,7 @@
 package storage
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,98 +130,6 @@ func TestSecondCopy_NotAhead(t *testing.T) {
 		}
 		sound(t, s)
 	})
-}
-
-// What is another store's copy, or says more than the store, is not touched.
-func TestSecondCopy_Conflict(t *testing.T) {
-	s, fs := newStore(t)
-	put(t, s, "a", 1)
-	sound(t, s)
-	old := copyOf(fs)
-	s = live(t, fs)
-	put(t, s, "a", 2)
-	sound(t, s)
-	other := disktest.New(disktest.Strict)
-	if err := Create(options(other)); err != nil {
-		t.Fatal(err)
-	}
-	for name, disk := range map[string]*disktest.Disk{"an older store": old, "another store": other} {
-		numbers, err := segmentNumbers(fs, card)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := makeParents(disk, card+"/x"); err != nil {
-			t.Fatal(err)
-		}
-		var files [][]byte
-		for _, n := range numbers {
-			files = append(files, readFile(t, fs, segmentPath(fs, card, n)))
-			writeFile(t, disk, segmentPath(fs, card, n), files[len(files)-1])
-		}
-		s := openStoreWith(t, withCard(disk))
-		put(t, s, "a", 7)
-		if c, ok := s.SecondCopy(); !ok || c.Live || !strings.Contains(c.Why, "another history") {
-			t.Errorf("%s: %+v", name, c)
-		}
-		sound(t, s)
-		for i, n := range numbers {
-			if !bytes.Equal(files[i], readFile(t, disk, segmentPath(fs, card, n))) {
-				t.Errorf("%s: segment %d was touched", name, n)
-			}
-		}
-	}
-}
-
-// One flipped bit anywhere: the copy is refused, or what comes of it lacks no more than the last group. A running store
-// mends it, where it sees it.
-func TestSecondCopy_Flipped(t *testing.T) {
-	s, fs := newStore(t)
-	sound(t, s)
-	s = live(t, fs)
-	for n := uint64(1); n <= 40; n++ {
-		put(t, s, "a", n)
-	}
-	sound(t, s)
-	numbers, err := segmentNumbers(fs, card)
-	if err != nil || len(numbers) < 3 {
-		t.Fatal(numbers, err)
-	}
-	refused, short := 0, 0
-	for _, n := range []uint64{numbers[0], numbers[1], numbers[len(numbers)-1]} {
-		path := segmentPath(fs, card, n)
-		whole := readFile(t, fs, path)
-		for at := 0; at < len(whole); at += 211 {
-			disk := onlyCard(t, fs)
-			b := slices.Clone(whole)
-			b[at] ^= 1 << (at % 8)
-			writeFile(t, disk, path, b)
-			if _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
-				if refused++; !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNoStore) {
-					t.Errorf("%s flipped at %d: %v", path, at, err)
-				}
-				continue
-			}
-			s := openStore(t, disk)
-			for n := uint64(1); n <= 39; n++ {
-				if _, err := s.Get(code(n)); err != nil {
-					t.Errorf("%s flipped at %d: %v", path, at, err)
-				}
-			}
-			if _, err := s.Get(code(40)); err != nil {
-				short++
-			}
-			trustCopy(t, s)
-			sound(t, s)
-		}
-	}
-	if t.Logf("%d refused, %d without the last group", refused, short); refused == 0 {
-		t.Error("no flip was noticed")
-	}
-	last := segmentPath(fs, card, numbers[len(numbers)-1])
-	b := readFile(t, fs, last)
-	b[len(b)/2] ^= 1
-	writeFile(t, fs, last, b)
-	burn(t, "mended", live(t, fs), fs)
 }
 
 // BenchmarkSecondCopy compares, in turns, an Append of 9 KiB with and without a second copy on the same disk.

@@ -96,7 +96,7 @@ func onlyCard(t testing.TB, fs *disktest.Disk) *disktest.Disk {
 
 func rebuilt(t testing.TB, disk *disktest.Disk) *Store {
 	t.Helper()
-	if _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
+	if _, _, err := Rebuild(ctx, card, options(disk), nil); err != nil {
 		t.Fatal(err)
 	}
 	return openStore(t, disk)
@@ -105,7 +105,7 @@ func rebuilt(t testing.TB, disk *disktest.Disk) *Store {
 // trustCopy reconciles a store whose copy was live to the end.
 func trustCopy(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.Reconcile(ctx, s.Restored().Advance(0, nil), "rebuilt"); err != nil {
+	if err := s.Reconcile(ctx, s.Restored().TrustCopy(nil), "rebuilt"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +137,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 	if numbers, err := segmentNumbers(fs, card); err != nil || len(numbers) < 8 {
 		t.Errorf("segments %v, %v", numbers, err)
 	}
-	if _, err := Rebuild(ctx, card, options(fs), nil); !errors.Is(err, ErrExists) {
+	if _, _, err := Rebuild(ctx, card, options(fs), nil); !errors.Is(err, ErrExists) {
 		t.Errorf("over a store: %v", err)
 	}
 	sound(t, s)
@@ -157,7 +157,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 		t.Errorf("series a goes on at %d after %d", e.Number, report.Last["a"])
 	}
 	sound(t, s)
-	if _, err := Rebuild(ctx, "card/nothing", options(vfs.NewMem()), nil); !errors.Is(err, ErrNoStore) {
+	if _, _, err := Rebuild(ctx, "card/nothing", options(vfs.NewMem()), nil); !errors.Is(err, ErrNoStore) {
 		t.Errorf("from nothing: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestSecondCopy_Crash(t *testing.T) {
 func verifyCard(t *testing.T, d crashed) {
 	everywhere := []uint64{1 << 60, 1 << 60, 1 << 60, 1 << 60}
 	alone := onlyCard(t, d.fs)
-	if _, err := Rebuild(ctx, card, options(alone), nil); err == nil {
+	if _, _, err := Rebuild(ctx, card, options(alone), nil); err == nil {
 		s := openStore(t, alone)
 		trustCopy(t, s)
 		if err := (crashed{acked: d.acked}).compare(s, everywhere); err != nil {

@@ -264,6 +264,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	} else {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}
+	d.witnesses(s)
 	d.stopped(s)
 	last, err = s.LastBeat()
 	if err != nil {

@@ -29,10 +29,11 @@ func (d *doctor) running(ctx context.Context) {
 	said := make([]byte, 500)
 	n, _ := resp.Body.Read(said)
 	if resp.StatusCode != http.StatusOK {
-		d.fail("appliance", "look for STORAGE_FULL under Disk full and for CLOCK_WRONG under Clock wrong in the runbook", "issues nothing new: %s", strings.TrimSpace(string(said[:n])))
+		d.fail("appliance", "look for STORAGE_FULL under Disk full for CLOCK_WRONG under Clock wrong and for STORE_BEHIND under Store behind in the runbook", "issues nothing new: %s", strings.TrimSpace(string(said[:n])))
 	} else {
 		d.ok("appliance", "can issue")
 	}
+	d.runningCopy(ctx)
 	var s shelf
 	if err := askOps(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &s); err != nil {
 		return // without an admin token the folder has to do

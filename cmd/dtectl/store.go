@@ -42,6 +42,9 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	for _, l := range report.Lost {
 		fmt.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, local(l.At), l.Reason)
 	}
+	for _, m := range report.Missing {
+		fmt.Printf("missing   %v\n", m)
+	}
 	for _, p := range report.Problems {
 		fmt.Printf("problem   %v\n", p)
 	}

@@ -164,8 +164,10 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
-	g.Go(func() error { return d.engine.Run(engineCtx) })
-	g.Go(func() error { return d.shelf.Run(engineCtx) })
+	if d.store.Behind() == nil { // else it writes nothing
+		g.Go(func() error { return d.engine.Run(engineCtx) })
+		g.Go(func() error { return d.shelf.Run(engineCtx) })
+	}
 	g.Go(func() error {
 		defer stopEngine()
 		return d.gateway.Serve(ctx, d.api)

@@ -23,6 +23,7 @@ type gate struct {
 	clock     *clock
 	authority string            // MH's address, who is asked for the time
 	transport http.RoundTripper // to MH
+	behind    func() []storage.Witness
 }
 
 // openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
@@ -30,7 +31,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout)}
 	d.gate.disk.tend()
 	options := cfg.Store(d.log)
-	options.SecondCopy = cfg.SecondCopy
+	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
 	d.store, err = storage.Open(options)
 	if err != nil {
 		return fmt.Errorf("opening store: %w", err)
@@ -44,6 +45,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
 	d.gate.clock = newClock(last, d.log)
+	d.gate.behind = d.store.Behind
 	return nil
 }
 
@@ -61,6 +63,9 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // check is nil when a new document may be issued.
 func (g *gate) check() error {
+	if err := checkBehind(g.behind()); err != nil {
+		return err
+	}
 	if err := g.health(); err != nil {
 		return unfit(err)
 	}

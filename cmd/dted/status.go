@@ -41,8 +41,15 @@ func (s *status) rules() map[string]engine.RuleRef {
 }
 
 func (s *status) show() any {
-	return map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
+	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
 		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
+	if behind := s.store.Behind(); behind != nil {
+		m["behind"] = behind
+	}
+	if c, on := s.store.SecondCopy(); on {
+		m["second_copy"] = c
+	}
+	return m
 }
 
 // overview gathers what the status page shows.

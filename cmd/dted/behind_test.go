@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dtegate/engine"
+)
+
+// TestBehind: store and mark are put back as they were at an earlier moment; the card was not. The appliance says so and
+// numbers nothing, answers what it knows, and goes on behind the card's numbers once they are reconciled.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	b := newBranch(t)
+	at := func(name string) string { return filepath.Join(b.dir, name) }
+	text, err := os.ReadFile(at("dted.toml"))
+	if err := errors.Join(err, os.WriteFile(at("dted.toml"), append([]byte("second_copy = \"card\"\n"), text...), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	first := decode(t, b.insist(1, "first", hammerSale(1, 1)))
+	b.stop()
+	if err := errors.Join(exec.Command("cp", "-r", at("data"), at("data.old")).Run(), exec.Command("cp", at("mark"), at("mark.old")).Run()); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	for _, sale := range []string{"second", "third"} {
+		b.insist(1, sale, hammerSale(1, len(sale)))
+	}
+	b.stop()
+	if err := errors.Join(os.RemoveAll(at("data")), os.Rename(at("data.old"), at("data")), os.Rename(at("mark.old"), at("mark"))); err != nil {
+		t.Fatal(err)
+	}
+
+	b.launch()
+	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "STORE_BEHIND") {
+		t.Errorf("/readyz says %s", said)
+	}
+	status, body, err := b.post("/dte/dte01", 1, "fourth", hammerSale(1, 4))
+	var problem struct{ Type, Message string }
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != engine.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") {
+		t.Errorf("%d %s %v", status, body, err)
+	}
+	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
+		t.Errorf("the sale of before: %d %s %v", status, body, err)
+	}
+	if b.metric("dte_store_behind") != 1 {
+		t.Error("the metric does not say so")
+	}
+	b.stop()
+	o := b.operated()
+	o.refused("doctor", "1 here, 3 there")
+	o.does("reconcile", "1 here, 3 there")
+	b.start()
+	if next := decode(t, b.insist(1, "fourth", hammerSale(1, 4))); !strings.HasSuffix(next.ControlNumber, "4") {
+		t.Errorf("%s after the third", next.ControlNumber)
+	}
+	if again := decode(t, b.insist(1, "second", hammerSale(1, 6))); !strings.HasSuffix(again.ControlNumber, "2") {
+		t.Errorf("the second sale, again: %s", again.ControlNumber)
+	}
+	b.stop()
+	b.fsck(4, 1)
+}

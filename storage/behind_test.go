@@ -1,0 +1,371 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/storage/disktest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns the
+// disk and how far series a had come.
+func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
+	t.Helper()
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	sound(t, s)
+	old := fs.Copy()
+	s = live(t, fs)
+	everything(t, s, 100)
+	put(t, s, "new", 150)
+	report, err := s.Fsck(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = report.Last["a"]
+	sound(t, s)
+	takeCard(t, fs, old)
+	return old, last
+}
+
+// takeCard puts one box's card into another.
+func takeCard(t testing.TB, from, to *disktest.Disk) {
+	t.Helper()
+	if err := errors.Join(to.RemoveAll(card), makeParents(to, card+"/x")); err != nil {
+		t.Fatal(err)
+	}
+	numbers, err := segmentNumbers(from, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range numbers {
+		writeFile(t, to, segmentPath(to, card, n), readFile(t, from, segmentPath(from, card, n)))
+	}
+	if err := syncDir(to, card); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustHold(t testing.TB, s *Store) []Witness {
+	t.Helper()
+	_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1<<50), slot), nil })
+	if !errors.Is(err, ErrBehind) || len(s.Behind()) == 0 {
+		t.Fatalf("a store that is behind issues: %v, %v", err, s.Behind())
+	}
+	if _, err := s.Advance(ctx, code(2), fresh, Change{To: fresh}); !errors.Is(err, ErrBehind) {
+		t.Errorf("a store that is behind changes its records: %v", err)
+	}
+	return s.Behind()
+}
+
+// Store and mark of an earlier moment, put back together, sell nothing until the card has given the rest back.
+func TestBehind_Snapshot(t *testing.T) {
+	disk, last := snapshot(t)
+	s := openStoreWith(t, withCard(disk))
+	w := mustHold(t, s)
+	if len(w) != 1 || w[0].Medium != WitnessCopy || w[0].Diverged || !strings.Contains(w[0].String(), fmt.Sprintf("a: 5 here, %d there", last)) {
+		t.Errorf("%v", w)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Without the card it remembers.
+	s = openStore(t, disk)
+	mustHold(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := TakeCopy(ctx, card, options(disk), nil)
+	if err != nil || taken == nil || len(taken.Series) != 5 {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	s = live(t, disk)
+	if s.Behind() != nil {
+		t.Errorf("still behind: %v", s.Behind())
+	}
+	if e := put(t, s, "a", 1000); e.Number != last+1 {
+		t.Errorf("series a goes on at %d after %d", e.Number, last)
+	}
+	burn(t, "taken", s, disk)
+	if again, err := TakeCopy(ctx, card, options(disk), nil); again != nil || err != nil {
+		t.Errorf("taken twice: %v, %v", again, err)
+	}
+}
+
+// The power is cut at every write of TakeCopy: the store numbers nothing until it was repeated, and then has everything.
+func TestTakeCopy_Crash(t *testing.T) {
+	disk, last := snapshot(t)
+	fs, taken := cutAtWrites(disk, 5, 0, 60, 100)
+	if _, err := TakeCopy(ctx, card, options(fs), nil); err != nil {
+		t.Fatal(err)
+	}
+	finished := 0
+	disks := taken()
+	for i, disk := range disks {
+		if testing.Short() && i%5 != 0 {
+			continue
+		}
+		takeCard(t, disk, disk.Copy()) // it can be read
+		s := openStoreWith(t, withCard(disk))
+		if s.Behind() == nil {
+			finished++
+		} else {
+			mustHold(t, s)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TakeCopy(ctx, card, options(disk), nil); err != nil {
+			t.Fatalf("crash %d: %v", i, err)
+		}
+		s = live(t, disk)
+		if e := put(t, s, "a", 1000); e.Number != last+1 {
+			t.Errorf("crash %d: series a goes on at %d after %d", i, e.Number, last)
+		}
+		sound(t, s)
+	}
+	t.Logf("%d crashes, %d behind the end", len(disks), finished)
+}
+
+// The store sold on, without its card, from where it was put back to: numbers were used twice, and nobody hides that.
+func TestBehind_Diverged(t *testing.T) {
+	disk, last := snapshot(t)
+	s := openStore(t, disk)
+	put(t, s, "a", 5000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStoreWith(t, withCard(disk))
+	if w := mustHold(t, s); !w[0].Diverged {
+		t.Errorf("%v", w)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TakeCopy(ctx, card, options(disk), nil); !errors.Is(err, ErrDiverged) {
+		t.Errorf("took from another history: %v", err)
+	}
+	s = openStoreWith(t, withCard(disk))
+	mustHold(t, s)
+	if err := s.GiveUp(ctx, nil, "put back by mistake"); err != nil {
+		t.Fatal(err)
+	}
+	if e := put(t, s, "a", 6000); e.Number <= last+1 {
+		t.Errorf("series a goes on at %d, the card knows %d", e.Number, last)
+	}
+	if e := put(t, s, "new", 6001); e.Number <= 2 {
+		t.Errorf("series new goes on at %d", e.Number)
+	}
+	sound(t, s)
+	// What was given up is kept, and a new copy is begun.
+	s = live(t, disk)
+	names, err := disk.List(card)
+	if err != nil || !strings.HasPrefix(names[len(names)-1], "old-") {
+		t.Errorf("%v, %v", names, err)
+	}
+	burn(t, "begun anew", s, disk)
+}
+
+// A mark that says more than the store: it opens to be read, where that is asked for, and numbers nothing.
+func TestBehind_Mark(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	sound(t, s)
+	old := fs.Copy()
+	s = openStore(t, fs)
+	for n := uint64(2); n < 9; n++ {
+		put(t, s, "a", n)
+	}
+	put(t, s, "b", 10)
+	sound(t, s)
+	writeFile(t, old, markPath, readFile(t, fs, markPath))
+	if _, err := Open(options(old)); !errors.Is(err, ErrMark) {
+		t.Errorf("opened: %v", err)
+	}
+	o := options(old)
+	o.OpenBehind = true
+	s = openStoreWith(t, o)
+	w := mustHold(t, s)
+	if len(w) != 1 || w[0].Medium != WitnessMark || !strings.Contains(w[0].String(), "a: 1 here, 8 there") {
+		t.Errorf("%v", w)
+	}
+	if err := s.GiveUp(ctx, []string{"b", "c"}, "an old disk"); err != nil {
+		t.Fatal(err)
+	}
+	for series, least := range map[string]uint64{"a": 10, "b": 3, "c": 3} {
+		if e := put(t, s, series, 100+least+uint64(series[0])); e.Number != least {
+			t.Errorf("series %s goes on at %d, not %d", series, e.Number, least)
+		}
+	}
+	sound(t, s)
+	sound(t, openStore(t, old))
+}
+
+// The card of another store is not touched; when it is taken out, the box notices by itself.
+func TestSecondCopy_Foreign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, foreign := newStore(t)
+		sound(t, other)
+		other = live(t, foreign)
+		put(t, other, "a", 1)
+		sound(t, other)
+		disk := disktest.New(disktest.Strict)
+		o := withCard(disk)
+		o.FakeTime = true
+		if err := Create(o); err != nil {
+			t.Fatal(err)
+		}
+		takeCard(t, foreign, disk)
+		s := openStoreWith(t, o)
+		put(t, s, "a", 7)
+		if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "another store's") {
+			t.Errorf("%+v", c)
+		}
+		numbers, err := segmentNumbers(foreign, card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range numbers {
+			if string(readFile(t, disk, segmentPath(disk, card, n))) != string(readFile(t, foreign, segmentPath(disk, card, n))) {
+				t.Errorf("segment %d was touched", n)
+			}
+		}
+		if err := errors.Join(disk.MkdirAll("away", 0o700), disk.Rename(card, "away/copy")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(retryFirst + time.Second)
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Errorf("a minute after it was moved away: %+v", c)
+		}
+		burn(t, "begun", s, disk)
+	})
+}
+
+// After a rebuild the old copy is set aside by the box itself, and is as good as it was.
+func TestSecondCopy_AfterRebuild(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	want := rows(t, s)
+	sound(t, s)
+	disk := onlyCard(t, fs)
+	s = rebuilt(t, disk)
+	trustCopy(t, s)
+	sound(t, s)
+	s = live(t, disk)
+	everything(t, s, 100)
+	names, err := disk.List(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := card + "/" + names[len(names)-1]
+	if !strings.HasPrefix(names[len(names)-1], "old-20261120-") {
+		t.Fatalf("%v", names)
+	}
+	burn(t, "the new copy", s, disk)
+	third := onlyCard(t, disk)
+	if _, _, err := Rebuild(ctx, old, options(third), nil); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, third)
+	same(t, "the old copy", want, rows(t, s))
+	trustCopy(t, s)
+	sound(t, s)
+}
+
+// A new copy for which an old one leaves no room says so, and what to move.
+func TestSecondCopy_NoRoom(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	sound(t, s)
+	disk := onlyCard(t, fs)
+	s = rebuilt(t, disk)
+	trustCopy(t, s)
+	sound(t, s)
+	disk.SetUsage(vfs.DiskUsage{TotalBytes: 1000, AvailBytes: 100})
+	s = openStoreWith(t, withCard(disk))
+	if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "move card/copy/old-") {
+		t.Errorf("%+v", c)
+	}
+	put(t, s, "a", 900)
+	sound(t, s)
+}
+
+// A sync of the card fails once, whichever it is, and later ones succeed without the pages that it lost. However soon the
+// process is killed after it, and the power cut then: what was acknowledged is on the card when the copy says that it is
+// live.
+func TestSecondCopy_FailedSyncLies(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	lies := 0
+	for nth := 1; nth < 200; nth += step {
+		for _, evict := range []bool{false, true} {
+			for _, killed := range []bool{false, true} {
+				ended := false
+				synctest.Test(t, func(t *testing.T) {
+					disk := disktest.New(disktest.Strict)
+					o := withCard(disk)
+					o.FakeTime, o.Now = true, time.Now
+					if err := Create(o); err != nil {
+						t.Fatal(err)
+					}
+					s := openStoreWith(t, o)
+					count := 0
+					failed := disk.FailSyncs(1, errorfs.ErrInjected, func(path string) bool {
+						if strings.HasPrefix(path, "card/copy/") {
+							count++
+						}
+						return count == nth && strings.HasPrefix(path, "card/copy/")
+					})
+					everything(t, s, 1)
+					if failed() == 0 {
+						ended = true
+						sound(t, s)
+						return
+					}
+					lies++
+					if evict {
+						disk.Evict()
+					}
+					if killed { // and started again, before the copy has come back; the kernel remembers what the medium has not
+						sound(t, s)
+						s = openStoreWith(t, o)
+					}
+					time.Sleep(retryFirst + time.Second)
+					put(t, s, "a", 900)
+					if c, _ := s.SecondCopy(); !c.Live {
+						t.Fatalf("sync %d: %+v", nth, c)
+					}
+					want := rows(t, s)
+					cut := onlyCard(t, disk.Crash(0, newRand(1)))
+					again := rebuilt(t, cut)
+					same(t, fmt.Sprintf("sync %d, evict %v, killed %v", nth, evict, killed), want, rows(t, again))
+					if err := again.Close(); err != nil {
+						t.Error(err)
+					}
+					sound(t, s)
+				})
+				if ended {
+					if t.Logf("%d lies", lies); lies == 0 {
+						t.Error("nothing failed")
+					}
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package storage
+
+import "github.com/cockroachdb/pebble/v2/vfs"
+
+// readMedium reads a whole file, perhaps from memory: the appliance runs on Linux only.
+func readMedium(fs vfs.FS, path string) ([]byte, error) { return readWhole(fs, path) }

@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/metrictest"
+	"dtegate/storage/disktest"
+)
+
+// Whatever happens to a segment at rest, scrubbing sees it within a day, writes it anew from the store, and what comes of
+// the card alone is the store, row by row. The segments are of a fill over several, and of changes.
+func TestScrub(t *testing.T) {
+	harms := map[string]func(disk *disktest.Disk, path string){
+		"gone": func(disk *disktest.Disk, path string) { _ = disk.Remove(path) },
+		"cut short": func(disk *disktest.Disk, path string) {
+			b := readFile(t, disk, path)
+			writeFile(t, disk, path, b[:len(b)/2])
+		},
+		"zeros": func(disk *disktest.Disk, path string) { writeFile(t, disk, path, make([]byte, 1000)) },
+	}
+	for at := range 3 {
+		harms[fmt.Sprint("flipped ", at)] = func(disk *disktest.Disk, path string) {
+			b := readFile(t, disk, path)
+			b[(2*at+1)*len(b)/7] ^= 4
+			writeFile(t, disk, path, b)
+		}
+	}
+	harms["flipped head"] = func(disk *disktest.Disk, path string) {
+		b := readFile(t, disk, path)
+		b[frameHeader+5] ^= 1
+		writeFile(t, disk, path, b)
+	}
+	mended := 0
+	for name, harm := range harms {
+		synctest.Test(t, func(t *testing.T) {
+			mem := disktest.New(disktest.Strict)
+			o := withCard(mem)
+			o.FakeTime, o.Now = true, time.Now
+			if err := Create(o); err != nil {
+				t.Fatal(err)
+			}
+			plain := o
+			plain.SecondCopy = ""
+			s := openStoreWith(t, plain)
+			everything(t, s, 1)
+			everything(t, s, 100)
+			sound(t, s)
+			s = openStoreWith(t, o)
+			everything(t, s, 200)
+			numbers, err := segmentNumbers(mem, card)
+			if err != nil || len(numbers) < 6 {
+				t.Fatal(numbers, err)
+			}
+			for i, n := range numbers { // each in its turn, the one that is being written too
+				if testing.Short() && i%3 != 0 {
+					continue
+				}
+				harm(mem, segmentPath(mem, card, n))
+				if n == numbers[len(numbers)-1] { // it is ended before it is mended
+					time.Sleep(scrubEvery + time.Hour)
+					put(t, s, "a", 9000)
+				}
+				time.Sleep(scrubEvery + time.Hour)
+				c, _ := s.SecondCopy()
+				if len(c.Scrub.Bad) > 0 || c.Scrub.Found < uint64(mended+1) && c.Scrub.Found == 0 {
+					t.Fatalf("segment %d of %v %s: %+v", n, numbers, name, c.Scrub)
+				}
+				everything(t, s, 300+100*uint64(i))
+				disk := onlyCard(t, mem)
+				want := rows(t, s)
+				again := rebuilt(t, disk)
+				same(t, fmt.Sprintf("segment %d of %v %s", n, numbers, name), want, rows(t, again))
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			c, _ := s.SecondCopy()
+			if c.Scrub.Mended < 2 || c.Scrub.Last.IsZero() || metrictest.Value(t, s, "dte_store_second_copy_bad_segments_mended_total") != float64(c.Scrub.Mended) {
+				t.Errorf("%s: %+v", name, c.Scrub)
+			}
+			mended += int(c.Scrub.Mended)
+			sound(t, s)
+			// What it came to outlives the process.
+			s = openStoreWith(t, o)
+			if again, _ := s.SecondCopy(); !again.Scrub.Last.Equal(c.Scrub.Last) || again.Scrub.Mended != c.Scrub.Mended {
+				t.Errorf("after a restart %+v, before it %+v", again.Scrub, c.Scrub)
+			}
+			sound(t, s)
+		})
+	}
+	t.Logf("%d segments mended", mended)
+}
+
+// A mending that the power cuts short leaves the bad segment or the new one, never none.
+func TestScrub_Crash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disktest.New(disktest.Strict)
+		o := withCard(mem)
+		o.FakeTime, o.Now = true, time.Now
+		if err := Create(o); err != nil {
+			t.Fatal(err)
+		}
+		s := openStoreWith(t, o)
+		everything(t, s, 1)
+		want := rows(t, s)
+		numbers, err := segmentNumbers(mem, card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := segmentPath(mem, card, numbers[1])
+		b := readFile(t, mem, path)
+		b[len(b)/2] ^= 1
+		writeFile(t, mem, path, b)
+		var disks []*disktest.Disk
+		fs, taken := cutAtWrites(mem, 3, 0, 50, 100)
+		s.o.FS = fs
+		time.Sleep(scrubEvery)
+		disks = taken()
+		if c, _ := s.SecondCopy(); c.Scrub.Mended != 1 || len(disks) < 3 {
+			t.Fatalf("%+v, %d crashes", c.Scrub, len(disks))
+		}
+		for i, disk := range disks {
+			disk := onlyCard(t, disk)
+			_, missing, err := Rebuild(ctx, card, options(disk), nil)
+			if err != nil {
+				t.Fatalf("crash %d: %v", i, err)
+			}
+			again := openStore(t, disk)
+			if missing == nil {
+				same(t, fmt.Sprint("crash ", i), want, rows(t, again))
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		sound(t, s)
+	})
+}

@@ -1,0 +1,276 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Announcements get their numbers before they are durable: some may lie below the highest one.
+const reorder = 10_000
+
+// fillFrom copies what the store has and the log has not, as of one moment. It ends with flush; a fill that did not is
+// void.
+func (l *copyLog) fillFrom(db *pebble.DB, stop func() error) error {
+	snapshot := db.NewSnapshot()
+	err := l.fillSnapshot(db, snapshot, stop)
+	return errors.Join(err, snapshot.Close())
+}
+
+func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() error) error {
+	// A snapshot shows what is not durable yet; behind this line it is. The copy must not know more than the store.
+	if err := db.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	series, err := readAllSeries(r)
+	if err != nil {
+		return err
+	}
+	filled := copyState{Series: maps.Clone(l.state.Series), Feed: l.state.Feed}
+	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop}
+	defer func() { _ = f.b.Close() }() // memory only
+	for _, name := range sortedNames(series) {
+		row := series[name]
+		from := l.state.Series[row.Sequence]
+		if from.Position == row.Position {
+			continue
+		}
+		if f.begun == (position{}) {
+			if err := f.begin(); err != nil {
+				return err
+			}
+		}
+		err := scan(r, journalKey(row.Sequence, from.Position+1), journalKey(row.Sequence, row.Position+1), f.add)
+		if err != nil {
+			return fmt.Errorf("series %q: %w", name, err)
+		}
+		set(f.b, seriesKey(name), row.encode())
+		filled.Series[row.Sequence] = place{row.Sequence, row.Position, row.Hash, row.Last, name}
+	}
+	if f.begun == (position{}) {
+		return nil
+	}
+	if err := f.copyHoles(); err != nil {
+		return err
+	}
+	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1}, func(key, value []byte) error {
+		filled.Feed = max(filled.Feed, be.Uint64(key[1:]))
+		return f.announce(key, value)
+	})
+	if err == nil {
+		err = f.flush()
+	}
+	if err != nil {
+		return err
+	}
+	l.state, l.fill = filled, position{}
+	l.add(frameFilled, filled.encodeNames(filled.encode(nil)))
+	return l.flush()
+}
+
+// fillBetween writes what the store has of the links between the begins of two segments, and all that these links speak of
+// as it stands now: later segments bring it up to date again.
+func (l *copyLog) fillBetween(db *pebble.DB, from, to *segmentHead, stop func() error) error {
+	r := db.NewSnapshot()
+	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop, whole: true}
+	err := f.between(from, to)
+	return errors.Join(err, f.b.Close(), r.Close())
+}
+
+func (f *filler) between(from, to *segmentHead) error {
+	if from.Fill == (position{}) {
+		f.log.add(frameFill)
+	}
+	series, err := readAllSeries(f.r)
+	if err != nil {
+		return err
+	}
+	a, b := from.begin(), to.begin()
+	for _, name := range sortedNames(series) {
+		sequence := series[name].Sequence
+		begin, end := a.Series[sequence], b.Series[sequence]
+		if begin.Position >= end.Position {
+			continue
+		}
+		if same, err := holdsLink(f.r, end); err != nil || !same {
+			return errors.Join(fmt.Errorf("%w: series %q", ErrDiverged, name), err)
+		}
+		err := scan(f.r, journalKey(sequence, begin.Position+1), journalKey(sequence, end.Position+1), func(key, value []byte) error {
+			return errors.Join(f.link(key, value), f.full())
+		})
+		if err != nil {
+			return fmt.Errorf("series %q: %w", name, err)
+		}
+		last, err := lastAt(f.r, sequence, end.Position)
+		if err != nil {
+			return err
+		}
+		row := seriesRow{Sequence: sequence, Last: last, Position: end.Position, Hash: end.Hash}
+		set(f.b, seriesKey(name), row.encode())
+	}
+	err = errors.Join(f.copyHoles(), scan(f.r, feedKey(a.Feed-min(a.Feed, reorder)), feedKey(b.Feed+1), f.set))
+	if err == nil {
+		err = f.flush()
+	}
+	if err != nil {
+		return err
+	}
+	if to.Fill == (position{}) {
+		f.log.add(frameFilled, to.State.encodeNames(to.State.encode(nil)))
+	}
+	return f.log.flush()
+}
+
+// lastAt is the last number of a series at a position of its journal.
+func lastAt(r pebble.Reader, sequence uint32, at uint64) (uint64, error) {
+	for ; at > 0; at-- {
+		value, err := get(r, journalKey(sequence, at))
+		if err != nil {
+			return 0, err
+		}
+		l, err := decodeLink(value)
+		if err != nil {
+			return 0, err
+		}
+		if l.Op != opAdvance {
+			return l.Number, nil
+		}
+	}
+	return 0, nil
+}
+
+// filler turns links of the journal into the rows that they left.
+type filler struct {
+	log   *copyLog
+	r     pebble.Reader
+	b     *pebble.Batch
+	stop  func() error
+	begun position
+	whole bool // an entry goes with each of its links, not with the latest alone
+}
+
+func (f *filler) begin() error {
+	l := f.log
+	f.begun = position{l.number, l.size}
+	l.fill, l.reach = f.begun, l.state.clone()
+	l.add(frameFill)
+	return l.flush()
+}
+
+// fillChunk is how much is written and synced at once, in bytes.
+const fillChunk = 1 << 20
+
+func (f *filler) set(key, value []byte) error {
+	set(f.b, key, value)
+	return nil
+}
+
+// full writes what has gathered when it is enough: between two links, so that a segment holds whole ones.
+func (f *filler) full() error {
+	if f.b.Len() < int(min(fillChunk, f.log.limit)) {
+		return nil
+	}
+	return f.flush()
+}
+
+// add adds a link and what it speaks of.
+func (f *filler) add(key, value []byte) error {
+	if err := f.link(key, value); err != nil {
+		return err
+	}
+	f.log.reach.reached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+	return f.full()
+}
+
+// announce adds a row of the feed.
+func (f *filler) announce(key, value []byte) error {
+	set(f.b, key, value)
+	f.log.reach.Feed = max(f.log.reach.Feed, be.Uint64(key[1:]))
+	return f.full()
+}
+
+func (f *filler) flush() error {
+	if err := f.stop(); err != nil {
+		return err
+	}
+	if f.b.Empty() {
+		return nil
+	}
+	f.log.add(frameRows, f.b.Repr())
+	f.b.Reset()
+	return errors.Join(f.log.flush(), f.stop()) // the store may be gone when a medium has hung
+}
+
+// copyHoles adds what the store knows to be missing: no link speaks of that.
+func (f *filler) copyHoles() error {
+	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
+		if len(value) == 0 || value[0] == rowVersion {
+			return nil
+		}
+		return f.set(key, value)
+	})
+}
+
+// copyRow adds a row as it stands, if it is there.
+func (f *filler) copyRow(key []byte) error {
+	value, err := get(f.r, key)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.set(key, value)
+}
+
+// link adds what one link speaks of; the entry, and what follows from it, only with its latest link.
+func (f *filler) link(key, value []byte) error {
+	l, err := decodeLink(value)
+	if err != nil {
+		return err
+	}
+	if err := f.set(key, value); err != nil {
+		return err
+	}
+	sequence, at := be.Uint32(key[1:]), be.Uint64(key[5:])
+	if l.Op == opSkip {
+		return f.copyRow(lostKey(sequence, at))
+	}
+	for _, p := range l.Parts {
+		if err := f.copyRow(partKey(l.ID, p.Name)); err != nil {
+			return err
+		}
+	}
+	for _, c := range l.Counters {
+		if err := f.copyRow(counterKey(c.Origin, c.Line)); err != nil {
+			return err
+		}
+	}
+	row, err := get(f.r, entryKey(l.ID))
+	if errors.Is(err, ErrNotFound) {
+		return nil // known to be missing
+	}
+	if err != nil {
+		return err
+	}
+	e, err := decodeEntry(l.ID, row)
+	if err != nil || e.Changed != at && !f.whole {
+		return err
+	}
+	if err := f.set(entryKey(l.ID), row); err != nil {
+		return err
+	}
+	if e.Idempotency != nil {
+		if err := f.copyRow(idemKey(e.Idempotency.Key)); err != nil {
+			return err
+		}
+	}
+	if due := e.due(); due != nil {
+		if err := f.set(due, nil); err != nil {
+			return err
+		}
+	}
+	return f.copyRow(codeKey(e.Code))
+}

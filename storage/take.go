@@ -1,0 +1,254 @@
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TakeCopy gives a store back what its second copy holds and the store lacks: the rest of the same history, held against
+// its chain link by link before anything is written. The store must not be open. It returns what was taken, nil when the
+// copy knows no more than the store.
+//
+// ErrDiverged when the copy goes on otherwise than the store; ErrCorrupt when it cannot be read where it goes on;
+// ErrNoStore, ErrInUse. After a crash in between the store numbers nothing until TakeCopy is repeated.
+func TakeCopy(ctx context.Context, from string, o Options, progress Progress) (*Witness, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	db, err := openPebble(&o, &damage{}, false)
+	if err != nil {
+		return nil, fmt.Errorf("taking from %s: %w", from, err)
+	}
+	w, err := takeCopy(ctx, &o, db, from, progress)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("taking from %s: %w", from, err)
+	}
+	return w, nil
+}
+
+func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progress Progress) (*Witness, error) {
+	id, err := get(db, keyStore)
+	if err != nil || len(id) != 16 {
+		return nil, fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	end, err := readEnd(o.FS, from)
+	if err != nil || end == nil {
+		return nil, errors.Join(ErrNoStore, err)
+	}
+	if !sameFamily(end.store, [16]byte(id)) {
+		return nil, fmt.Errorf("%w: %w", ErrNoStore, errForeign)
+	}
+	w, err := compareCopy(o, db, from, end)
+	switch {
+	case err != nil || w == nil:
+		return nil, errors.Join(err, forgetWitness(db, WitnessCopy))
+	case w.Diverged:
+		return w, fmt.Errorf("%w: %s", ErrDiverged, w)
+	}
+	c, err := readCopy(o.FS, from)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.bad) > 0 {
+		return w, fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
+	}
+	series, err := readAllSeries(db)
+	if err != nil {
+		return nil, err
+	}
+	t := &taking{db: db, have: make(map[uint32]seriesRow), begun: make(map[uint32]uint64)}
+	for _, row := range series {
+		t.have[row.Sequence], t.begun[row.Sequence] = row, row.Position
+	}
+	// 1. Held against the chain.
+	p := &meter{report: progress, total: 2 * c.size}
+	if err := c.each(ctx, o.FS, p, t.verify); err != nil {
+		return nil, err
+	}
+	for _, told := range end.told.Series {
+		if have := t.have[told.Sequence]; have.Position != told.Position || have.Hash != told.Hash {
+			return nil, fmt.Errorf("%w: the copy of series %d ends at position %d, not %d", ErrCorrupt, told.Sequence, have.Position, told.Position)
+		}
+	}
+	// 2. Written. From here on, and until all of it is there, the store numbers nothing.
+	if err := setBehind(db, []Witness{*w}); err != nil {
+		return nil, err
+	}
+	if err := c.each(ctx, o.FS, p, t.write); err != nil {
+		return nil, err
+	}
+	p.finish()
+	return w, forgetWitness(db, "")
+}
+
+// forgetWitness ends what hold began for a medium; empty: for all.
+func forgetWitness(db *pebble.DB, medium string) error {
+	list, err := readBehind(db)
+	if err != nil || list == nil {
+		return err
+	}
+	var rest []Witness
+	for _, w := range list {
+		if medium != "" && w.Medium != medium {
+			rest = append(rest, w)
+		}
+	}
+	if rest != nil {
+		return setBehind(db, rest)
+	}
+	return db.Delete(keyBehind, pebble.Sync)
+}
+
+// taking is a history that is being taken from a copy.
+type taking struct {
+	db    *pebble.DB
+	have  map[uint32]seriesRow // where the chain has come, by sequence
+	begun map[uint32]uint64    // positions that the store had
+	fill  bool                 // rows of a fill are to be written
+}
+
+// verify follows the chain through a frame.
+func (t *taking) verify(f frame) error {
+	if f.Kind != frameChange && f.Kind != frameRows {
+		return nil
+	}
+	return f.links(func(key, value []byte) error {
+		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
+		have := t.have[sequence]
+		if position <= have.Position {
+			return nil
+		}
+		l, err := decodeLink(value)
+		if err != nil {
+			return err
+		}
+		if position != have.Position+1 || l.Previous != have.Hash {
+			return fmt.Errorf("%w: position %d of series %d does not continue position %d", ErrCorrupt, position, sequence, have.Position)
+		}
+		if l.Op == opAppend {
+			old, err := get(t.db, entryKey(l.ID))
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if e, bad := decodeEntry(l.ID, old); err == nil && (bad != nil || e.Code != l.Code) {
+				return fmt.Errorf("%w: entry %d is another one here", ErrDiverged, l.ID)
+			}
+		}
+		have.Sequence, have.Position, have.Hash = sequence, position, hashLink(key, value)
+		t.have[sequence] = have
+		return nil
+	})
+}
+
+// write writes what the store has not. Rows of a fill stand for a moment behind the store's when any of them does.
+func (t *taking) write(f frame) error {
+	switch f.Kind {
+	case frameChange:
+		c := cursor{b: f.Payload}
+		p := c.place()
+		c.u64()
+		if p.Position <= t.begun[p.Sequence] {
+			return nil
+		}
+		return apply(t.db, c.b, false)
+	case frameRows:
+		return apply(t.db, f.Payload, true)
+	}
+	return nil
+}
+
+// GiveUp settles a store that other media are ahead of, for good: every series goes on behind the furthest number that any
+// of them knows, and the numbers between are lost. A series that only the mark knows has no name there: each of the
+// possible ones that the store does not have goes as far. The store gets a new identity, so that its second copy is set
+// aside and begun anew. An attempt that is cut short can be repeated.
+func (s *Store) GiveUp(ctx context.Context, possible []string, reason string) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("giving numbers up: %w", err)
+	}
+	defer s.leave()
+	s.reconciling.Lock()
+	defer s.reconciling.Unlock()
+	if err := s.giveUp(ctx, possible, reason); err != nil {
+		return fmt.Errorf("giving numbers up: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) giveUp(ctx context.Context, possible []string, reason string) error {
+	list := s.Behind()
+	if list == nil {
+		return errors.New("no medium knows more than the store")
+	}
+	lastChange, err := s.lastChange()
+	if err != nil {
+		return err
+	}
+	for _, skip := range plan(list, possible, &s.names) {
+		row, err := s.series(skip.Series)
+		if err != nil {
+			return err
+		}
+		if row.Last >= skip.To {
+			continue
+		}
+		if err := s.skipTo(ctx, skip.Series, skip.To, reason); err != nil {
+			return err
+		}
+	}
+	id, err := get(s.db, keyStore)
+	if err != nil {
+		return err
+	}
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	if err := s.addGap(b, lastChange); err != nil {
+		return err
+	}
+	if err := addFormer(b, s.db, [16]byte(id)); err != nil {
+		return err
+	}
+	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
+	set(b, keyStore, id)
+	if err := b.Commit(pebble.Sync); err != nil {
+		s.o.die("settling the store: %v", err)
+	}
+	// If we crash here, the mark is of the same family, and all of it is repeated.
+	s.mark.renew([16]byte(id), s.lastNumbers(series))
+	if err := s.db.Delete(keyBehind, pebble.Sync); err != nil {
+		s.o.die("settling the store: %v", err)
+	}
+	s.behind.Store(nil)
+	return nil
+}
+
+// plan moves each series one beyond the furthest number: number n is acknowledged once the mark says n-1.
+func plan(list []Witness, possible []string, names *names) (skips []Skip) {
+	unnamed := uint64(0)
+	for _, w := range list {
+		for _, a := range w.Series {
+			to := max(a.Here, a.There) + 1
+			if a.Series == "" {
+				unnamed = max(unnamed, to)
+				continue
+			}
+			skips = append(skips, Skip{a.Series, to})
+		}
+	}
+	if unnamed == 0 {
+		return skips
+	}
+	for _, series := range append(possible, begun) {
+		if !names.has(series) {
+			skips = append(skips, Skip{series, unnamed})
+		}
+	}
+	return skips
+}
