@@ -20,7 +20,7 @@ func filled(t *testing.T, uncomment bool) string {
 	t.Helper()
 	sample := text(t, "dted.toml")
 	if uncomment {
-		sample = regexp.MustCompile(`(?m)^# (\[|[a-z_"]+ = )`).ReplaceAllString(sample, "$1")
+		sample = regexp.MustCompile(`(?m)^# (\[|[a-z0-9_"]+ = )`).ReplaceAllString(sample, "$1")
 	}
 	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
 	return strings.ReplaceAll(sample, `= ""`, `= "x"`)
@@ -38,8 +38,12 @@ func TestSampleConfiguration(t *testing.T) {
 		if err := os.WriteFile(path, []byte(filled(t, uncomment)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := config.Load(path); err != nil {
-			t.Errorf("uncommented %v: %v", uncomment, err)
+		c, err := config.Load(path)
+		if err != nil {
+			t.Fatalf("uncommented %v: %v", uncomment, err)
+		}
+		if uncomment && (len(c.Payments) != 2 || c.Payments["03"] != "04" || c.Payments["04"] != "05") {
+			t.Errorf("the sample's payment_codes are %v", c.Payments)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 	if err != nil {
 		return entry, unavailable(err, "El documento no pudo firmarse")
 	}
-	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, ev.warnings, recipient(d.facts)
+	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), recipient(d.facts)
 	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
 	return e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
 		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: jws}}}, &next)

@@ -44,7 +44,7 @@ type deliveries struct {
 	printing      *fair.Queue // by token
 
 	mu      sync.Mutex
-	waiting map[storage.Code]chan bool // resends whose till waits, by their letter
+	waiting map[storage.Code]chan string // resends whose till waits, by their letter
 }
 
 func (d *deliveries) init(o Delivery, now func() time.Time) {
@@ -60,7 +60,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 	// near the allowance.
 	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
 		Allowance: fair.Allowance{Burst: 5 * time.Second, Share: .15}})
-	d.waiting = make(map[storage.Code]chan bool)
+	d.waiting = make(map[storage.Code]chan string)
 	// What waited for a server before the restart is tried at once.
 	d.mail.resume()
 	d.archive.resume()

@@ -78,8 +78,8 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		ctx := context.Background()
 		p.set(func() { p.replies["gone@example.com"] = 550 })
 		r := b.issue(saleTo("a", ""))
-		if _, err := b.engine.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil {
-			t.Fatal(err)
+		if resent, err := b.engine.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil || resent.Sent || !resent.Refused {
+			t.Fatalf("%+v %v", resent, err)
 		}
 		time.Sleep(time.Minute)
 		if n := b.settled(b.engine.Forget(ctx, codeOf(r))); n != 1 || b.undelivered().GivenUp != 0 {

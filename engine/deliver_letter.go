@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	netmail "net/mail"
-	"strings"
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/mail"
 	"dtegate/storage"
 )
 
@@ -38,7 +37,8 @@ func decodeLetter(entry storage.Entry) (*letter, error) {
 // Resent is what came of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server took it; else it is in the outbox
+	Sent                   bool // the mail server took it; else it is in the outbox, unless
+	Refused                bool // the mail server will not take it, however often it is tried
 }
 
 // resendWait is how long a resend waits for the mail server.
@@ -63,34 +63,32 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller)
 		if to = h.Mail; to == "" {
 			return nil, &Error{Code: CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 		}
-	} else if !isAddress(to) {
+	} else if !mail.Mailable(to) {
 		return nil, refuse([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
 	}
 	if e.delivery.Mail == nil {
 		return nil, unavailable(errNoMail, "El envío de correo no está configurado")
 	}
-	done := make(chan bool, 1)
+	done := make(chan string, 1)
 	if err := e.post(ctx, r.Code, to, done); err != nil {
 		return nil, unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
-	case out.Sent = <-done:
+	case result := <-done:
+		out.Sent, out.Refused = result == stepDone, result == stepFailed
 	case <-ctx.Done():
 	case <-time.After(resendWait):
 	}
 	return out, nil
 }
 
-// isAddress takes a bare address in ASCII, as the mail package does.
-func isAddress(s string) bool {
-	a, err := netmail.ParseAddress(s)
-	return err == nil && a.Address == s && len(s) <= 254 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
+// Mailable tells whether a receiver's address can be mailed, as far as its form says.
+func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
 // attempt.
-func (e *Engine) post(ctx context.Context, document, to string, done chan bool) error {
+func (e *Engine) post(ctx context.Context, document, to string, done chan string) error {
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
 		return err
@@ -109,19 +107,19 @@ func (e *Engine) post(ctx context.Context, document, to string, done chan bool) 
 		return storage.Draft{Code: storage.Code(code), State: letterOpen, Head: head, Due: &storage.Due{Queue: QueueDeliver, At: time.Unix(0, 0)}}, nil
 	})
 	if err != nil {
-		e.told(storage.Code(code), false)
+		e.told(storage.Code(code), "")
 		return err
 	}
 	e.delivery.ring()
 	return nil
 }
 
-// told tells who waits for a letter what came of it.
-func (e *Engine) told(code storage.Code, sent bool) {
+// told gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
+func (e *Engine) told(code storage.Code, result string) {
 	e.delivery.mu.Lock()
 	defer e.delivery.mu.Unlock()
 	if done := e.delivery.waiting[code]; done != nil {
-		done <- sent
+		done <- result
 		delete(e.delivery.waiting, code)
 	}
 }
@@ -170,7 +168,7 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 	if _, err := e.store.Advance(context.WithoutCancel(ctx), entry.Code, letterOpen, change); err != nil {
 		return err
 	}
-	e.told(entry.Code, l.Step.Result == stepDone)
+	e.told(entry.Code, l.Step.Result)
 	if l.Step.Result == stepDone {
 		return e.forgive(ctx, code)
 	}

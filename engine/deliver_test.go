@@ -195,7 +195,7 @@ func TestDeliver_Resend(t *testing.T) {
 		// The server is away: the till is told at once, and the outbox goes on.
 		p.set(func() { p.down = true })
 		resent, err = b.engine.Resend(ctx, codeOf(r), "eva@example.com", testCaller(1))
-		if err != nil || resent.Sent {
+		if err != nil || resent.Sent || resent.Refused {
 			t.Fatalf("%+v %v", resent, err)
 		}
 		b.crash()

@@ -308,7 +308,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: ev.warnings, Mail: recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), Mail: recipient(d.facts),
 	}
 	p.head = h
 	s = storage.Draft{

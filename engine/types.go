@@ -47,6 +47,8 @@ type Request struct {
 	// Wait, if not 0, is how long the caller waits for MH; then the document is issued in contingency, and what became of
 	// its normal form is found out later.
 	Wait time.Duration
+	// Warnings are for analisisHacienda.observaciones: what whoever read the request would have the till know.
+	Warnings []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
 }

@@ -22,6 +22,7 @@ type decoded struct {
 	origin          *engine.Origin
 	testContingency bool
 	faults          []dte.Fault
+	warnings        []string // of what is taken, and may not be what the till means
 }
 
 // decode turns a request into facts by the endpoint's table. Faults carry the request's own paths.
@@ -98,11 +99,22 @@ func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[strin
 // cash is CAT-017's code of notes and coins.
 const cash = "01"
 
+// ambiguousPayments are the codes that this service's specification (2.7) and MH's catalogue (CAT-017) name differently:
+// what MH takes the code for, what the specification says, and MH's code of that.
+var ambiguousPayments = map[string][3]string{
+	"03": {"tarjeta de crédito", "cheque", "04"},
+	"04": {"cheque", "transferencia", "05"},
+}
+
 // payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term and
 // its number of periods come together (pp.50-51).
 func (d *decoded) payment(p dte.Value, path string, codes map[string]string) dte.Value {
-	if to, ok := codes[p.Get("codigo").Text()]; ok {
+	code := p.Get("codigo").Text()
+	if to, ok := codes[code]; ok {
 		p = p.With("codigo", dte.Str(to))
+	} else if w, differs := ambiguousPayments[code]; differs && len(codes) == 0 && len(d.warnings) == 0 {
+		d.warnings = append(d.warnings, "El código de pago "+code+" es "+w[0]+" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
+			", envíe "+w[2]+" o configure payment_codes en el equipo")
 	}
 	if p.Get("codigo").Text() == cash && p.Get("referencia").Exists() {
 		p = p.With("referencia", dte.Null())

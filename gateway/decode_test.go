@@ -131,3 +131,37 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestDecode_AmbiguousPayment: where the specification and MH's catalogue name a payment's code differently, the till is
+// told so, once a sale, until the branch says what its codes mean.
+func TestDecode_AmbiguousPayment(t *testing.T) {
+	const sale = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"03","montoPago":0.5},{"codigo":"04","montoPago":0.5}]}`
+	v, err := dte.Parse([]byte(sale))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		codes map[string]string
+		want  int
+	}{"no table": {nil, 1}, "a table": {map[string]string{"03": "04", "04": "05"}, 0}, "as MH says": {map[string]string{"03": "03", "04": "04"}, 0}} {
+		d := endpoints["01"].decode(v, c.codes)
+		if len(d.warnings) != c.want || len(d.faults) > 0 || c.want > 0 && !strings.Contains(d.warnings[0], "código de pago 03 es tarjeta de crédito") {
+			t.Errorf("%s: %q %v", name, d.warnings, d.faults)
+		}
+	}
+}
+
+// TestDecode_Address: an address that cannot be mailed is refused at the counter, and spaces around one are dropped.
+func TestDecode_Address(t *testing.T) {
+	sale := func(correo string) *decoded {
+		return decodeText(t, "01", `{"receptor":{"nombre":"Ana","correo":"`+correo+`"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
+	}
+	if d := sale(" ana@example.com "); len(d.faults) > 0 || d.facts.Get("receptor").Get("correo").Text() != "ana@example.com" {
+		t.Errorf("%v %s", d.faults, d.facts.Append(nil))
+	}
+	for _, bad := range []string{"ana", "ana@", "ana@localhost", "ana@example,com", "ñandú@example.com"} {
+		if d := sale(bad); len(d.faults) != 1 || d.faults[0].Path != "receptor.correo" || d.faults[0].Code != dte.FaultFormat {
+			t.Errorf("%s: %v", bad, d.faults)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 )
 
@@ -20,6 +21,7 @@ const (
 // so that each generation of MH's layouts can write them its own way. A kind of document without a number is refused; a
 // number without a kind says by its length what it is. prefix begins the paths of the person's members.
 func (d *decoded) identities(p dte.Value, prefix string) dte.Value {
+	p = d.mailbox(p, prefix)
 	p = d.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
 	p = d.digits(p, prefix, "nrc", "El NRC lleva de 2 a 8 dígitos", 2, 3, 4, 5, 6, 7, 8)
 	kind, number := p.Get("tipoDocumento"), p.Get("numDocumento")
@@ -49,6 +51,19 @@ func (d *decoded) identities(p dte.Value, prefix string) dte.Value {
 	}
 	d.onePerson(p, prefix)
 	return p
+}
+
+// mailbox refuses an address that cannot be mailed while the customer can still say it again.
+func (d *decoded) mailbox(p dte.Value, prefix string) dte.Value {
+	v := p.Get("correo")
+	if !given(v) || v.Kind() != dte.KindString || d.faulty(prefix+"correo") {
+		return p
+	}
+	address := strings.TrimSpace(v.Text())
+	if !engine.Mailable(address) {
+		d.fault(prefix+"correo", dte.FaultFormat, "No es una dirección de correo: escríbala como nombre@dominio.com, o deje el campo fuera")
+	}
+	return p.With("correo", dte.Str(address))
 }
 
 // onePerson refuses a taxpayer's NIT beside the number of another one.

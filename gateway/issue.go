@@ -85,7 +85,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 	}
 	req.Digest, req.BytesDigest = v.Digest(), func() [32]byte { return sha256.Sum256(ctx.PostBody()) }
 	d := e.decode(v, g.o.PaymentCodes)
-	req.Facts, req.TestContingency, req.Origin = d.facts, d.testContingency, d.origin
+	req.Facts, req.TestContingency, req.Origin, req.Warnings = d.facts, d.testContingency, d.origin, d.warnings
 	return d, nil
 }
 

@@ -37,7 +37,7 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 			return resending.invalid(d.faults)
 		}
 		email = d.facts.Get("email").Text()
-		if given(v.Get("email")) && email == "" {
+		if given(v.Get("email")) && !engine.Mailable(email) {
 			return resending.invalid([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
 		}
 	}
@@ -59,7 +59,10 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 
 func appendResent(b []byte, r *engine.Resent) []byte {
 	message := "Documento enviado a " + r.To
-	if !r.Sent {
+	switch {
+	case r.Refused:
+		message = "El servidor de correo no acepta el documento para " + r.To + ": revise la dirección"
+	case !r.Sent:
 		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To + " en cuanto sea posible"
 	}
 	b = text(append(b, `{"status":"success","message":`...), message)

@@ -327,6 +327,9 @@ func TestAPI_Access(t *testing.T) {
 	if status, again, _ := ask("POST", "/dte/dte01", respelt, append([]string{"x-api-token", good, "Idempotency-Key", "k"}, json...)...); respelt == sale01 || status != 201 || decode(t, []byte(again)).Code != decode(t, []byte(first)).Code {
 		t.Errorf("the same sale in other words: %d %s", status, again)
 	}
+	if status, answer, _ := ask("POST", "/dte/dte01", strings.Replace(sale01, `"condicionOperacion":1`, `"condicionOperacion":1,"pago":{"codigo":"03"}`, 1), append([]string{"x-api-token", good}, json...)...); status != 201 || !strings.Contains(answer, "El código de pago 03 es tarjeta de crédito") {
+		t.Errorf("a payment of two meanings: %d %s", status, answer)
+	}
 	// A key belongs to its point of sale: another till's "k" is another sale.
 	if status, body, err := b.post("/dte/dte01", 2, "k", sale01); err != nil || status != 201 || decode(t, body).Code == decode(t, []byte(first)).Code {
 		t.Errorf("another till's key: %d %v", status, err)

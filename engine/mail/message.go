@@ -164,6 +164,27 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
+// Mailable tells whether an address can be a receiver's: Send never refuses it for its form, and its domain is the name of a
+// host of at least two labels (RFC 5321 §2.3.5), since no other reaches a stranger's mailbox.
+func Mailable(address string) bool {
+	if checkAddress("To", address) != nil {
+		return false
+	}
+	labels := strings.Split(address[strings.LastIndexByte(address, '@')+1:], ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, notLabel) {
+			return false
+		}
+	}
+	last := labels[len(labels)-1]
+	return len(labels) > 1 && (last[0] < '0' || last[0] > '9') // no top-level domain begins with a digit, every IPv4 address does
+}
+
+// notLabel tells a character that no label of a host's name holds (RFC 1123 §2.1).
+func notLabel(r rune) bool {
+	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
 // checkID takes a msg-id without its brackets (RFC 5322 §3.6.4, without its obsolete forms).
 func checkID(id string) error {
 	left, right, ok := strings.Cut(id, "@")
