@@ -122,7 +122,7 @@ func (d *decoded) faulty(path string) bool {
 func (d *decoded) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !(f.lines && (r == '\n' || r == '\r')) }):
+	case strings.ContainsFunc(s, func(r rune) bool { return invisible(r) && !(f.lines && (r == '\n' || r == '\r')) }):
 		message := "Lleva un carácter que no se puede imprimir"
 		if strings.ContainsAny(s, "\r\n\t") {
 			message = "Va en una sola línea y sin tabuladores"
@@ -138,4 +138,11 @@ func (d *decoded) text(v dte.Value, f *field, path string) dte.Value {
 		d.fault(path, dte.FaultLength, "Está vacío: escríbalo u omítalo")
 	}
 	return dte.Value{}
+}
+
+// invisible tells a character that cannot be printed: control characters, and format characters such as a space of no
+// width. The joiner of emoji is none, nor is any space.
+func invisible(r rune) bool {
+	const joiner = '\u200d'
+	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
 }

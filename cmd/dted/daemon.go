@@ -67,6 +67,9 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := openStore(d, cfg); err != nil {
 		return d, err
 	}
+	if err := rehearse(cfg, d.store.LastID(), log); err != nil {
+		return d, err
+	}
 	seller := issuer(cfg)
 	d.shelf, err = openShelf(ctx, d, cfg)
 	if err != nil {
@@ -74,7 +77,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	mh := &reach{next: d.gate, now: time.Now}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
-		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout)})
+		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	deliver, err := delivery(cfg, func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) })
 	if err != nil {
 		return d, err

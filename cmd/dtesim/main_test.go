@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(began(up), nil))
 	done := make(chan error, 1)
 	file := issuersFile(t, one)
-	go func() { done <- run(ctx, file, 1, log) }()
+	go func() { done <- run(ctx, file, 1, true, log) }()
 	select {
 	case <-up: // it listens before it logs
 	case err := <-done:
@@ -123,4 +123,14 @@ func (s began) Write(p []byte) (int, error) {
 		close(s)
 	}
 	return len(p), nil
+}
+
+// A rehearsal of production is for this machine alone.
+func TestRun_RehearsalElsewhere(t *testing.T) {
+	t.Setenv("DTESIM_ADDR", "0.0.0.0:0")
+	t.Setenv("DTESIM_MANAGE_ADDR", "127.0.0.1:0")
+	err := run(t.Context(), issuersFile(t, one), 1, true, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "this machine alone") {
+		t.Error(err)
+	}
 }

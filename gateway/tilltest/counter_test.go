@@ -56,7 +56,8 @@ var refusals = []struct {
 	{"control character", "dte01", consumer(`{"nombre":"Ana\u0007"}`), "PATTERN", []string{"receptor.nombre"}, false},
 	{"line break in a name", "dte01", consumer(`{"nombre":"Ana\nMorales"}`), "PATTERN", []string{"receptor.nombre"}, false},
 	{"C1 control", "dte01", consumer(`{"nombre":"Ana\u0085"}`), "PATTERN", []string{"receptor.nombre"}, false},
-	{"blank description", "dte01", `{"receptor":{},"items":[{"descripcion":" \u200b ","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`, "REQUIRED", []string{"items[0].descripcion"}, false},
+	{"a space of no width", "dte01", consumer(`{"nombre":"Ana","correo":"ana\u200b@example.com"}`), "PATTERN", []string{"receptor.correo"}, false},
+	{"blank description", "dte01", `{"receptor":{},"items":[{"descripcion":" \u00a0 ","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`, "REQUIRED", []string{"items[0].descripcion"}, false},
 	{"blank tax kind", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"tipoImpuesto":""}],"condicionOperacion":1}`, "LENGTH", []string{"items[0].tipoImpuesto"}, false},
 	{"term without periods", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":3,"pago":{"codigo":"13","plazo":"01"}}`, "REQUIRED", []string{"pago.periodo"}, false},
 	{"periods without term", "dte01", `{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"13","periodo":2}]}`, "REQUIRED", []string{"pagos[0].plazo"}, false},
@@ -218,6 +219,10 @@ func TestCounter_Returns(t *testing.T) {
 		if a.Status != 400 || len(a.Faults) != 1 || a.Faults[0].Code != c.code || a.Faults[0].Path != c.path {
 			t.Errorf("%s: %v", c.items, a)
 		}
+	}
+	discounted := b.Post("dte01", []byte(strings.Replace(sale, `"condicionOperacion":1,`, `"condicionOperacion":1,"descuentoGlobal":{"gravada":1},`, 1)))
+	if a := b.Post("retorno", []byte(fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":3,"cantidadRetorno":1}],"motivo":"Devuelto"}`, discounted.Code))); a.Status != 400 || a.Faults[0].Code != "RETURN_DISCOUNTED_TAX" || a.Faults[0].Path != "items[0]" {
+		t.Error(a)
 	}
 	for _, motivo := range []string{"", "  ", "\u00a0"} {
 		said, _ := json.Marshal(motivo)

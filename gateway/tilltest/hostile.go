@@ -145,7 +145,7 @@ func (g *Generator) any() any {
 	case 4:
 		return pick[any](g, g.address(), g.consumer(), []any{"D1"}, []any{"59", "59"}, true, false)
 	}
-	return pick(g, texts...)
+	return clone(pick(g, texts...)) // what is put into a tree may be changed there
 }
 
 func (g *Generator) spoiltText(was string) any {
@@ -165,7 +165,7 @@ func (g *Generator) spoiltText(was string) any {
 		at := g.rng.IntN(len(runes) + 1)
 		return string(runes[:at]) + pick(g, "-", " ", "0", "\u200b", "\u0085") + string(runes[at:])
 	}
-	return pick(g, texts...)
+	return clone(pick(g, texts...)) // what is put into a tree may be changed there
 }
 
 func (g *Generator) spoiltNumber(was json.Number) any {

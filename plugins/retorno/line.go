@@ -88,6 +88,9 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	paid := end - start // for the line, after its share of the global discount
 	result[outMonto+kind] = back(paid)
 	result[outDescuento] = back(optional(row[colDescuento]) + amount - paid)
+	if row[colCodTributo] != 0 && result[outDescuento] != 0 {
+		return 0, faultTaxDiscount, colCodTributo // MF2 p.45 wants it as the line's discount, p.33 no discount on a tax
+	}
 	result[outNoGravado] = back(optional(row[colNoGravado]))
 	switch kind {
 	case gravada:

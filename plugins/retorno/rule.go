@@ -71,6 +71,7 @@ const (
 	faultOrigin
 	faultWhole
 	faultNothing
+	faultTaxDiscount
 )
 
 const cent = sdk.One / 100
@@ -121,12 +122,13 @@ var description = &abi.Description{
 		"montoTotalOperacion", "ivaRete", "reteRenta", "totalNoGravado", "totalPagar", "totalNoOnerosas", "totalIva", "saldoFavor"},
 	Taxes: tributos,
 	Faults: []abi.FaultText{
-		faultQuantity: {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
-		faultOver:     {Code: "OVER_RETURN", Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
-		faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
-		faultOrigin:   {Code: "ORIGIN_MISMATCH", Message: "Los montos del documento de origen no concuerdan entre sí"},
-		faultWhole:    {Code: "RETURN_WHOLE_LINE", Message: "Una línea que es un tributo o un cargo no gravado se devuelve entera: cantidad 1"},
-		faultNothing:  {Code: "NOTHING_RETURNED", Message: "Un cargo no gravado solo se devuelve junto con otra línea que tenga venta"},
+		faultQuantity:    {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
+		faultOver:        {Code: "OVER_RETURN", Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
+		faultOverflow:    {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
+		faultOrigin:      {Code: "ORIGIN_MISMATCH", Message: "Los montos del documento de origen no concuerdan entre sí"},
+		faultWhole:       {Code: "RETURN_WHOLE_LINE", Message: "Una línea que es un tributo o un cargo no gravado se devuelve entera: cantidad 1"},
+		faultNothing:     {Code: "NOTHING_RETURNED", Message: "Un cargo no gravado solo se devuelve junto con otra línea que tenga venta"},
+		faultTaxDiscount: {Code: "RETURN_DISCOUNTED_TAX", Message: "Un tributo con parte de un descuento global no se devuelve por línea: invalide el documento"},
 	},
 }
 

@@ -160,6 +160,14 @@ func TestRule_Refuses(t *testing.T) {
 		"a discount above its total":   {func(in *abi.Input) { in.Scalars[scaDescu+gravada] = in.Scalars[scaTotal+gravada] + 1 }, abi.Fault{Code: faultOrigin, Line: -1, Column: scaDescu + gravada}},
 		"a part of a tax":              {func(in *abi.Input) { in.Lines[colCantidad], in.Lines[colCodTributo] = in.Lines[colCantidad]-1, 1 }, abi.Fault{Code: faultWhole, Line: 0, Column: colCantidad}},
 		"a part of a charge":           {func(in *abi.Input) { in.Lines[colCantidad], in.Lines[colNoGravado] = in.Lines[colCantidad]-1, cent }, abi.Fault{Code: faultWhole, Line: 0, Column: colCantidad}},
+		"a tax with a discount": {func(in *abi.Input) {
+			in.Lines[colCodTributo] = 1
+			in.Lines[colDescuento] = 0
+			in.Lines[colPrecio], in.Lines[colCantidad], in.Lines[colOrigen] = in.Lines[colMonto+gravada]+in.Lines[colMonto]+in.Lines[colMonto+exenta], sdk.One, sdk.One
+			for k := range kinds {
+				in.Scalars[scaDescu+k] = in.Scalars[scaTotal+k]
+			}
+		}, abi.Fault{Code: faultTaxDiscount, Line: 0, Column: colCodTributo}},
 		"a charge alone": {func(in *abi.Input) {
 			in.N, in.Lines = 1, in.Lines[:len(description.Columns)]
 			in.Lines[colCantidad], in.Lines[colOrigen], in.Lines[colPrecio], in.Lines[colDescuento], in.Lines[colMonto+gravada], in.Lines[colNoGravado] = sdk.One, sdk.One, 0, 0, 0, cent

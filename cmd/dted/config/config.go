@@ -96,6 +96,8 @@ type Authority struct {
 	PasswordFile  string   `toml:"password_file"`
 	AnswerTimeout Duration `toml:"answer_timeout"` // default 8 s (MT1 §3.3)
 	Resends       int      `toml:"resends"`        // default 2 (MT1 §3.3)
+	// Rehearsal of production with a simulated authority on this machine, with a store of its own.
+	Rehearsal bool `toml:"rehearsal"`
 }
 
 // Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.
@@ -263,7 +265,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.Ops.check("ops"))
+	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.rehearsable())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}

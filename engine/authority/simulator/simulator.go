@@ -43,7 +43,7 @@ type Options struct {
 	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
 	Switch time.Time
 
-	// AllowProduction lets ambiente "01" in. It exists for tests: without it the simulator refuses every production
+	// AllowProduction lets ambiente "01" in, to rehearse production. Without it the simulator refuses every production
 	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
 	AllowProduction bool
 
