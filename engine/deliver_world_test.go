@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net"
 	"net/http"
 	netmail "net/mail"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,6 +241,15 @@ func (s *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case s.status != 0:
 		answer.StatusCode = s.status
+	case r.URL.Query().Get("list-type") == "2":
+		var list strings.Builder
+		for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
+				fmt.Fprintf(&list, `<Contents><Key>%s</Key><Size>%d</Size><ETag>"1"</ETag></Contents>`, key, len(s.objects[key]))
+			}
+		}
+		answer.Header.Set("Content-Type", "application/xml")
+		answer.Body = io.NopCloser(strings.NewReader(`<ListBucketResult><Name>documentos</Name><IsTruncated>false</IsTruncated>` + list.String() + `</ListBucketResult>`))
 	case r.Method == http.MethodPut && taken:
 		answer.StatusCode = http.StatusPreconditionFailed
 	case r.Method == http.MethodPut:

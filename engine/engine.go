@@ -84,8 +84,9 @@ type Engine struct {
 
 	contingency contingency
 	forwarding  forwarding
-	gaps        []storage.Gap // times that the store lost in restorations
-	asked       sync.Map      // storage.Code: documents that MH was asked for by this process
+	gaps        []storage.Gap         // times that the store lost in restorations
+	ahead       atomic.Pointer[Error] // a witness outside of the box knows more numbers than the store
+	asked       sync.Map              // storage.Code: documents that MH was asked for by this process
 	owed        owedCache
 	delivery    deliveries
 	ledger      *ledger.Ledger

@@ -46,6 +46,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	if err := e.gate(); err != nil {
 		return nil, pathRefused, err
 	}
+	if err := e.Behind(); err != nil {
+		return nil, pathRefused, err
+	}
 	now := e.now()
 	day := dte.Date(now)
 	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, day)

@@ -29,6 +29,7 @@ type metrics struct {
 	corrections    *prometheus.CounterVec
 
 	adopted *prometheus.CounterVec
+	ahead   prometheus.Gauge
 
 	mailed, archived *prometheus.CounterVec
 }
@@ -56,6 +57,8 @@ func newMetrics() *metrics {
 			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
 		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
 			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
+		ahead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
+			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."}),
 		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
 			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
 		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
@@ -104,7 +107,7 @@ func (m *metrics) invalidated(r *Record, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.mailed, m.archived}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.ahead, m.mailed, m.archived}
 }
 
 // Describe makes the engine its own collector.

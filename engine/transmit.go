@@ -98,7 +98,10 @@ func (e *Engine) settleRefusal(ctx context.Context, code storage.Code, document 
 			switch {
 			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
 				continue // MH has the code and has it not: it has not made up its mind
-			case again || sent.IsZero() || e.now().Sub(sent) >= e.options.DoubtFor:
+			case sent.IsZero() || e.now().Sub(sent) >= e.options.DoubtFor:
+				if again {
+					e.numberTaken(code)
+				}
 				return refused
 			}
 			return authority.Outcome{Kind: authority.Unknown, Sent: true, Err: fmt.Errorf("%s: %s", why, refused.Response.DescripcionMsg)}

@@ -216,3 +216,16 @@ func (s *Store) entryByID(id uint64) (entryRow, error) {
 	e.Series = s.names.named(e.SequenceID)
 	return e, err
 }
+
+// LastNumber is the last number of a series that was used or given up; 0 of a series that has not begun.
+func (s *Store) LastNumber(series string) (uint64, error) {
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	row, err := s.series(series)
+	if err != nil {
+		return 0, fmt.Errorf("reading series %q: %w", series, err)
+	}
+	return row.Last, nil
+}

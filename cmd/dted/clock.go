@@ -17,10 +17,15 @@ const (
 	clockNear  = 15 * time.Minute // within this of MH's clock it is right, whatever else was thought
 )
 
-// clock tells whether the time of the box may stand on a document. Three witnesses: the time that the last process left
+// clock decides whether the time of the box may stand on a document. Three witnesses: the time that the last process left
 // in the store, the time that passes (which no setting of the clock alters), and the date of MH's answers. MH can clear
-// a doubt and not raise one: a wrong clock at MH must not stop the branches.
+// any doubt. MH can raise one only before a process has issued its first document, and only while nobody agrees with the
+// box: the kernel's time server or the archive. A wrong clock at MH must not stop the branches.
 type clock struct {
+	synced func() bool // the kernel's clock follows a time server
+	once   sync.Once
+	first  chan struct{} // closed when MH was asked for the time, or cannot be
+
 	now     func() time.Time     // the box's clock
 	elapsed func() time.Duration // since the process began
 	log     *slog.Logger
@@ -32,12 +37,15 @@ type clock struct {
 	doubt error         // nil: none
 	skew  time.Duration // to MH's clock, by its latest answer
 	known bool          // there was one
+
+	issued       bool // this process has issued a document
+	contradicted bool // MH said another time before that
 }
 
 // newClock begins with the time that the store knows, zero for none.
 func newClock(stored time.Time, log *slog.Logger) *clock {
 	began := time.Now()
-	return &clock{right: stored, log: log, now: func() time.Time { return time.Now().Round(0) },
+	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}), now: func() time.Time { return time.Now().Round(0) },
 		elapsed: func() time.Duration { return time.Since(began) }}
 }
 
@@ -54,7 +62,14 @@ func (c *clock) check() error {
 		expected, ahead = c.right.Add(elapsed-c.since), clockAhead
 	}
 	off := now.Sub(expected)
+	if c.contradicted && c.synced() {
+		c.outvote("the kernel's time server")
+	}
 	switch {
+	case c.contradicted && c.skew < 0:
+		c.suspect(c.skew, "atrasado %v respecto de la hora de Hacienda", -c.skew)
+	case c.contradicted:
+		c.suspect(c.skew, "adelantado %v respecto de la hora de Hacienda", c.skew)
 	case c.right.IsZero():
 		c.trust(now, elapsed)
 	case off < -config.ClockBack:
@@ -108,7 +123,12 @@ func (c *clock) observe(date string) {
 	defer c.mu.Unlock()
 	now := c.now()
 	c.skew, c.known = now.Sub(said), true
-	if c.skew.Abs() <= clockNear {
+	switch {
+	case c.skew.Abs() <= clockNear:
+		c.contradicted = false
 		c.trust(now, c.elapsed())
+		c.answered()
+	case !c.issued:
+		c.contradicted = true
 	}
 }

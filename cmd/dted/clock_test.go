@@ -90,7 +90,7 @@ func TestClock_Running(t *testing.T) {
 	}
 }
 
-// MH clears a doubt for good, and raises none.
+// MH clears a doubt for good, and raises none once the process has issued a document.
 func TestClock_Authority(t *testing.T) {
 	c := newFakeClock(noon.AddDate(0, 0, 40)) // it was a month ahead when it sold last
 	c.wants(t, "start", false)
@@ -105,6 +105,7 @@ func TestClock_Authority(t *testing.T) {
 	if _, skew, known := c.state(); skew != -30*time.Second || !known {
 		t.Errorf("skew %v, %v", skew, known)
 	}
+	c.admitted()
 	c.mh(5 * time.Hour)
 	c.wants(t, "MH's own clock is wrong", true)
 	if _, skew, _ := c.state(); skew != 5*time.Hour {

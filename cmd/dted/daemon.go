@@ -35,6 +35,7 @@ type daemon struct {
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
 	gate     *gate
+	witness  *witness
 	pulse    pulse
 	backups  *backups
 	access   *access
@@ -83,8 +84,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.gate.check, Logger: log, Now: time.Now})
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.admit, Logger: log, Now: time.Now})
 	if err != nil {
+		return d, err
+	}
+	if d.witness, err = newWitness(d, pointsOf(cfg), d.gate.stored, deliver.Archive != nil); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
@@ -164,6 +168,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { d.pulse.tell("STOPPING=1") })()
 	g.Go(func() error { return d.pulse.run(engineCtx) })
 	g.Go(func() error { return d.gate.run(engineCtx) })
+	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
@@ -179,6 +184,12 @@ func (d *daemon) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// admit is nil when a new document may be issued. The first one waits a moment for what MH and the archive know.
+func (d *daemon) admit() error {
+	d.witness.await()
+	return d.gate.admit()
 }
 
 func (d *daemon) close() {

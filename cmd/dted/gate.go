@@ -24,11 +24,15 @@ type gate struct {
 	authority string            // MH's address, who is asked for the time
 	transport http.RoundTripper // to MH
 	behind    func() []storage.Witness
+	archive   string            // the archive's address, who is asked for the time where MH contradicts the box; may be ""
+	second    http.RoundTripper // to the archive
+	stored    time.Time         // the store's last activity before this start; zero: none
 }
 
 // openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
 func openStore(d *daemon, cfg *config.Config) (err error) {
-	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout)}
+	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout),
+		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
 	d.gate.disk.tend()
 	options := cfg.Store(d.log)
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
@@ -44,8 +48,8 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
-	d.gate.clock = newClock(last, d.log)
 	d.gate.behind = d.store.Behind
+	d.gate.clock, d.gate.stored = newClock(last, d.log), last
 	return nil
 }
 
@@ -85,19 +89,33 @@ func unfit(err error) error {
 	return &engine.Error{Code: engine.CodeUnavailable, RetryAfter: diskRetry, Message: message, Err: err}
 }
 
+// admit is check for a new document: the first one waits a moment until MH has said what time it is.
+func (g *gate) admit() error {
+	g.clock.awaitFirst()
+	if err := g.check(); err != nil {
+		return err
+	}
+	g.clock.admitted()
+	return nil
+}
+
 // tendEvery is how often disk and clock are looked at when nobody sells.
 const tendEvery = 2 * time.Second
 
-// run tends the ballast, and has MH say the time while the clock is in doubt: no sale is sent then that would bring an
-// answer. That takes no credentials and no document.
+// run tends the ballast, and has MH say the time at the start and while the clock is in doubt: no sale is sent then that
+// would bring an answer. That takes no credentials and no document.
 func (g *gate) run(ctx context.Context) error {
 	var asked time.Time
 	for {
 		g.disk.tend()
 		_ = g.disk.check()
-		if g.clock.check() != nil && time.Since(asked) >= askEvery {
+		if asked.IsZero() || g.clock.check() != nil && time.Since(asked) >= askEvery {
 			asked = time.Now()
 			g.ask(ctx)
+			if g.clock.check() != nil {
+				g.askSecond(ctx)
+			}
+			g.clock.answered()
 		}
 		select {
 		case <-ctx.Done():

@@ -31,6 +31,14 @@ func point(c *config.Config, p config.Point) engine.Point {
 	return engine.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 }
 
+func pointsOf(c *config.Config) []engine.Point {
+	list := make([]engine.Point, len(c.Points))
+	for i, p := range c.Points {
+		list[i] = point(c, p)
+	}
+	return list
+}
+
 // contingency is how the branch lives without MH; what the file does not say takes the engine's defaults.
 func contingency(c config.Contingency) engine.Contingency {
 	return engine.Contingency{

@@ -33,6 +33,9 @@ func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return errors.New("no rule is valid today")
 	}
+	if err := s.engine.Behind(); err != nil {
+		return err
+	}
 	return s.gate.check()
 }
 

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Numbers that this store lacks can be known elsewhere: an old copy of the store was put back, or another box numbers the
+// same series. MH cannot be asked for the last number of a series: its query takes a codigoGeneracion (MT1 §4.3). It says so
+// when a number is used twice, and the archive lists what was sealed.
+
+// Ahead is a series of which a witness knows a higher number than the store.
+type Ahead struct {
+	Witness     string // "MH", "archive"
+	Series      string
+	There, Here uint64
+}
+
+// behindRetry is when a till may try again: a person has to decide.
+const behindRetry = time.Minute
+
+// stopNumbering refuses every new document from now on, until the process ends: its next number may be another document's.
+func (e *Engine) stopNumbering(list []Ahead) {
+	var said []string
+	for _, a := range list {
+		e.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
+			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", a.Witness, a.There, a.Series, a.Here))
+	}
+	e.metrics.ahead.Set(float64(len(list)))
+	e.ahead.Store(&Error{Code: CodeStoreBehind, RetryAfter: behindRetry,
+		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"})
+}
+
+// Behind is nil while no witness outside of the box knows more numbers than the store; else an *Error of CodeStoreBehind.
+func (e *Engine) Behind() error {
+	if err := e.ahead.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// numberTaken is told that MH holds a number of ours under another code. The document is refused and its number spent; the
+// next ones would meet the same.
+func (e *Engine) numberTaken(code storage.Code) {
+	entry, err := e.store.Get(code)
+	if err != nil {
+		e.log.Error("reading the document whose number MH holds", "error", err)
+		return
+	}
+	e.stopNumbering([]Ahead{{"Hacienda", entry.Series, entry.Number, entry.Number - 1}})
+}
+
+// maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
+const maxUnknown = 500
+
+// AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
+// are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
+func (e *Engine) AskArchive(ctx context.Context, points []Point, from, to time.Time) error {
+	if e.delivery.Archive == nil {
+		return nil
+	}
+	ahead := make(map[string]Ahead)
+	unknown := 0
+	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
+		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(ambienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		for o, err := range e.delivery.Archive.List(ctx, prefix) {
+			if err != nil {
+				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
+			}
+			code, err := dte.ParseCode(strings.TrimSuffix(path.Base(o.Key), ".json"))
+			if err != nil {
+				continue // a PDF
+			}
+			if _, err := e.store.Get(storage.Code(code)); !errors.Is(err, storage.ErrNotFound) {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if unknown++; unknown > maxUnknown {
+				e.log.Warn("the archive holds many documents that this store does not know: only the latest were compared", "read", maxUnknown)
+				break
+			}
+			if err := e.weighUnknown(ctx, o.Key, points, ahead); err != nil {
+				return err
+			}
+		}
+	}
+	if len(ahead) == 0 {
+		return nil
+	}
+	var list []Ahead
+	for _, a := range ahead {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b Ahead) int { return strings.Compare(a.Series, b.Series) })
+	e.stopNumbering(list)
+	return nil
+}
+
+// weighUnknown compares the number of an archived document with those of its series.
+func (e *Engine) weighUnknown(ctx context.Context, key string, points []Point, ahead map[string]Ahead) error {
+	data, err := e.delivery.Archive.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", key, err)
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil //nolint:nilerr // nothing that this product has put there
+	}
+	id := v.Get("identificacion")
+	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()
+	if len(control) != 31 || len(date) != 10 {
+		return nil
+	}
+	mine := slices.ContainsFunc(points, func(p Point) bool { return p.Establishment == control[7:11] && p.PointOfSale == control[11:15] })
+	there, err := strconv.ParseUint(control[16:], 10, 64)
+	if err != nil || !mine {
+		return nil //nolint:nilerr // as above
+	}
+	series := fmt.Sprintf("%s/%s/%s/%s/%s", e.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
+	here, err := e.store.LastNumber(series)
+	if err != nil {
+		return err
+	}
+	if there > here && there > ahead[series].There {
+		ahead[series] = Ahead{"el archivo", series, there, here}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/storage"
+)
+
+// putBack puts the disk of an earlier moment back, store and mark together, as a snapshot of the box does: nothing on the box
+// knows what was issued since.
+func (b *box) putBack(fs *vfs.MemFS) {
+	b.t.Helper()
+	b.close()
+	b.fs = fs
+	b.start()
+}
+
+func (b *box) snapshot() *vfs.MemFS {
+	return b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: fork(b.rand)})
+}
+
+// MH says that it holds a number under another code: one sale is refused, and nothing is numbered any more until people
+// have said where the series goes on.
+func TestWitness_MH(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("1", 100))
+		old := b.snapshot()
+		for _, key := range []string{"2", "3", "4"} {
+			b.issue(sale(key, 200))
+		}
+		b.putBack(old)
+		if r := b.issue(sale("5", 300)); r.Estado != EstadoRejected {
+			b.t.Errorf("a number that MH holds makes %s", r.Estado)
+		}
+		_, err := b.engine.Issue(context.Background(), sale("6", 300))
+		refused(b.t, err, CodeStoreBehind, "")
+		if r := b.issue(sale("1", 100)); r.Estado != EstadoProcessed {
+			b.t.Errorf("what was answered is answered %s", r.Estado)
+		}
+		series := b.series("01")
+		b.close()
+		s, err := storage.Open(b.storage())
+		if err == nil {
+			err = s.SkipTo(context.Background(), series, 4, "an old copy was put back")
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.t.Fatal(err)
+		}
+		b.start()
+		if r := b.issue(sale("6", 300)); r.Estado != EstadoProcessed || r.SequenceNumber != "5" {
+			b.t.Errorf("reconciled, a sale is %s, number %s", r.Estado, r.SequenceNumber)
+		}
+	})
+}
+
+func (b *box) series(document string) string {
+	p := testCaller(1).Point
+	return "00/" + document + "/" + p.Establishment + "/" + p.PointOfSale + "/2026"
+}
+
+// The archive lists what was sealed after the snapshot that was put back: nothing is numbered. Documents of other points of
+// sale of the same issuer, and those that the store knows, are no reason.
+func TestWitness_Archive(t *testing.T) {
+	shelf := newBucket()
+	withDelivery(t, shelf, func(b *box, _ *postOffice) {
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("1", 100))
+		time.Sleep(time.Minute)
+		points := []Point{testCaller(1).Point}
+		ask := func() error {
+			b.t.Helper()
+			if err := b.engine.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour), time.Now()); err != nil {
+				b.t.Fatal(err)
+			}
+			return b.engine.Behind()
+		}
+		if err := ask(); err != nil {
+			b.t.Errorf("the store knows all: %v", err)
+		}
+		old := b.snapshot()
+		b.issue(sale("2", 200))
+		b.issue(sale("3", 200))
+		time.Sleep(time.Minute)
+		if len(shelf.objects) != 6 {
+			b.t.Fatalf("%d objects", len(shelf.objects))
+		}
+		b.putBack(old)
+		mine := points
+		points = []Point{{Establishment: "M009", PointOfSale: "P001"}}
+		if err := ask(); err != nil {
+			b.t.Errorf("they are another branch's: %v", err)
+		}
+		points = mine
+		err := ask()
+		refused(b.t, err, CodeStoreBehind, "")
+		if want := "el archivo conoce el 3 de " + b.series("01") + ", aquí el 1"; err == nil || !strings.Contains(err.Error(), want) {
+			b.t.Errorf("%v, want %s", err, want)
+		}
+		_, err = b.engine.Issue(context.Background(), sale("4", 300))
+		refused(b.t, err, CodeStoreBehind, "")
+		shelf.answering(503)
+		if err := b.engine.AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
+			b.t.Error("an archive that does not answer knows nothing more")
+		}
+		shelf.answering(0)
+	})
+}
