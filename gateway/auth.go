@@ -105,6 +105,12 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	return nil, g.wrong(ctx, listenerAPI, token != "", "Falta el token, o no es válido (x-api-token o Authorization: Bearer)")
 }
 
+// known refuses a caller without a good token.
+func (g *Gateway) known(ctx *fasthttp.RequestCtx) error {
+	_, err := g.authenticate(ctx)
+	return err
+}
+
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if given {

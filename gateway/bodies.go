@@ -62,8 +62,9 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 }
 
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
-// read to its end; nothing is read of a stranger's.
-func (g *Gateway) received(listener string, from sender, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
+// read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns that
+// and nothing of routes and sizes.
+func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	share := newBodies()
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
@@ -73,14 +74,17 @@ func (g *Gateway) received(listener string, from sender, bound func(*fasthttp.Re
 			return
 		}
 		stream := ctx.RequestBodyStream()
-		if stream == nil {
+		if stream == nil || ctx.Request.Header.ContentLength() == 0 {
+			ctx.Request.SetBodyRaw(nil)
 			h(ctx)
 			return
 		}
 		id, ok := from(&ctx.Request.Header)
 		if !ok {
 			ctx.Request.SetBodyRaw(nil)
-			h(ctx)
+			if err := admit(ctx); err != nil {
+				g.refuse(ctx, listener, err)
+			}
 			discard(ctx.Conn())
 			ctx.SetConnectionClose()
 			return

@@ -127,8 +127,8 @@ func New(o Options) *Gateway {
 	g.large, g.daily.most = newBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
 	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
 	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
-	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
-	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}
@@ -147,9 +147,9 @@ var (
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
 // connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
 // returns how large one may be, and how long it may take if not 15 s.
-func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
+func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, admit func(*fasthttp.RequestCtx) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                      g.recovered(g.received(listener, from, bound, h)),
+		Handler:                      g.recovered(g.received(listener, from, admit, bound, h)),
 		ErrorHandler:                 g.unreadable(listener),
 		HeaderReceived:               announced(from, bound),
 		StreamRequestBody:            true,
