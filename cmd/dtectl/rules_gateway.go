@@ -1,15 +1,10 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -156,37 +151,12 @@ func readBundles(paths []string) (list []*bundleFile, err error) {
 		if f.data, err = os.ReadFile(path); err != nil {
 			return nil, fmt.Errorf("reading rule bundle: %w", err)
 		}
-		if err := f.peek(); err != nil {
+		b, err := bundle.Inspect(f.data) // as strictly as a branch does: what a branch would refuse is not sent
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		f.digest, f.manifest = b.Digest, b.Manifest
 		list = append(list, f)
 	}
 	return list, nil
-}
-
-// peek reads the manifest without asking who has signed it.
-func (f *bundleFile) peek() error {
-	archive, err := zip.NewReader(bytes.NewReader(f.data), int64(len(f.data)))
-	if err != nil || len(archive.File) == 0 {
-		return errors.Join(bundle.ErrFormat, err)
-	}
-	r, err := archive.File[0].Open()
-	if err != nil {
-		return errors.Join(bundle.ErrFormat, err)
-	}
-	defer r.Close()
-	var jws struct {
-		Payload string `json:"payload"`
-	}
-	if err := json.NewDecoder(io.LimitReader(r, 1<<20)).Decode(&jws); err != nil {
-		return errors.Join(bundle.ErrFormat, err)
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(jws.Payload)
-	if err != nil {
-		return errors.Join(bundle.ErrFormat, err)
-	}
-	sum := sha256.Sum256(payload)
-	f.digest = hex.EncodeToString(sum[:])
-	f.manifest, err = bundle.ParseManifest(payload)
-	return err
 }

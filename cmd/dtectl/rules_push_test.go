@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
 )
 
 // office is a branch's admin API as a push sees it.
@@ -37,8 +38,8 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			panic(err)
 		}
-		f := &bundleFile{data: body}
-		if err := f.peek(); err != nil {
+		b, err := bundle.Inspect(body)
+		if err != nil {
 			panic(err)
 		}
 		o.pushes++
@@ -47,7 +48,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"refused":"compiler","error":"cases/a.json: 1.13, want 1.30"}`)
 			return
 		}
-		o.digest = f.digest
+		o.digest = b.Digest
 		fmt.Fprint(w, `{"state":"live","steps":[{"name":"signature"}]}`)
 	}
 }

@@ -1,19 +1,14 @@
 package bundle
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 var (
@@ -31,16 +26,16 @@ const (
 	moduleName = "module.wasm"
 )
 
-// Bundle is a bundle whose signature and digests hold.
+// Bundle is a bundle whose digests hold, and whose form is the only one.
 type Bundle struct {
 	Manifest Manifest
 	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, whoever signed it
 	Parts    map[string][]byte
-	// Signers are the IDs of the pinned keys that signed it; none after Reopen.
+	// Signers are the IDs of the pinned keys that signed it; none after Reopen and Inspect.
 	Signers []string
 
 	payload []byte // the manifest as it is signed
-	signed  string // the JWS around it
+	signed  string // the JWS around it, as envelope.text writes it
 }
 
 // Read opens a bundle that at least threshold different pinned keys have signed.
@@ -50,75 +45,76 @@ func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
 
 // Read opens a bundle that enough of the keys have signed. The signature is checked before anything else is looked at.
 func (k Keys) Read(data []byte) (*Bundle, error) {
-	return read(data, k.verify)
+	return read(data, k.vouch)
 }
 
-// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record: its keys may have
-// been rotated since.
+// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. Whether its keys are
+// still pinned is another question: Keys.Vouch answers it.
 func Reopen(data []byte, digest string) (*Bundle, error) {
-	return read(data, func(signed []byte) ([]byte, []string, error) {
-		var jws serialized
-		if err := json.Unmarshal(signed, &jws); err != nil {
-			return nil, nil, fmt.Errorf("%w: %s: %w", ErrFormat, signature, err)
+	return read(data, func(b *Bundle) error {
+		if b.Digest != digest {
+			return fmt.Errorf("%w: the manifest has the digest %s, the record says %s", ErrDigest, b.Digest, digest)
 		}
-		payload, err := base64.RawURLEncoding.DecodeString(jws.Payload)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %s: %w", ErrFormat, signature, err)
-		}
-		if got := sum(payload); got != digest {
-			return nil, nil, fmt.Errorf("%w: the manifest has the digest %s, the record says %s", ErrDigest, got, digest)
-		}
-		return payload, nil, nil
+		return nil
 	})
 }
 
-// read opens a bundle; trust gives the manifest that is signed and who vouches for it.
-func read(data []byte, trust func(signed []byte) (payload []byte, signers []string, err error)) (*Bundle, error) {
-	if len(data) > maxBundle {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
-	}
-	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if len(archive.File) == 0 || len(archive.File) > maxParts || archive.File[0].Name != signature {
-		return nil, fmt.Errorf("%w: its first file must be %s", ErrFormat, signature)
-	}
-	signed, err := readFile(archive.File[0], maxJWS)
+// Inspect opens a bundle whoever has signed it, to show it or to send it to branches, which verify it.
+func Inspect(data []byte) (*Bundle, error) {
+	return read(data, func(*Bundle) error { return nil })
+}
+
+// Pack writes the bundle in the one form in which it is stored. All its parts must be there.
+func (b *Bundle) Pack() ([]byte, error) { return pack(b.signed, b.Parts) }
+
+// read opens a bundle; trust decides by payload, digest and signatures whether the rest is looked at.
+func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
+	files, err := unpack(data)
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{Parts: make(map[string][]byte), signed: string(signed)}
-	if b.payload, b.Signers, err = trust(signed); err != nil {
+	signed, err := files[0].content(maxJWS)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bundle{Parts: make(map[string][]byte)}
+	e, payload, err := parseEnvelope(signed)
+	if err != nil {
+		return nil, err
+	}
+	b.payload, b.Digest = payload, sum(payload)
+	if b.signed, err = e.text(); err != nil {
+		return nil, err
+	}
+	if err := trust(b); err != nil {
 		return nil, err
 	}
 	if b.Manifest, err = ParseManifest(b.payload); err != nil {
 		return nil, err
 	}
-	b.Digest = sum(b.payload)
-	if err := b.readParts(archive.File[1:]); err != nil {
+	if err := b.readParts(files[1:]); err != nil {
 		return nil, err
 	}
 	return b, b.complete()
 }
 
 // readParts reads the parts, each of which the manifest must name by its digest.
-func (b *Bundle) readParts(files []*zip.File) error {
+func (b *Bundle) readParts(files []file) error {
 	room := int64(maxBundle)
 	for _, f := range files {
-		want, named := b.Manifest.Parts[f.Name]
-		if _, twice := b.Parts[f.Name]; !named || twice {
-			return fmt.Errorf("%w: %s is not a part of the manifest, or stands twice", ErrDigest, f.Name)
+		want, named := b.Manifest.Parts[f.name]
+		if !named {
+			return fmt.Errorf("%w: %s is not a part of the manifest", ErrDigest, f.name)
 		}
-		part, err := readFile(f, room)
+		part, err := f.content(room)
 		if err != nil {
 			return err
 		}
 		room -= int64(len(part))
 		if sum(part) != want {
-			return fmt.Errorf("%w: %s", ErrDigest, f.Name)
+			return fmt.Errorf("%w: %s", ErrDigest, f.name)
 		}
-		b.Parts[f.Name] = part
+		b.Parts[f.name] = part
 	}
 	for name := range b.Manifest.Parts {
 		if _, ok := b.Parts[name]; !ok {
@@ -153,24 +149,7 @@ func (b *Bundle) complete() error {
 	return nil
 }
 
-func readFile(f *zip.File, limit int64) ([]byte, error) {
-	r, err := f.Open()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
-	}
-	defer r.Close()
-	var b bytes.Buffer
-	b.Grow(int(min(f.UncompressedSize64, uint64(limit))) + bytes.MinRead) // what it says of itself, which may be a lie
-	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
-	}
-	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("%w: %s has more than the %d bytes that are left for it", ErrTooLarge, f.Name, limit)
-	}
-	return b.Bytes(), nil
-}
-
-// Write signs a bundle. The same parts and keys give the same bytes.
+// Write signs a bundle, and reads it as a branch would. The same parts and keys give the same bytes.
 func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, error) {
 	m.Parts = make(map[string]string, len(parts))
 	for name, part := range parts {
@@ -191,34 +170,12 @@ func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	return pack(signed, parts)
-}
-
-// pack writes the archive. The same signature and parts give the same bytes.
-func pack(signed string, parts map[string][]byte) ([]byte, error) {
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	if err := addFile(w, signature, []byte(signed)); err != nil {
+	data, err := pack(signed, parts)
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if err := addFile(w, name, parts[name]); err != nil {
-			return nil, err
-		}
+	if _, err := Inspect(data); err != nil {
+		return nil, fmt.Errorf("reading what was written: %w", err)
 	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("writing bundle: %w", err)
-	}
-	return out.Bytes(), nil
-}
-
-func addFile(w *zip.Writer, name string, data []byte) error {
-	f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	if err != nil {
-		return fmt.Errorf("writing bundle: %w", err)
-	}
-	return nil
+	return data, nil
 }

@@ -3,7 +3,6 @@
 package bundle
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -74,20 +73,14 @@ type fault struct{ path, text string }
 // ParseManifest reads and checks a manifest. Every error names the file's line and column and the field.
 func ParseManifest(b []byte) (Manifest, error) {
 	var m Manifest
-	at, err := positions(b)
+	const name = "manifest.json"
+	at, err := parseStrict(name, b, manifestNames, &m)
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return m, fmt.Errorf("%w: manifest.json:%s: %s: a JSON %s does not fit", ErrFormat, position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
-		}
-		return m, fmt.Errorf("%w: manifest.json: %w", ErrFormat, err)
-	}
 	var faults []error
 	for _, f := range m.faults() {
-		faults = append(faults, fmt.Errorf("%w: manifest.json:%s: %s: %s", ErrFormat, position(b, at.nearest(f.path)), f.path, f.text))
+		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, name, position(b, at.nearest(f.path)), f.path, f.text))
 	}
 	return m, errors.Join(faults...)
 }
@@ -148,6 +141,11 @@ func (m *Manifest) faults() (faults []fault) {
 		}
 		if p.Source == "" {
 			add(path+".source", "every rate names the law that sets it")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Parts)) {
+		if !plainName(name) {
+			add("parts", "%q is not a path inside a bundle", name)
 		}
 	}
 	return faults

@@ -32,11 +32,11 @@ func TestParseManifest_Places(t *testing.T) {
 		{`"version": "2.0.0", `, ``, `manifest.json:1:1: version: "" is not three numbers`},
 		{`"fuel": 1000`, `"fuel": -1`, `manifest.json:3:11: fuel: -1 is negative`},
 		{`"fuel": 1000`, `"fuel": "much"`, `manifest.json:3:16: fuel: a JSON string does not fit`},
-		{`"fuel"`, `"Fuel"`, `manifest.json:3:11: Fuel: a manifest has no such field`},
+		{`"fuel"`, `"Fuel"`, `manifest.json:3:11: Fuel: there is no such field`},
 		{`"fuel": 1000`, `"abi": 1`, `manifest.json:3:10: abi: stands twice`},
-		{`"from": "2026-01-01"`, `"from": "2026-01-01", "to": ""`, `validity.00.to: a manifest has no such field`},
+		{`"from": "2026-01-01"`, `"from": "2026-01-01", "to": ""`, `validity.00.to: there is no such field`},
 		{`"kind": "document", `, `"kind": "document" `, `manifest.json:2:58: invalid character`},
-		{"]\n}", "]", `manifest.json:10:4: the manifest ends too early`},
+		{"]\n}", "]", `manifest.json:10:4: it ends too early`},
 		{"]\n}", "]\n}\n[]", `manifest.json:12:1: something follows`},
 	} {
 		text := strings.Replace(goodManifest, c[0], c[1], 1)

@@ -8,22 +8,43 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // places are the byte offsets of a JSON document's values by their path, "params[2].value".
 type places map[string]int
 
-// known are the paths that a manifest may have.
-var known = regexp.MustCompile(`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)
+// manifestNames are the paths that a manifest may have.
+var manifestNames = regexp.MustCompile(`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)
 
-// positions walks a manifest. It refuses what is not JSON, names that a manifest does not have and names that stand
-// twice.
-func positions(b []byte) (places, error) {
-	w := walker{b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(places)}
+// parseStrict reads a JSON document into a struct whose members have exactly the names that names matches. The error
+// names the file, line and column.
+func parseStrict(name string, b []byte, names *regexp.Regexp, into any) (places, error) {
+	at, err := positions(name, b, names)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", ErrFormat, name, position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
+		}
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
+	}
+	return at, nil
+}
+
+// positions walks a JSON document. It refuses what is not JSON or not UTF-8, names that the document may not have, null
+// and names that stand twice.
+func positions(name string, b []byte, names *regexp.Regexp) (places, error) {
+	w := walker{name: name, names: names, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(places)}
+	if !utf8.Valid(b) {
+		return nil, w.fault(0, "it is not UTF-8")
+	}
 	err := w.value("")
 	if end := w.next(); err == nil {
 		if _, after := w.d.Token(); !errors.Is(after, io.EOF) {
-			err = w.fault(end, "something follows the manifest")
+			err = w.fault(end, "something follows")
 		}
 	}
 	var syntax *json.SyntaxError
@@ -31,15 +52,17 @@ func positions(b []byte) (places, error) {
 	case errors.As(err, &syntax):
 		return nil, w.fault(int(syntax.Offset)-1, syntax.Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, w.fault(len(b), "the manifest ends too early")
+		return nil, w.fault(len(b), "it ends too early")
 	}
 	return w.at, err
 }
 
 type walker struct {
-	b  []byte
-	d  *json.Decoder
-	at places
+	name  string // of the file
+	names *regexp.Regexp
+	b     []byte
+	d     *json.Decoder
+	at    places
 }
 
 // value reads the value at path.
@@ -48,8 +71,8 @@ func (w *walker) value(path string) error {
 	if _, twice := w.at[path]; twice {
 		return w.fault(start, path+": stands twice")
 	}
-	if !known.MatchString(path) {
-		return w.fault(start, path+": a manifest has no such field")
+	if !w.names.MatchString(path) {
+		return w.fault(start, path+": there is no such field")
 	}
 	w.at[path] = start
 	token, err := w.d.Token()
@@ -63,6 +86,11 @@ func (w *walker) value(path string) error {
 		for i := 0; w.d.More() && err == nil; i++ {
 			err = w.value(fmt.Sprintf("%s[%d]", path, i))
 		}
+	case nil:
+		if path == "params" { // as a manifest without any is written
+			return nil
+		}
+		return w.fault(start, path+": is null")
 	default:
 		return nil
 	}
@@ -78,6 +106,10 @@ func (w *walker) object(path string) error {
 		name, err := w.d.Token()
 		if err != nil {
 			return err
+		}
+		// A path must not be another's: the parts alone have names with dots, and nothing below them.
+		if text, _ := name.(string); text == "" || path != "parts" && strings.ContainsAny(text, ".[") {
+			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
 		}
 		if err := w.value(strings.TrimPrefix(fmt.Sprintf("%s.%s", path, name), ".")); err != nil {
 			return err
@@ -96,7 +128,7 @@ func (w *walker) next() int {
 }
 
 func (w *walker) fault(at int, text string) error {
-	return fmt.Errorf("%w: manifest.json:%s: %s", ErrFormat, position(w.b, at), text)
+	return fmt.Errorf("%w: %s:%s: %s", ErrFormat, w.name, position(w.b, at), text)
 }
 
 // nearest is the offset of the value at path, or of what it is missing from.

@@ -1,8 +1,8 @@
 package bundle
 
 import (
+	"bytes"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,28 +55,31 @@ func (k Keys) Check() error {
 	return errors.Join(faults...)
 }
 
-// verify returns the payload of a JWS that enough different pinned keys have signed, and who they are.
-func (k Keys) verify(signed []byte) (payload []byte, signers []string, err error) {
-	jws, err := jose.ParseSignedJSON(string(signed), []jose.SignatureAlgorithm{jose.EdDSA})
+// Vouch returns the IDs of the pinned keys that have signed a bundle. ErrSignature when they are too few.
+func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
+	jws, err := jose.ParseSignedJSON(b.signed, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrSignature, err)
-	}
-	if len(jws.Signatures) > maxSignatures {
-		return nil, nil, fmt.Errorf("%w: it bears %d signatures, more than %d", ErrSignature, len(jws.Signatures), maxSignatures)
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
 	for i, key := range k.Pinned {
 		if slices.ContainsFunc(k.Pinned[:i], func(o Key) bool { return o.Public.Equal(key.Public) }) {
 			continue // the same key under two names is one signer
 		}
-		if p, ok := verifyOne(jws, key.Public); ok {
-			payload = p
+		if p, ok := verifyOne(jws, key.Public); ok && bytes.Equal(p, b.payload) {
 			signers = append(signers, key.ID)
 		}
 	}
 	if need := max(1, k.Threshold); len(signers) < need {
-		return nil, nil, fmt.Errorf("%w: %d of the %d pinned keys have signed (%s), %d must", ErrSignature, len(signers), len(k.Pinned), strings.Join(signers, ", "), need)
+		return signers, fmt.Errorf("%w: %d of the %d pinned keys have signed (%s), %d must", ErrSignature, len(signers), len(k.Pinned), strings.Join(signers, ", "), need)
 	}
-	return payload, signers, nil
+	return signers, nil
+}
+
+// vouch is Vouch for a bundle that is being read.
+func (k Keys) vouch(b *Bundle) error {
+	signers, err := k.Vouch(b)
+	b.Signers = signers
+	return err
 }
 
 func verifyOne(jws *jose.JSONWebSignature, public ed25519.PublicKey) ([]byte, bool) {
@@ -125,30 +128,16 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	return pack(merged, b.Parts)
 }
 
-// serialized is the JSON serialization of a JWS: flattened with one signature, general with several (RFC 7515 §7.2).
-type serialized struct {
-	Payload    string          `json:"payload"`
-	Signatures []oneSerialized `json:"signatures,omitempty"`
-	oneSerialized
-}
-
-type oneSerialized struct {
-	Protected string          `json:"protected,omitempty"`
-	Header    json.RawMessage `json:"header,omitempty"`
-	Signature string          `json:"signature,omitempty"`
-}
-
-// merge gives the general serialization of two over the same payload.
+// merge gives the serialization of two over the same payload.
 func merge(first, second string) (string, error) {
-	var a, b serialized
-	for text, into := range map[string]*serialized{first: &a, second: &b} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			return "", err
-		}
-		if into.Signature != "" {
-			into.Signatures = append(into.Signatures, into.oneSerialized)
-		}
+	a, _, err := parseEnvelope([]byte(first))
+	if err != nil {
+		return "", err
 	}
-	merged, err := json.Marshal(serialized{Payload: a.Payload, Signatures: append(a.Signatures, b.Signatures...)})
-	return string(merged), err
+	b, _, err := parseEnvelope([]byte(second))
+	if err != nil {
+		return "", err
+	}
+	a.Signatures = append(a.Signatures, b.Signatures...)
+	return a.text()
 }

@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func TestCosign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "signatures, more than 16") {
+	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(), "bears 17 signatures") {
 		t.Errorf("a crowd of signatures: %v", err)
 	}
 }
@@ -108,7 +109,22 @@ func TestRead_Sizes(t *testing.T) {
 	}
 	parts, m := sample()
 	parts["module.wasm"] = make([]byte, 100<<20) // 100 KiB when packed
-	bomb, err := Write(parts, m, s)
+	if _, err := Write(parts, m, s); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("writing a module of 100 MiB: %v", err)
+	}
+	m.Parts = make(map[string]string)
+	for name, part := range parts {
+		m.Parts[name] = sum(part)
+	}
+	payload, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := sign(payload, []Signer{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb, err := pack(signed, parts)
 	if err != nil {
 		t.Fatal(err)
 	}

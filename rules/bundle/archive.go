@@ -1,0 +1,146 @@
+package bundle
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// file is an entry of an archive whose form is known to be good, still compressed.
+type file struct {
+	name string
+	crc  uint32
+	size uint64 // as the archive declares it
+	raw  []byte // deflated
+}
+
+// unpack lists the entries of an archive. An archive has one form, the one that pack writes: manifest.jws first, then the
+// parts by name, each deflated, with the same date and flags, without comments, gaps or anything behind. Only the
+// compressed bytes of an entry are the writer's own, because compressors differ. So no two readers of an archive can
+// differ about what is in it.
+func unpack(data []byte) ([]file, error) {
+	if len(data) > maxBundle {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if len(archive.File) == 0 || len(archive.File) > maxParts || archive.File[0].Name != signature {
+		return nil, fmt.Errorf("%w: its first file must be %s", ErrFormat, signature)
+	}
+	files := make([]file, len(archive.File))
+	for i, f := range archive.File {
+		if i > 1 && f.Name <= archive.File[i-1].Name {
+			return nil, fmt.Errorf("%w: %q stands behind %q: the parts are sorted by name, and each is there once", ErrFormat, f.Name, archive.File[i-1].Name)
+		}
+		r, err := f.OpenRaw()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
+		}
+		files[i] = file{name: f.Name, crc: f.CRC32, size: f.UncompressedSize64}
+		// The sizes that an entry declares may be lies: never more than the archive itself.
+		if files[i].raw, err = io.ReadAll(io.LimitReader(r, int64(len(data)))); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
+		}
+	}
+	again, err := assemble(files)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if !bytes.Equal(again, data) {
+		return nil, fmt.Errorf("%w: the archive is not in the form that dtectl writes", ErrFormat)
+	}
+	return files, nil
+}
+
+// content decompresses an entry, which must be exactly what it declares to be, and have at most limit bytes.
+func (f *file) content(limit int64) ([]byte, error) {
+	if f.size > uint64(limit) {
+		return nil, fmt.Errorf("%w: %s has more than the %d bytes that are left for it", ErrTooLarge, f.name, limit)
+	}
+	from := bytes.NewReader(f.raw)
+	var b bytes.Buffer
+	b.Grow(int(f.size) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(flate.NewReader(from), int64(f.size)+1)); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.name, err)
+	}
+	if uint64(b.Len()) != f.size || from.Len() != 0 || crc32.ChecksumIEEE(b.Bytes()) != f.crc {
+		return nil, fmt.Errorf("%w: %s is not what the archive declares", ErrFormat, f.name)
+	}
+	return b.Bytes(), nil
+}
+
+// pack writes the archive. The same signature and parts give the same bytes.
+func pack(signed string, parts map[string][]byte) ([]byte, error) {
+	files := make([]file, 0, len(parts)+1)
+	add := func(name string, data []byte) error {
+		var raw bytes.Buffer
+		w, err := flate.NewWriter(&raw, flate.DefaultCompression)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err == nil {
+			err = w.Close()
+		}
+		files = append(files, file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()})
+		return err
+	}
+	err := add(signature, []byte(signed))
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		err = errors.Join(err, add(name, parts[name]))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing bundle: %w", err)
+	}
+	data, err := assemble(files)
+	if err != nil {
+		return nil, fmt.Errorf("writing bundle: %w", err)
+	}
+	return data, nil
+}
+
+// written is the date of every entry.
+var written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// assemble writes compressed entries into an archive.
+func assemble(files []file) ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range files {
+		// What zip itself makes of a header, flags and date, is what entries that are compressed already get too.
+		h := zip.FileHeader{Name: f.name, Modified: written}
+		if _, err := zip.NewWriter(io.Discard).CreateHeader(&h); err != nil {
+			return nil, err
+		}
+		h.Method, h.CRC32, h.CompressedSize64, h.UncompressedSize64 = zip.Deflate, f.crc, uint64(len(f.raw)), f.size
+		entry, err := w.CreateRaw(&h)
+		if err == nil {
+			_, err = entry.Write(f.raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// plainName tells that a part's name is a path inside the bundle which every system and every terminal shows alike.
+func plainName(name string) bool {
+	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) && !strings.Contains(name, `\`) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}

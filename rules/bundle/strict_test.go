@@ -1,0 +1,244 @@
+package bundle
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// signedText is the signed manifest of a bundle, and repacked the bundle with another one.
+func signedText(t testing.TB, data []byte) string {
+	t.Helper()
+	files, err := unpack(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := files[0].content(maxJWS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func repacked(t testing.TB, signed string, parts map[string][]byte) []byte {
+	t.Helper()
+	data, err := pack(signed, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestRead_OneForm: who has no key can write a validly signed manifest in other ways. Each is refused, or read as the
+// same bundle; what is stored of it is always the same bytes, and what Read takes, Reopen takes.
+func TestRead_OneForm(t *testing.T) {
+	k, s := key(t, '1')
+	_, other := key(t, '2')
+	parts, m := sample()
+	good, err := Write(parts, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := Write(parts, m, s, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, several := signedText(t, good), signedText(t, two)
+	edit := func(old, with string) string {
+		if !strings.Contains(text, old) {
+			t.Fatalf("the signed manifest has no %s", old)
+		}
+		return strings.Replace(text, old, with, 1)
+	}
+	payload := text[strings.Index(text, `"payload":"`)+11:]
+	payload = payload[:strings.IndexByte(payload, '"')]
+	for name, c := range map[string]struct {
+		signed string
+		refuse string // "": read
+	}{
+		"as written":                     {text, ""},
+		"white space":                    {edit(`{`, "{\n\t "), ""},
+		"white space behind":             {text + "\n", ""},
+		"another order":                  {`{"signature"` + text[strings.Index(text, `"signature"`)+11:len(text)-1] + "," + text[1:strings.Index(text, `,"signature"`)] + "}", ""},
+		"one signature in a list":        {edit(`"protected"`, `"signatures":[{"protected"`) + "]}", ""},
+		"two signatures":                 {several, ""},
+		"Payload beside payload":         {text[:len(text)-1] + `,"Payload":"AAAA"}`, "Payload"},
+		"Payload alone":                  {edit(`"payload"`, `"Payload"`), "Payload"},
+		"payload with ſ":                 {text[:len(text)-1] + `,"ſignature":"AAAA"}`, "no such field"},
+		"payload twice":                  {text[:len(text)-1] + `,"payload":"` + payload + `"}`, "twice"},
+		"payload twice, one escaped":     {text[:len(text)-1] + `,"p\u0061yload":"AAAA"}`, "twice"},
+		"unknown member":                 {text[:len(text)-1] + `,"x":1}`, "no such field"},
+		"unprotected header":             {text[:len(text)-1] + `,"header":{"alg":"none"}}`, "no such field"},
+		"Protected in a list":            {strings.Replace(several, `[{`, `[{"Protected":"e30",`, 1), "no such field"},
+		"signature beside signatures":    {several[:len(several)-1] + `,"protected":"e30","signature":"AAAA"}`, "both"},
+		"signatures null":                {text[:len(text)-1] + `,"signatures":null}`, "null"},
+		"no signature":                   {`{"payload":"` + payload + `","signatures":[]}`, "bears 0"},
+		"something behind":               {text + `{}`, "follows"},
+		"something behind, no JSON":      {text + "\x00", "follows"},
+		"base64 with padding":            {edit(`"`+payload+`"`, `"`+payload+`="`), "base64url"},
+		"base64 with a line break":       {edit(`"`+payload+`"`, `"`+payload[:8]+`\n`+payload[8:]+`"`), "base64url"},
+		"not UTF-8":                      {text[:len(text)-1] + ",\"\xff\":1}", "UTF-8"},
+		"names with dots":                {text[:len(text)-1] + `,"signatures[0].protected":"AAAA"}`, "no field"},
+		"unsigned algorithm":             {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text, `","signature"`)], base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))), "algorithm"},
+		"a header with an unknown claim": {edit(text[strings.Index(text, `"protected":"`)+13:strings.Index(text, `","signature"`)], base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","crit":["b64"],"b64":false}`))), "no such field"},
+	} {
+		data := repacked(t, c.signed, parts)
+		b, err := Read(data, []Key{k}, 1)
+		switch {
+		case c.refuse != "":
+			if err == nil || !strings.Contains(err.Error(), c.refuse) {
+				t.Errorf("%s: want %q, got %v", name, c.refuse, err)
+			}
+			continue
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		stored, err := b.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool][]byte{true: two, false: good}[c.signed == several]; !bytes.Equal(stored, want) {
+			t.Errorf("%s: stored in other bytes", name)
+		}
+		if again, err := Reopen(stored, b.Digest); err != nil || again.Digest != b.Digest {
+			t.Errorf("%s: opened again: %v", name, err)
+		}
+	}
+}
+
+// TestRead_OneArchive: an archive has one form; what another zip program would read differently, or read past, is refused.
+func TestRead_OneArchive(t *testing.T) {
+	k, s := key(t, '1')
+	parts, m := sample()
+	good, err := Write(parts, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// rewrite copies the entries into another archive, each changed.
+	rewrite := func(comment string, change func(i int, h *zip.FileHeader, raw []byte) []byte) []byte {
+		files, err := unpack(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		w := zip.NewWriter(&out)
+		for i, f := range files {
+			h := zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: written}
+			if _, err := zip.NewWriter(new(bytes.Buffer)).CreateHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			raw := slices.Clone(f.raw)
+			h.CRC32, h.UncompressedSize64 = f.crc, f.size
+			raw = change(i, &h, raw)
+			h.CompressedSize64 = uint64(len(raw))
+			e, err := w.CreateRaw(&h)
+			if err == nil {
+				_, err = e.Write(raw)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.SetComment(comment), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	same := func(_ int, _ *zip.FileHeader, raw []byte) []byte { return raw }
+	if !bytes.Equal(rewrite("", same), good) {
+		t.Fatal("the test rewrites an archive in other bytes")
+	}
+	last := len(parts)
+	for name, data := range map[string][]byte{
+		"a comment":            rewrite("hello", same),
+		"something in front":   append([]byte("#!/bin/sh\n"), good...),
+		"something behind":     append(slices.Clone(good), 0),
+		"an attribute":         rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.ExternalAttrs = 0o777 << 16; return raw }),
+		"an entry's comment":   rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Comment = "x"; return raw }),
+		"an extra field":       rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Extra = append(h.Extra, 1, 0, 0, 0); return raw }),
+		"another date":         rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.ModifiedDate++; return raw }),
+		"no data descriptor":   rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Flags = 0; return raw }),
+		"encrypted":            rewrite("", func(_ int, h *zip.FileHeader, raw []byte) []byte { h.Flags |= 1; return raw }),
+		"hidden behind a part": rewrite("", func(i int, _ *zip.FileHeader, raw []byte) []byte { return append(raw, "hidden"[:6*i/last]...) }),
+		"a wrong size": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
+			h.UncompressedSize64 += uint64(i / last)
+			return raw
+		}),
+		"a wrong CRC": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte { h.CRC32 += uint32(i / last); return raw }),
+		"a part twice": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
+			if i == last {
+				h.Name = "overlay.json"
+			}
+			return raw
+		}),
+		"a part in capitals": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
+			if i == last {
+				h.Name = "Schema.json"
+			}
+			return raw
+		}),
+		"a huge size": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
+			if i == last {
+				h.UncompressedSize64 = 1 << 40
+			}
+			return raw
+		}),
+	} {
+		if b, err := Read(data, []Key{k}, 1); err == nil {
+			t.Errorf("%s: read as %s", name, b.Digest)
+		}
+	}
+}
+
+// TestManifest_PartNames: a part's name is a path inside the bundle that a terminal can show.
+func TestManifest_PartNames(t *testing.T) {
+	_, m := sample()
+	for _, name := range []string{"../x", "/etc/passwd", `a\b`, "a//b", "x\x1b[2J", "manifest.jws", "", "a\u202eb", strings.Repeat("a", 256)} {
+		m.Parts = map[string]string{name: strings.Repeat("0", 64)}
+		if err := m.Check(); !errors.Is(err, ErrFormat) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestRepair: what an earlier version admitted, it stored as it came. Such a record opens still, as the bundle that was
+// signed, and nothing else does.
+func TestRepair(t *testing.T) {
+	k, s := key(t, '1')
+	parts, m := sample()
+	good, err := Write(parts, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Read(good, []Key{k}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := signedText(t, good)
+	for name, signed := range map[string]string{
+		"canonical": text,
+		"Payload":   text[:len(text)-1] + `,"Payload":"AAAA"}`,
+		"unknown":   text[:len(text)-1] + `,"x":{"y":[1]}}`,
+	} {
+		packed, err := Repair(repacked(t, signed, parts), b.Digest)
+		if err != nil || !bytes.Equal(packed, good) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, data := range map[string][]byte{
+		"another payload": repacked(t, strings.Replace(text, `"payload":"`, `"payload":"e30`, 1), parts),
+		"another part":    repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("[]"), "overlay.json": []byte("{}")}),
+		"a part too many": repacked(t, text, map[string][]byte{"module.wasm": []byte("\x00asm"), "schema.json": []byte("{}"), "overlay.json": []byte("{}"), "x": nil}),
+		"rubbish":         []byte("PK\x03\x04"),
+		"nothing":         nil,
+	} {
+		if _, err := Repair(data, b.Digest); err == nil {
+			t.Errorf("%s was repaired", name)
+		}
+	}
+}
