@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -96,7 +97,7 @@ var errAlready = errors.New("it is here already")
 func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
-		Floor: func(b *bundle.Bundle) (string, error) { return s.floor(&b.Manifest), nil },
+		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
 		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
 			if run == nil {
 				c, err := s.currentCatalogues(ctx)
@@ -111,7 +112,7 @@ func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 
 // currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
 func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
-	if b := s.book.Load(); b != nil {
+	if b := s.book.Load(); b != nil && b.catalogues != nil {
 		return b.catalogues, nil
 	}
 	for _, i := range s.on() {
@@ -123,7 +124,15 @@ func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) 
 			return s.parseCatalogues(r)
 		}
 	}
-	return nil, errors.New("no catalogue bundle among the rules")
+	return nil, errNoCatalogue
+}
+
+// floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
+func (s *Shelf) floorFor(b *bundle.Bundle) string {
+	if s.troubled(b.Digest) != nil {
+		return ""
+	}
+	return s.floor(&b.Manifest)
 }
 
 // Activate takes a bundle through every step and makes it live, or coming when its first day is yet to come. The error
@@ -140,7 +149,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 		if s.already(a.Rule) != nil {
 			return "", errAlready
 		}
-		return s.floor(&b.Manifest), nil
+		return s.floorFor(b), nil
 	}
 	r, err := s.admit(ctx, data, a, c)
 	if errors.Is(err, errAlready) {
@@ -169,7 +178,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 		return a, nil
 	}
 	i.Steps = a.Steps
-	ok = a.step(stepRecord, func() (string, error) { return "", s.keep(ctx, i.Admitted, r, data) })
+	ok = a.step(stepRecord, func() (string, error) { return "", s.keep(ctx, i.Admitted, r) })
 	if !ok {
 		s.forget(i.Digest)
 		return a, fmt.Errorf("recording the rule: %s", a.Error)
@@ -208,7 +217,10 @@ func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
 		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
 	}
-	if s.known(&r.Bundle.Manifest) {
+	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil {
+		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version, dte.Date(at.off.At))
+	}
+	if s.known(&r.Bundle.Manifest) && s.troubled(i.Digest) == nil {
 		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
 	}
 	best := inForce(on, i, max(i.From, s.today()))
@@ -250,33 +262,71 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken)}
 }
 
-// keep records a bundle in one commit: its bytes, the decision, and by it the version floor.
-func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule, data []byte) error {
-	a.At = s.o.Now().UTC()
-	code, err := bundleCode(a.Digest)
+// keep records a bundle in one commit: its bytes, the decision, and by it the version floor. The bytes are those that
+// Pack writes, whatever form the bundle came in, and they are opened as the next start will open them before they are
+// stored: what cannot be opened again is never live.
+func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
+	packed, err := r.Bundle.Pack()
 	if err != nil {
 		return err
 	}
-	if err := s.write(ctx, code, ruleAdmitted, a, a.At, []storage.Part{{Name: partBundle, Data: data}}); err != nil {
+	if _, err := bundle.Reopen(packed, a.Digest); err != nil {
+		return fmt.Errorf("opening the bundle as the next start will: %w", err)
+	}
+	a.At = s.o.Now().UTC()
+	i := s.troubled(a.Digest)
+	if i != nil {
+		err = s.rewrite(ctx, i, a, packed)
+	} else {
+		i = &shelved{Admitted: a}
+		err = s.add(ctx, i, packed)
+	}
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.items = append(s.items, &shelved{Admitted: a})
+	i.vouched, i.signedBy = vouchedByKeys, r.Bundle.Signers
 	r.Forget()
 	s.loaded[a.Digest] = r
 	return nil
 }
 
-func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) error {
+// add makes the record of a bundle that is new here.
+func (s *Shelf) add(ctx context.Context, i *shelved, packed []byte) error {
+	code, err := bundleCode(i.Digest)
+	if err != nil {
+		return err
+	}
+	if i.entry, err = s.write(ctx, code, ruleAdmitted, i.Admitted, i.At, []storage.Part{{Name: partBundle, Data: packed}}); err != nil {
+		return err
+	}
+	i.word, i.entry.Head = s.o.Box.Check(i.entry.Head, placeOf(&i.entry)), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = append(s.items, i)
+	return nil
+}
+
+// write appends a record of the shelf, with the mark of this box.
+func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) (storage.Entry, error) {
+	b, err := encodeHead(head)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	due := &storage.Due{Queue: queueRules, At: at}
+	return s.o.Store.Append(ctx, storage.Keys{Series: s.series()}, func(slot storage.Slot) (storage.Draft, error) {
+		at := vouch.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
+		return storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, at), Parts: parts, Due: due}, nil
+	})
+}
+
+func encodeHead(head any) ([]byte, error) {
 	b, err := json.Marshal(head)
 	if err != nil {
-		return fmt.Errorf("encoding the record of a rule: %w", err)
+		return nil, fmt.Errorf("encoding the record of a rule: %w", err)
 	}
-	_, err = s.o.Store.Append(ctx, storage.Keys{Series: s.series()}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: queueRules, At: at}}, nil
-	})
-	return err
+	return b, nil
 }
 
 // Target names a bundle that was live here.
@@ -284,13 +334,19 @@ type Target struct {
 	Name    string `json:"name"`
 	Schema  int    `json:"schema"`
 	Version string `json:"version"`
+	// Expired takes the branch also to a bundle whose own dates are over.
+	Expired bool `json:"expired,omitempty"`
 }
 
-// ErrNoSuchRule means that a step back leads nowhere.
-var ErrNoSuchRule = errors.New("there is nothing to go back to")
+var (
+	// ErrNoSuchRule means that a step back leads nowhere.
+	ErrNoSuchRule = errors.New("there is nothing to go back to")
+	// ErrExpired means that a step back leads to a bundle whose own dates are over, and nobody has said that this is meant.
+	ErrExpired = errors.New("its own dates are over")
+)
 
 // Rollback takes off what stands above a bundle that was live here, whatever its version: the floor stays where it is.
-// Errors: ErrNoSuchRule, or the store's.
+// Errors: ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -300,6 +356,10 @@ func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
 	case to.From > s.today():
 		return nil, fmt.Errorf("%w: %s %s begins on %s only", ErrNoSuchRule, t.Name, t.Version, to.From)
+	case to.trouble != nil:
+		return nil, fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
+	case to.expired(s.today()) && !t.Expired:
+		return nil, fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says that an expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
 	}
 	// Later versions of its generation go, and what is in force of others; generations that are to come stay.
 	var off []*shelved
@@ -328,6 +388,9 @@ func (s *Shelf) find(is func(*shelved) bool) *shelved {
 // stepBack takes bundles off in favour of one, in one commit.
 func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.To, b.At = to.RuleRef, s.o.Now().UTC()
+	if to.expired(s.today()) {
+		b.Expired = to.Until
+	}
 	on := slices.DeleteFunc(s.on(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
 	for _, i := range off {
 		b.Off = append(b.Off, i.RuleRef)
@@ -340,7 +403,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	if err != nil {
 		return nil, err
 	}
-	if err := s.write(ctx, storage.Code(code), ruleStepBack, b, b.At, nil); err != nil {
+	if _, err := s.write(ctx, storage.Code(code), ruleStepBack, b, b.At, nil); err != nil {
 		return nil, fmt.Errorf("recording the step back: %w", err)
 	}
 	s.mu.Lock()
@@ -354,7 +417,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	}
 	s.publish(book)
 	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
-	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason)
+	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason, "expired", b.Expired)
 	return b, nil
 }
 
@@ -362,7 +425,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 func (s *Shelf) refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	book, err := s.assemble(ctx, s.on())
+	book, err := s.assembleSound(ctx)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (s *Shelf) replayer(ctx context.Context) (*replayer, error) {
 	items := s.items
 	s.mu.RUnlock()
 	for n := len(items) - 1; n >= 0; n-- {
-		if items[n].Kind != "catalogue" {
+		if items[n].Kind != "catalogue" || items[n].trouble != nil {
 			continue
 		}
 		c, err := r.rule(ctx, items[n].RuleRef)
@@ -106,7 +106,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 	var first *Comparison
 	for _, catalogue := range r.catalogues {
 		computed, err := r.compile(ctx, d.head.Rule, catalogue)
-		if errors.Is(err, storage.ErrNotFound) {
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errTroubled) || errors.Is(err, errUnvouched) {
 			return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
 				Rule: d.head.Rule, Result: madeNothing, Error: err.Error()}, nil
 		}

@@ -65,7 +65,7 @@ func newRulebook(g *rules.Generation, others []*rules.Rule, catalogues *dte.Cata
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)
+			return nil, &ruleError{r.Bundle.Digest, fmt.Errorf("compiling rule %s %s: %w", r.Bundle.Manifest.Name, r.Bundle.Manifest.Version, err)}
 		}
 	}
 	return b, nil

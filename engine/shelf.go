@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -44,7 +45,10 @@ type ShelfOptions struct {
 	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	Ambiente    string // CAT-001
+	// Box marks what this box admits, so that it goes on when the keys that signed it are pinned no longer. Nil: only what
+	// pinned keys have signed computes.
+	Box      *vouch.Key
+	Ambiente string // CAT-001
 	// Accept has the last word on what would be live; nil takes everything.
 	Accept func(*Rulebook) error
 	Logger *slog.Logger // default slog.Default
@@ -68,6 +72,7 @@ type Shelf struct {
 	loaded     map[string]*rules.Rule
 	catalogues map[string]*dte.Catalogues
 	last       *StepBack // the latest automatic return
+	notes      []string  // what else is to be known of the records
 	seen       *shadow   // the latest shadow, over or not
 }
 
@@ -85,6 +90,8 @@ type Admitted struct {
 	Who      string     `json:"who"`
 	Reason   string     `json:"reason,omitempty"`
 	At       time.Time  `json:"at"`
+	// Part names the bytes, when they are not the first that the record got.
+	Part string `json:"part,omitempty"`
 }
 
 // StepBack is the record of a step back: by an operator, or by the branch itself.
@@ -95,12 +102,21 @@ type StepBack struct {
 	Who    string    `json:"who"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+	// Expired is the last day of the bundle that goes on, when it is over.
+	Expired string `json:"expired,omitempty"`
+
+	word vouch.Verdict // whether this box wrote the record so
 }
 
 // shelved is a bundle on the shelf, or one that was taken off it.
 type shelved struct {
 	Admitted
-	off *StepBack // nil: on the shelf
+	entry    storage.Entry // its record
+	word     vouch.Verdict // whether this box wrote the record so
+	vouched  string        // who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
+	signedBy []string
+	trouble  *RuleTrouble // nil: it may compute
+	off      *StepBack    // nil: on the shelf
 }
 
 // rank orders bundles as rules.Generation does: what begins later wins, then the later version.
@@ -134,15 +150,16 @@ func (s *Shelf) series() string { return s.o.Ambiente + "/reglas" }
 func (s *Shelf) today() string { return dte.Date(s.o.Now()) }
 
 // Load puts up what was live when the store was last closed, and of the shipped bundles (by file name) those that are
-// new here: of a generation that the store has none of, or a higher version than it ever had. A stored bundle is known
-// by its digest in the record, whoever is trusted now; a shipped one needs the pinned keys. What is wrong with a
-// shipped bundle ends a first start; later it is only told, and the branch goes on with what it has.
+// new here: of a generation that the store has none of, or a higher version than it ever had. What is wrong with a
+// shipped bundle ends a first start; later it is only told, and the branch goes on with what it has. What is wrong with a
+// stored one never ends a start: the branch goes on with the newest that opens and that somebody vouches for.
 func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if err := s.restore(); err != nil {
 		return err
 	}
+	s.vet(ctx)
 	first := len(s.items) == 0
 	// The catalogues come first: the golden cases of the others need them.
 	candidates, faults := s.candidates(shipped)
@@ -157,38 +174,71 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 		}
 		s.o.Logger.Error("shipped rule bundles are left out", "error", err)
 	}
-	book, err := s.assemble(ctx, s.on())
+	book, err := s.assembleSound(ctx)
 	if err != nil {
 		return fmt.Errorf("loading the live rules: %w", err)
+	}
+	if first && book.catalogues == nil {
+		return fmt.Errorf("loading the live rules: %w", errNoCatalogue)
+	}
+	for _, note := range s.notes {
+		s.o.Logger.Warn("rules: " + note)
 	}
 	s.publish(book)
 	return nil
 }
 
-// restore reads the records.
+// restore reads the records. One that cannot be read is kept as such: it hides no other.
 func (s *Shelf) restore() error {
 	entries, err := s.o.Store.Due(queueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
 	if err != nil {
 		return fmt.Errorf("reading the records of rules: %w", err)
 	}
 	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.Number, b.Number) })
+	bad := make(map[*shelved]error)
 	for _, entry := range entries {
+		word := s.o.Box.Check(entry.Head, placeOf(&entry))
 		switch entry.State {
 		case ruleAdmitted:
-			i := new(shelved)
-			if err := json.Unmarshal(entry.Head, &i.Admitted); err != nil {
-				return fmt.Errorf("decoding the record of a rule: %w", err)
+			i := &shelved{entry: entry, word: word}
+			err := json.Unmarshal(entry.Head, &i.Admitted)
+			if err == nil {
+				err = i.legible()
 			}
+			if err != nil {
+				i.Admitted = Admitted{RuleRef: RuleRef{Name: fmt.Sprintf("(record %d)", entry.Number)}}
+				bad[i] = fmt.Errorf("decoding the record of a rule: %w", err)
+			} else if code, err := bundleCode(i.Digest); err != nil || code != entry.Code {
+				bad[i] = fmt.Errorf("the record of a rule is not where its digest %q belongs", i.Digest)
+			}
+			i.entry.Head = nil // it is decoded
 			s.items = append(s.items, i)
 		case ruleStepBack:
-			b := new(StepBack)
+			b := &StepBack{word: word}
 			if err := json.Unmarshal(entry.Head, b); err != nil {
-				return fmt.Errorf("decoding a step back: %w", err)
+				s.notes = append(s.notes, fmt.Sprintf("a step back (record %d) cannot be read and has no effect; repeat it with dtectl rules rollback if it is still wanted", entry.Number))
+				continue
 			}
 			s.apply(b)
 		}
 	}
+	for i, err := range bad {
+		s.refuse(i, err)
+	}
+	s.unmarkedStepBacks()
 	return nil
+}
+
+// unmarkedStepBacks tells of the steps back that have an effect and that this box does not remember to have made.
+func (s *Shelf) unmarkedStepBacks() {
+	var told []*StepBack
+	for _, i := range s.items {
+		if b := i.off; b != nil && b.word != vouch.Own && !slices.Contains(told, b) {
+			told = append(told, b)
+			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s does not bear this box's mark: it came in a backup, or is older than the mark. "+
+				"If it is not wanted, push a newer version", b.To.Name, b.To.Version, dte.Date(b.At)))
+		}
+	}
 }
 
 // apply takes off and puts back what a step back says.
@@ -224,7 +274,7 @@ func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults 
 		if _, there := b.Manifest.Validity[s.o.Ambiente]; !there {
 			continue
 		}
-		if floor := s.floor(&b.Manifest); !s.known(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
+		if floor := s.floor(&b.Manifest); s.troubled(b.Digest) != nil || !s.known(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
 			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
 		}
 	}
@@ -239,35 +289,43 @@ func (s *Shelf) ship(ctx context.Context, data []byte) error {
 	}
 	a := admitted(r, s.o.Ambiente, steps)
 	a.Way, a.Who = "shipped", "the installation"
-	return s.keep(ctx, a, r, data)
+	return s.keep(ctx, a, r)
 }
 
-// assemble makes the book of what is on the shelf.
+var errNoCatalogue = errors.New("no catalogue bundle among the rules")
+
+// noRules is the generation of a branch that cannot issue.
+var noRules, _ = rules.NewGeneration()
+
+// assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
 func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*Rulebook, error) {
 	var catalogue *rules.Rule
 	var live, others []*rules.Rule
 	previous := make(map[string]*rules.Rule)
-	needed := make(map[string]bool)
 	for _, i := range s.wanted(on) {
+		if o := twin(on, i); o != nil {
+			return nil, &ruleError{i.Digest, fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
+		}
 		r, err := s.rule(ctx, i)
 		if err != nil {
-			return nil, err
+			return nil, &ruleError{i.Digest, err}
 		}
-		needed[i.Digest] = true
 		live = append(live, r)
 		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, s.today()) == i) {
+			if _, err := s.parseCatalogues(r); err != nil {
+				return nil, &ruleError{i.Digest, err}
+			}
 			catalogue = r
 		}
 		if p := before(on, i); p != nil && i.Kind == "document" {
 			if previous[i.Digest], err = s.rule(ctx, p); err != nil {
-				return nil, err
+				return nil, &ruleError{p.Digest, err}
 			}
-			needed[p.Digest] = true
 			others = append(others, previous[i.Digest])
 		}
 	}
 	if catalogue == nil {
-		return nil, errors.New("no catalogue bundle among the rules")
+		return nil, errNoCatalogue
 	}
 	c, err := s.parseCatalogues(catalogue)
 	if err != nil {
@@ -311,7 +369,7 @@ func (s *Shelf) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	if r != nil {
 		return r, nil
 	}
-	r, err := s.reopen(ctx, i.RuleRef)
+	r, err := s.load(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -321,27 +379,34 @@ func (s *Shelf) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// reopen loads a stored bundle, which its digest vouches for.
-func (s *Shelf) reopen(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
-	code, err := bundleCode(ref.Digest)
+// load opens a bundle of the shelf and loads it.
+func (s *Shelf) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
+	b, _, err := s.open(i)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.o.Store.Part(code, partBundle)
-	if err != nil {
-		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, err)
-	}
-	b, err := bundle.Reopen(data, ref.Digest)
-	if err != nil {
-		return nil, fmt.Errorf("opening the stored bundle %s %s: %w", ref.Name, ref.Version, err)
-	}
 	r, err := s.o.Host.LoadBundle(ctx, b)
 	if err != nil {
-		return nil, fmt.Errorf("loading the stored bundle %s %s: %w", ref.Name, ref.Version, err)
+		return nil, fmt.Errorf("loading the stored bundle %s %s: %w", i.Name, i.Version, err)
 	}
 	r.Forget()
 	return r, nil
 }
+
+// reopen loads a stored bundle that a document names. Of one that may not compute it says so.
+func (s *Shelf) reopen(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
+	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
+	if i == nil {
+		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, storage.ErrNotFound)
+	}
+	if i.trouble != nil {
+		return nil, fmt.Errorf("%w: %s", errTroubled, i.trouble.Text)
+	}
+	return s.load(ctx, i)
+}
+
+// errTroubled means that a stored bundle may not compute.
+var errTroubled = errors.New("the bundle may not compute")
 
 // bundleCode names a bundle's record: the first half of its digest.
 func bundleCode(digest string) (code storage.Code, err error) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/vouch"
 	"dtegate/rules/bundle"
 )
 
@@ -17,7 +18,7 @@ func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
 		if i.off != nil {
 			last = dte.Date(i.off.At)
 		}
-		if i.is(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+		if i.counts() && i.is(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
 			floor = i.Version
 		}
 	}
@@ -26,14 +27,22 @@ func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
 
 // known tells that a bundle's version was let in before, by these bytes or others.
 func (s *Shelf) known(m *bundle.Manifest) bool {
-	return s.find(func(i *shelved) bool { return i.is(m) && i.Version == m.Version }) != nil
+	return s.find(func(i *shelved) bool { return i.counts() && i.is(m) && i.Version == m.Version }) != nil
 }
 
-// on lists what is on the shelf, in order.
+// expired tells that a bundle's own dates are over on a day.
+func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
+
+// counts tells that somebody vouches for what a record says: else one in a backup could keep every later version out.
+func (i *shelved) counts() bool {
+	return i.trouble == nil || i.trouble.Why == troubleDamaged && i.word == vouch.Own
+}
+
+// on lists what is on the shelf and may compute, in order.
 func (s *Shelf) on() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil })
+	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
 // inForce is what a day picks of a document's bundles, nil when none has begun.

@@ -1,16 +1,18 @@
 package engine
 
 import (
+	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
-	"dtegate/storage"
 )
 
 // ShelfList is what is on the shelf, and what was.
@@ -20,12 +22,33 @@ type ShelfList struct {
 	Rules  []ShownBundle `json:"rules"`
 	// Return is the latest automatic step back, null when there was none.
 	Return *StepBack `json:"return"`
+	// Notes are what else is to be known of the records, in sentences.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Sentence says of a bundle who vouches for it, or why it may not compute.
+func (b *ShownBundle) Sentence() string {
+	switch {
+	case b.Trouble != nil && b.Trouble.Why == troubleUnvouched:
+		return "nobody's signature: it computes nothing (" + b.Trouble.Text + ")"
+	case b.Trouble != nil:
+		return "damaged: it computes nothing (" + b.Trouble.Text + ")"
+	case b.Vouched == vouchedByKeys:
+		return "signed by " + strings.Join(b.SignedBy, ", ")
+	}
+	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") + "; not enough of these keys are pinned today, or it was not opened since the start"
 }
 
 // ShownBundle is a bundle with where it is.
 type ShownBundle struct {
 	Admitted
-	State string `json:"state"` // live, coming, spare or retired
+	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
+	// Vouched is who vouches for the bundle: "keys", pinned today and named by SignedBy; "box", this box, which admitted it
+	// when SignedBy were pinned; or "", nobody. A bundle that nobody vouches for computes nothing.
+	Vouched  string   `json:"vouched"`
+	SignedBy []string `json:"signed_by"`
+	// Trouble is why it may not compute, null when it may.
+	Trouble *RuleTrouble `json:"trouble"`
 	// Floor is the highest version of its generation that was ever let in: what is pushed must be above it.
 	Floor string `json:"floor"`
 	// Expires is the last day of one in force that has no successor yet; Expired tells that it is past, and goes on.
@@ -34,28 +57,46 @@ type ShownBundle struct {
 	Off     *StepBack `json:"off,omitempty"` // why it is retired
 }
 
-// OnShelf reads which bundles a store has on its shelf, in the order in which they came.
-func OnShelf(store *storage.Store) ([]Admitted, error) {
-	s := Shelf{o: ShelfOptions{Store: store}}
+// InspectShelf opens every bundle of a store that nothing is written to, and shows it and who vouches for it. Of o it
+// takes Store, Keys, Box, Ambiente and Now. No module is loaded: whether one runs only a start shows.
+func InspectShelf(o ShelfOptions) (*ShelfList, error) {
+	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
+	s := NewShelf(o)
 	if err := s.restore(); err != nil {
 		return nil, err
 	}
-	var list []Admitted
-	for _, i := range s.on() {
-		list = append(list, i.Admitted)
+	for _, i := range s.items {
+		if i.trouble != nil {
+			continue
+		}
+		if _, _, err := s.open(i); err != nil {
+			s.refuse(i, err)
+		}
 	}
-	return list, nil
+	return s.List(), nil
 }
 
 // List shows every bundle, by kind, document, generation and version.
 func (s *Shelf) List() *ShelfList {
 	on := s.on()
-	l := &ShelfList{Day: s.today(), Engine: s.o.Host.Engine()}
+	l := &ShelfList{Day: s.today()}
+	if s.o.Host != nil {
+		l.Engine = s.o.Host.Engine()
+	}
 	s.mu.RLock()
-	l.Return = s.last
+	l.Return, l.Notes = s.last, s.notes
 	for _, i := range s.items {
-		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off}
+		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off, Vouched: i.vouched, SignedBy: i.signedBy, Trouble: i.trouble}
 		shown.Steps = nil
+		switch {
+		case i.trouble != nil:
+			shown.Vouched, shown.SignedBy = "", nil
+			if i.off == nil {
+				shown.State = i.trouble.Why
+			}
+		case i.vouched == "" && i.word == vouch.Own: // it was not opened since the start
+			shown.Vouched, shown.SignedBy = vouchedByBox, i.Signers
+		}
 		if shown.State == ruleLive {
 			if until := expiry(on, i); until != "" {
 				shown.Expires, shown.Expired = until, until < l.Day
@@ -157,6 +198,8 @@ var (
 		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.", []string{"kind", "document"}, nil)
 	ruleBudget   = prometheus.NewDesc("dte_rule_fuel_budget_units", "Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
 	rulePeak     = prometheus.NewDesc("dte_rule_fuel_peak_units", "The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"}, nil)
+	rulesRefused = prometheus.NewDesc("dte_rules_refused",
+		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.", []string{"reason"}, nil)
 	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
 	lastReturn   = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
 )
@@ -170,7 +213,7 @@ func (s *Shelf) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.own() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesExpired, lastReturn} {
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesExpired, lastReturn} {
 		ch <- d
 	}
 }
@@ -205,9 +248,18 @@ func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(rulesExpired, float64(expired))
+	refused := map[string]int{troubleDamaged: 0, troubleUnvouched: 0}
 	s.mu.RLock()
+	for _, i := range s.items {
+		if i.trouble != nil && i.off == nil {
+			refused[i.trouble.Why]++
+		}
+	}
 	b := s.last
 	s.mu.RUnlock()
+	for why, n := range refused {
+		gauge(rulesRefused, float64(n), why)
+	}
 	if b == nil {
 		gauge(lastReturn, 0)
 		return

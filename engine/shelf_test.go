@@ -52,10 +52,10 @@ func TestShelf_Activate(t *testing.T) {
 	if err != nil || r.Rule.Version != "2.1.5" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if back, err := s.Rollback(t.Context(), Target{"dte01", 2, "2.1.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+	if back, err := s.Rollback(t.Context(), Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	if _, err := s.Rollback(t.Context(), Target{"dte01", 2, "1.9.9"}, Order{}); !errors.Is(err, ErrNoSuchRule) {
+	if _, err := s.Rollback(t.Context(), Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, Order{}); !errors.Is(err, ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {

@@ -38,8 +38,15 @@ func (w *world) openShelf(shipped map[string][]byte) (*Shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := NewShelf(ShelfOptions{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}},
-		Ambiente: w.engine.issuer.Ambiente, Logger: quiet, Now: w.now})
+	pinned, log := w.pinned, w.log
+	if pinned == nil {
+		pinned = []bundle.Key{plugintest.Key()}
+	}
+	if log == nil {
+		log = quiet
+	}
+	s := NewShelf(ShelfOptions{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
+		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now})
 	return s, s.Load(context.Background(), shipped)
 }
 

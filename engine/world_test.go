@@ -23,6 +23,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
+	"dtegate/engine/vouch"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -116,6 +117,9 @@ type world struct {
 	now    func() time.Time // of clock
 	clock  clock
 	bugs   bugs
+	box    *vouch.Key   // of the shelf
+	pinned []bundle.Key // instead of the tests' own
+	log    *slog.Logger // of the shelf; quiet
 	// storeAt, if set, is where the store lies instead of in memory.
 	storeAt *storage.Options
 }

@@ -29,6 +29,7 @@ type board struct {
 	Deadlines      []deadline
 	Refused        string // MH's words on an event
 	Live, Coming   []ruleLine
+	RulesRefused   []ruleLine // stored, and may not compute
 	Returned       string
 	Deliveries     []fact
 	GivenUp        int
@@ -177,6 +178,10 @@ func (b *board) rules(lang string, o *Overview) {
 		return
 	}
 	for _, r := range o.Rules.Rules {
+		if r.Trouble != nil && r.Off == nil {
+			b.RulesRefused = append(b.RulesRefused, ruleLine{Name: r.Name, Version: r.Version, Note: say(lang, "rule."+r.Trouble.Why), Level: "bad"})
+			continue
+		}
 		line := ruleLine{Name: say(lang, "document."+r.Document), Version: r.Version}
 		switch {
 		case r.State == "coming":

@@ -97,6 +97,7 @@ func (b *board) rulesHTML(t func(string) string) g.Node {
 	line := func(r ruleLine) g.Node { return row(r.Level, r.Name, r.Note, r.Version) }
 	return el("section", txt("h2", t("rules")),
 		g.If(b.Returned != "", el("p", class("bad"), g.Text(t("returned")+" "+b.Returned))),
+		listed("table", b.RulesRefused, line, txt("caption", t("rules.refused"))),
 		listed("table", b.Coming, line, txt("caption", t("coming"))),
 		el("table", txt("caption", t("live")), g.Map(b.Live, line)))
 }

@@ -80,19 +80,26 @@ func (g *Gateway) listRules(ctx *fasthttp.RequestCtx) error {
 	return show(ctx, fasthttp.StatusOK, g.o.Rules.List())
 }
 
-// rollbackRule answers POST /admin/rules/rollback {"name","schema","version"}.
+// rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch also
+// to a bundle whose own dates are over.
 func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
 	var t engine.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version"}: `+err.Error())
+		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := g.o.Rules.Rollback(context.Background(), t, order(ctx))
+	if errors.Is(err, engine.ErrExpired) {
+		return problem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
+	}
 	if errors.Is(err, engine.ErrNoSuchRule) {
 		return problem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	}
 	if err != nil {
 		return err
+	}
+	if back.Expired != "" {
+		concerns(ctx, t.Name+" "+t.Version, strings.TrimSpace(string(ctx.QueryArgs().Peek("reason"))+" (expired on "+back.Expired+", as ordered)"))
 	}
 	return show(ctx, fasthttp.StatusOK, back)
 }

@@ -80,6 +80,7 @@ func (r *Rule) parametrize() error {
 
 // Forget lets go of what only an admission needs: the module as it came, and the golden cases.
 func (r *Rule) Forget() {
+	r.Bundle.Forget()
 	maps.DeleteFunc(r.Bundle.Parts, func(name string, _ []byte) bool { return name == moduleName || strings.HasPrefix(name, "cases/") })
 }
 

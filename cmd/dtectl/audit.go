@@ -44,7 +44,15 @@ func (c *auditCommand) Run(ctx context.Context, top *cli) error {
 		}
 		return nil
 	}
-	return printActs(os.Stdout, acts)
+	if err := printActs(os.Stdout, acts); err != nil {
+		return err
+	}
+	shown := make(map[string]int)
+	for _, a := range acts {
+		shown[a.Authenticity]++
+	}
+	fmt.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
+	return nil
 }
 
 func readActs(ctx context.Context, cfg *config.Config, top *cli, limit int) ([]audit.Act, error) {
@@ -62,7 +70,8 @@ func readActs(ctx context.Context, cfg *config.Config, top *cli, limit int) ([]a
 	if err != nil {
 		return nil, err
 	}
-	acts, err := audit.Read(store, limit)
+	box, _ := cfg.Box() // without it no act is known to be this box's, and the answer says so
+	acts, err := audit.Read(store, box, limit)
 	return acts, errors.Join(err, store.Close())
 }
 
@@ -74,6 +83,9 @@ func printActs(out io.Writer, acts []audit.Act) error {
 			a.Outcome = "begun"
 		}
 		var more []string
+		if a.Authenticity == audit.Altered {
+			more = append(more, "REWRITTEN: not as this box wrote it")
+		}
 		for _, s := range []string{a.Detail, a.Error} {
 			if s != "" {
 				more = append(more, s)
@@ -86,6 +98,10 @@ func printActs(out io.Writer, acts []audit.Act) error {
 
 // recordReconciled records who gave numbers up.
 func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.Store, series int, reason string) error {
-	return audit.New(store, cfg.Ambiente, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.reconcile",
+	box, _, err := cfg.MakeBox()
+	if err != nil {
+		return err
+	}
+	return audit.New(store, cfg.Ambiente, box, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.reconcile",
 		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
 }

@@ -27,7 +27,10 @@ func (c *backupCommand) Run(ctx context.Context, top *cli) error {
 	if c.Check {
 		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.show)
 		bar.end()
-		return describeBackup(os.Stdout, b, err)
+		if err := describeBackup(os.Stdout, b, err); err != nil {
+			return err
+		}
+		return c.vouched(top)
 	}
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -45,6 +48,20 @@ func (c *backupCommand) Run(ctx context.Context, top *cli) error {
 	b, err := store.Backup(ctx, c.Dir, bar.show)
 	bar.end()
 	return describeBackup(os.Stdout, b, errors.Join(err, store.Close()))
+}
+
+// vouched says whose signature the rules in the backup bear, by the keys that the configuration pins.
+func (c *backupCommand) vouched(top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		fmt.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
+		return nil
+	}
+	bad, err := printVouched(os.Stdout, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
+	if err == nil && bad > 0 {
+		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has written to it?", bad)
+	}
+	return err
 }
 
 func describeBackup(out io.Writer, b *storage.Backup, err error) error {

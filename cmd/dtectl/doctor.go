@@ -65,6 +65,7 @@ type doctor struct {
 	findings []finding
 	until    time.Time                  // when the certificate ends that the sealed key came in; zero: not known
 	shelved  map[string][]bundle.Window // the branch's rules, by what they are for; nil: it has none yet, or does not tell
+	signers  map[string]int             // rules by who vouches for them
 }
 
 func (d *doctor) examine(ctx context.Context, path string) {

@@ -42,6 +42,9 @@ func (d *doctor) secrets() {
 	if d.cfg.Archive != nil {
 		files["archive's secret"] = d.cfg.Archive.SecretFile
 	}
+	if _, err := os.Stat(d.cfg.BoxKey); err == nil { // without one, the next start makes it
+		files["box's key"] = d.cfg.BoxKey
+	}
 	sound := 0
 	for _, what := range sortedKeys(files) {
 		path := files[what]

@@ -52,6 +52,9 @@ func (d *doctor) rules() {
 	if d.shelved != nil {
 		windows = d.shelved
 	}
+	for _, who := range slices.Sorted(maps.Keys(d.signers)) {
+		d.ok("rules", "%d signed by %s", d.signers[who], who)
+	}
 	if len(windows) == 0 {
 		d.fail("rules", "have central IT push the rules", "no bundle in %s", d.cfg.Rules.Folder)
 		return

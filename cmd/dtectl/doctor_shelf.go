@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"dtegate/engine"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -39,21 +38,68 @@ func (d *doctor) running(ctx context.Context) {
 		return // without an admin token the folder has to do
 	}
 	for _, r := range s.Rules {
-		if r.Off == nil {
+		switch {
+		case r.Off != nil:
+		case r.Trouble != nil:
+			d.refusedRule(r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
+		default:
 			d.shelve(r.Kind, r.Document, r.From, r.Until)
+			d.signed(r.Vouched, r.SignedBy)
 		}
+	}
+	d.notes(s.Notes)
+}
+
+// refusedRule is a rule in the store that may not compute.
+func (d *doctor) refusedRule(name, why, text string) {
+	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under Rule refused"
+	if why == "unvouched" {
+		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, somebody wrote to the backup or the store: the runbook tells more under Rule refused"
+	}
+	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why, text)
+}
+
+// signed counts who vouches for the rules.
+func (d *doctor) signed(vouched string, by []string) {
+	who := strings.Join(by, ", ")
+	if vouched == "box" {
+		who = "this box (" + who + ")"
+	}
+	if d.signers == nil {
+		d.signers = make(map[string]int)
+	}
+	d.signers[who]++
+}
+
+func (d *doctor) notes(list []string) {
+	for _, n := range list {
+		d.warn("rules", "see whether it is wanted: dtectl rules list --all", "%s", n)
 	}
 }
 
-// stopped reads the shelf of a store that nobody has open.
+// stopped reads the shelf and the acts of a store that nobody has open.
 func (d *doctor) stopped(s *storage.Store) {
-	list, err := engine.OnShelf(s)
+	v, err := inspect(d.cfg, s)
 	if err != nil {
-		d.fail("rules", "dtectl fsck tells more", "%v", err)
+		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
 		return
 	}
-	for _, a := range list {
-		d.shelve(a.Kind, a.Document, a.From, a.Until)
+	for _, r := range v.rules.Rules {
+		switch {
+		case r.Off != nil:
+		case r.Trouble != nil:
+			d.refusedRule(r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
+		default:
+			d.shelve(r.Kind, r.Document, r.From, r.Until)
+			d.signed(r.Vouched, r.SignedBy)
+		}
+	}
+	d.notes(v.rules.Notes)
+	for _, p := range v.acts.Problems {
+		d.fail("audit", "keep a copy of the store: somebody wrote to it, or to the backup that it came from", "%s", p)
+	}
+	if len(v.acts.Problems) == 0 {
+		d.ok("audit", "%s", v.acts)
 	}
 }
 

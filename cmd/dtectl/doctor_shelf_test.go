@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,18 +12,50 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/engine"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
-// shelve puts a record of rules into a stopped store, as the engine does.
-func (p *patient) shelve(number byte, state storage.State, head any) {
+// bundle makes a signed bundle of one document.
+func (p *patient) bundle(keyFile, kind, document string, w bundle.Window) []byte {
+	p.t.Helper()
+	b, err := os.ReadFile(p.at(keyFile))
+	p.must(err)
+	private, err := bundle.ParsePrivate(b)
+	p.must(err)
+	parts := map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "module.wasm": []byte("wasm")}
+	if kind == "catalogue" {
+		parts = map[string][]byte{"catalogues.json": []byte("{}")}
+	}
+	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte" + document, Version: "1.0.0", Kind: kind, Document: document, Schema: 2, ABI: 1,
+		Validity: map[string]bundle.Window{"00": w}}, bundle.Signer{ID: "central-it", Private: private})
+	p.must(err)
+	return data
+}
+
+// shelve puts the record of a rule into a stopped store, as the engine does; stored are the bytes that it gets.
+func (p *patient) shelve(data, stored []byte) engine.RuleRef {
+	p.t.Helper()
+	b, err := bundle.Inspect(data)
+	p.must(err)
+	m := b.Manifest
+	ref := engine.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
+	digest, err := hex.DecodeString(b.Digest)
+	p.must(err)
+	p.record(storage.Code(digest[:16]), 64, engine.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
+		Until: m.Validity["00"].Until}, storage.Part{Name: "bundle", Data: stored})
+	return ref
+}
+
+func (p *patient) record(code storage.Code, state storage.State, head any, parts ...storage.Part) {
 	p.t.Helper()
 	b, err := json.Marshal(head)
 	p.must(err)
 	s := p.store()
 	_, err = s.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code{number}, State: state, Head: b, Due: &storage.Due{Queue: "rules", At: p.now}}, nil
+		return storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: "rules", At: p.now}}, nil
 	})
 	p.must(err, s.Close())
 }
@@ -39,19 +72,54 @@ func (d *doctor) says(status, check, what string) bool {
 // What is on the shelf counts, not the folder; and what was taken off it does not.
 func TestDoctor_Shelf(t *testing.T) {
 	p := newPatient(t)
-	bundle := func(document, digest, until string) engine.Admitted {
-		return engine.Admitted{RuleRef: engine.RuleRef{Name: "dte" + document, Version: "1.0.0", Digest: digest}, Kind: "document", Document: document, From: p.day(-30), Until: until}
+	put := func(kind, document, until string) engine.RuleRef {
+		data := p.bundle("rules.key", kind, document, bundle.Window{From: p.day(-30), Until: until})
+		return p.shelve(data, data)
 	}
-	p.shelve(1, 64, bundle("03", "a", ""))
-	p.shelve(2, 64, bundle("05", "b", p.day(9)))
-	p.shelve(3, 64, bundle("06", "c", ""))
-	p.shelve(4, 64, engine.Admitted{RuleRef: engine.RuleRef{Digest: "d"}, Kind: "catalogue", From: p.day(-30)})
-	p.shelve(5, 65, engine.StepBack{Way: "rollback", To: engine.RuleRef{Digest: "a"}, Off: []engine.RuleRef{{Digest: "c"}}})
+	kept := put("document", "03", "")
+	put("document", "05", p.day(9))
+	off := put("document", "06", "")
+	put("catalogue", "catalogues", "")
+	p.record(storage.Code{5}, 65, engine.StepBack{Way: "rollback", To: kept, Off: []engine.RuleRef{off}})
 	p.must(os.Remove(p.at("rules/dte01.dterule")))
 	d := p.examine()
 	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules", "document 06") ||
-		!d.says(statusWarn, "rules", "document 05: ends on "+p.day(9)) || d.count(statusFail) > 0 {
+		!d.says(statusWarn, "rules", "document 05: ends on "+p.day(9)) || !d.says(statusOK, "rules", "3 signed by central-it") ||
+		!d.says(statusWarn, "rules", "the step back to dte03 1.0.0") || d.count(statusFail) > 0 {
 		t.Errorf("%+v", d.findings)
+	}
+}
+
+// What is wrong with a record of the store is told in a sentence, with what to do, and hides no other rule.
+func TestDoctor_BadRules(t *testing.T) {
+	p := newPatient(t)
+	window := bundle.Window{From: p.day(-30)}
+	good := p.bundle("rules.key", "document", "03", window)
+	p.shelve(good, good)
+	damaged := p.bundle("rules.key", "document", "05", window)
+	p.shelve(damaged, damaged[:100])
+	_, err := rulesKey(p.at("stranger.key"))
+	p.must(err)
+	forged := p.bundle("stranger.key", "document", "06", window)
+	p.shelve(forged, forged)
+	d := p.examine()
+	if !d.says(statusFail, "rules", "dte05 1.0.0 is damaged and computes nothing") || !d.says(statusFail, "rules", "dte06 1.0.0 is unvouched and computes nothing") ||
+		!d.says(statusOK, "rules", "valid today: document 03") || !d.says(statusOK, "rules", "1 signed by central-it") || d.count(statusFail) != 2 {
+		t.Errorf("%+v", d.findings)
+	}
+	text, err := output(t, func() error { return (&fsckCommand{}).Run(context.Background(), p.top) })
+	if err == nil || !strings.Contains(text, "integrity: whole") || !strings.Contains(text, "signed by central-it") || !strings.Contains(text, "nobody's signature") ||
+		!strings.Contains(err.Error(), "2 rules or acts") {
+		t.Errorf("%s, %v", text, err)
+	}
+	// The box's key says nothing for what it has not marked, and everything for what it has.
+	p.must(os.Remove(p.cfg.BoxKey))
+	if d := p.examine(); d.count(statusFail) != 2 {
+		t.Errorf("without the box's key: %+v", d.findings)
+	}
+	p.must(config.WriteFile(p.cfg.BoxKey, []byte("?")))
+	if d := p.examine(); !d.says(statusFail, "rules", "box.key: a box key is 32 bytes") {
+		t.Errorf("a garbled key: %+v", d.findings)
 	}
 }
 

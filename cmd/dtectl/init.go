@@ -68,8 +68,8 @@ func readKey(path, passwordFile string) (key *sign.Key, nit string, err error) {
 	return key, certificate.NIT, err
 }
 
-// prepare seals the key, makes the token file and the LAN's authority and creates the store, in this order: the store comes last, so that
-// an attempt that failed half-way can be repeated.
+// prepare seals the key, makes the token file, the box's key and the LAN's authority and creates the store, in this order: the
+// store comes last, and an attempt that failed half-way can be repeated.
 func prepare(cfg *config.Config, key *sign.Key) error {
 	if _, err := os.Stat(cfg.Data); err == nil {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
@@ -93,6 +93,9 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 		if err := (&config.TokenFile{Secret: config.Secret()}).Save(cfg.Tokens); err != nil {
 			return err
 		}
+	}
+	if _, _, err := cfg.MakeBox(); err != nil {
+		return err
 	}
 	if cfg.OwnAuthority() {
 		if err := cfg.BoxAuthority().Create(); err != nil && !errors.Is(err, certificate.ErrExists) {

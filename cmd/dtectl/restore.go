@@ -60,6 +60,9 @@ func restored(ctx context.Context, cfg *config.Config, b *storage.Backup, accept
 	if err := describeBackup(os.Stdout, b, err); err != nil {
 		return err
 	}
+	if _, err := printVouched(os.Stdout, cfg, storage.OpenReadOnly); err != nil {
+		fmt.Printf("who wrote the rules and the acts is not known: %v\n", err) // the store is there, and must be reconciled
+	}
 	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: acceptMark})
 }
 

@@ -17,6 +17,7 @@ type shelf struct {
 	Engine string    `json:"engine"`
 	Rules  []onShelf `json:"rules"`
 	Return *stepBack `json:"return"`
+	Notes  []string  `json:"notes"`
 }
 
 type onShelf struct {
@@ -35,6 +36,12 @@ type onShelf struct {
 	Expires  string    `json:"expires"`
 	Expired  bool      `json:"expired"`
 	Off      *stepBack `json:"off"`
+	Vouched  string    `json:"vouched"`
+	SignedBy []string  `json:"signed_by"`
+	Trouble  *struct {
+		Why  string `json:"why"`
+		Text string `json:"text"`
+	} `json:"trouble"`
 }
 
 type ruleRef struct {
@@ -50,6 +57,8 @@ type stepBack struct {
 	Who    string    `json:"who"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+
+	Expired string `json:"expired"`
 }
 
 func (s *shelf) state(digest string) string {
@@ -127,13 +136,15 @@ func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE")
 	for _, r := range s.Rules {
-		if !c.All && r.State != "live" && r.State != "coming" {
+		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
 			continue
 		}
 		note := ""
 		switch {
 		case r.Off != nil:
 			note = r.Off.Way + ": " + r.Off.Reason
+		case r.Trouble != nil:
+			note = "computes nothing: " + r.Trouble.Text
 		case r.Expired:
 			note = "its time is over, and nothing has taken over"
 		case r.Expires != "":
@@ -156,9 +167,13 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
-	counts, expired := make(map[string]int), 0
+	counts, expired, refused := make(map[string]int), 0, 0
 	for _, r := range s.Rules {
 		counts[r.State]++
+		if r.Trouble != nil && r.Off == nil {
+			refused++
+			fmt.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, r.Trouble.Text)
+		}
 		if r.Expired {
 			expired++
 		}
@@ -175,6 +190,12 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 	if r := s.Return; r != nil {
 		fmt.Printf("returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, r.Reason)
 	}
+	for _, n := range s.Notes {
+		fmt.Printf("note     %s\n", n)
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d rules in the store may not compute", refused)
+	}
 	if expired > 0 {
 		return fmt.Errorf("%d rules go on past their last day", expired)
 	}
@@ -186,6 +207,7 @@ type rulesRollbackCommand struct {
 	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
 	Version string `arg:"" help:"Version that was live here."`
 	Reason  string `required:"" help:"Why, for the branch's record."`
+	Expired bool   `help:"Go back also to a rule whose own dates are over."`
 	gatewayFlags
 }
 
@@ -196,11 +218,14 @@ func (c *rulesRollbackCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	var back stepBack
-	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q}`, c.Name, c.Schema, c.Version)
+	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
 	if err := b.ask(ctx, http.MethodPost, "/admin/rules/rollback", url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
 	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	if back.Expired != "" {
+		fmt.Printf("its own dates were over on %s\n", back.Expired)
+	}
 	for _, r := range back.Off {
 		fmt.Printf("%s %s is retired\n", r.Name, r.Version)
 	}

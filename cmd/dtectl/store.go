@@ -51,6 +51,14 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)
 	}
+	fmt.Println("integrity: whole")
+	bad, err := printVouched(os.Stdout, cfg, storage.OpenReadOnly)
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking who wrote the rules and the acts: %w", err)
+	case bad > 0:
+		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes nothing", bad)
+	}
 	fmt.Println("no problem found")
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
 	"dtegate/engine/sign"
+	"dtegate/engine/vouch"
 	"dtegate/gateway"
 	"dtegate/rules"
 	"dtegate/storage"
@@ -72,7 +73,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	seller := issuer(cfg)
-	d.shelf, err = openShelf(ctx, d, cfg)
+	box := openBox(cfg, log)
+	d.shelf, err = openShelf(ctx, d, cfg, box)
 	if err != nil {
 		return d, err
 	}
@@ -94,7 +96,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client)
-	trail := audit.New(d.store, cfg.Ambiente, time.Now)
+	trail := audit.New(d.store, cfg.Ambiente, box, time.Now)
 	if d.access, err = openAccess(cfg, key.NotAfter(), trail, log); err != nil {
 		return d, err
 	}
@@ -120,6 +122,20 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	d.pulse = newPulse(d, status.ready)
 	return d, nil
+}
+
+// openBox reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
+// on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
+func openBox(cfg *config.Config, log *slog.Logger) *vouch.Key {
+	box, made, err := cfg.MakeBox()
+	switch {
+	case err != nil:
+		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute", "error", err)
+		return nil
+	case made:
+		log.Info("made the box's key", "file", cfg.BoxKey, "id", box.ID())
+	}
+	return box
 }
 
 // adminToken is the digest of the admin token; zero when there is no file.

@@ -23,7 +23,8 @@ var layers = map[string][]string{
 	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
 
-	"engine/audit":               {"storage"},
+	"engine/vouch":               {},
+	"engine/audit":               {"engine/vouch", "storage"},
 	"engine/dte":                 {},
 	"engine/sign":                {},
 	"engine/authority":           {},
@@ -33,7 +34,7 @@ var layers = map[string][]string{
 	"engine/archive":             {},
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
-	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway":             {"engine", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
@@ -48,10 +49,10 @@ var layers = map[string][]string{
 	"plugins/retorno": {"plugins/sdk", "rules/abi"},
 	"plugins":         {"rules/bundle"},
 
-	"cmd/dted/config": {"gateway/certificate", "engine/archive", "rules/bundle", "storage"},
-	"cmd/dted": {"cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive",
+	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/vouch", "rules/bundle", "storage"},
+	"cmd/dted": {"cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl": {"cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
 
 	"deploy": {},

@@ -9,12 +9,13 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
+	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
 
 // openShelf puts up what was live, and what the rules folder has that is new.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config) (*engine.Shelf, error) {
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, box *vouch.Key) (*engine.Shelf, error) {
 	keys, err := cfg.Rules.Pinned()
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config) (*engine.Shel
 		}
 	}
 	accept := func(b *engine.Rulebook) error { return checkIssuer(cfg, b) }
-	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: keys,
+	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: keys, Box: box,
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now})
 	if err := shelf.Load(ctx, shipped); err != nil {
 		return nil, err

@@ -1,17 +1,21 @@
 // Package audit keeps the record of what people did to the branch: who, when, what, and what came of it. Each act is a
 // record of the store, in a series of its own, so that its hash chain, its checks, its backups and its second copy are
-// those of the documents.
+// those of the documents. That chain is the integrity of the acts: whoever writes a whole store, in a backup, can make it
+// anew. Their authenticity is the mark of the box (package vouch) on each of them.
 package audit
 
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"dtegate/engine/vouch"
 	"dtegate/storage"
 )
 
@@ -44,24 +48,40 @@ type Act struct {
 	Error   string    `json:"error,omitempty"`
 	// State is what the owner of the act wants to find again after a restart.
 	State json.RawMessage `json:"state,omitempty"`
+	// Authenticity is whose mark the act bears, as it was found when it was read: own, none, other or altered. It is not
+	// stored.
+	Authenticity string `json:"authenticity,omitempty"`
+}
+
+// record is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or put in
+// between two that are marked.
+type record struct {
+	Act
+	Previous string `json:"previous,omitempty"`
 }
 
 // Trail writes acts.
 type Trail struct {
 	store  *storage.Store
 	series string
+	box    *vouch.Key
 	now    func() time.Time
+
+	mu    sync.Mutex   // one act is appended at a time
+	last  storage.Code // of the newest act
+	known bool         // last is known
 }
 
-// New returns the trail of a store. ambiente is CAT-001.
-func New(store *storage.Store, ambiente string, now func() time.Time) *Trail {
-	return &Trail{store: store, series: ambiente + "/auditoria", now: now}
+// New returns the trail of a store. ambiente is CAT-001. The box marks the acts; nil marks none.
+func New(store *storage.Store, ambiente string, box *vouch.Key, now func() time.Time) *Trail {
+	return &Trail{store: store, series: ambiente + "/auditoria", box: box, now: now}
 }
 
 // Open is an act that has begun.
 type Open struct {
 	Act
-	code storage.Code
+	code     storage.Code
+	previous string
 }
 
 // Begin records that an act begins, durably: what cannot be recorded is not to be done.
@@ -76,22 +96,63 @@ func (t *Trail) Record(ctx context.Context, a Act) error {
 }
 
 func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.findLast(); err != nil {
+		return fmt.Errorf("recording %s: %w", o.What, err)
+	}
 	o.At = t.now().UTC()
 	_, _ = rand.Read(o.code[:]) // never fails since Go 1.24
+	if t.last != (storage.Code{}) {
+		o.previous = hex.EncodeToString(t.last[:])
+	}
 	_, err := t.store.Append(ctx, storage.Keys{Series: t.series}, func(slot storage.Slot) (storage.Draft, error) {
 		o.Number = slot.Number
-		head, err := json.Marshal(o.Act)
+		head, err := t.head(o, state)
 		return storage.Draft{Code: o.code, State: state, Head: head, Due: due(o.At)}, err
 	})
 	if err != nil {
+		t.known = false // it may have happened
 		return fmt.Errorf("recording %s: %w", o.What, err)
 	}
+	t.last = o.code
+	return nil
+}
+
+// head is an act as it is stored, with the box's mark.
+func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
+	r := record{o.Act, o.previous}
+	r.Authenticity = ""
+	head, err := json.Marshal(r)
+	return t.box.Mark(head, vouch.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
+}
+
+// recentActs is how many of the newest acts, by their time, are looked at for the one with the highest number: the clock
+// may have been set back between them.
+const recentActs = 1000
+
+func (t *Trail) findLast() error {
+	if t.known {
+		return nil
+	}
+	entries, err := t.store.Due(queue, time.Unix(0, 0), recentActs)
+	if err != nil {
+		return fmt.Errorf("reading acts: %w", err)
+	}
+	t.last = storage.Code{}
+	var highest uint64
+	for _, e := range entries {
+		if e.Series == t.series && e.Number > highest {
+			highest, t.last = e.Number, e.Code
+		}
+	}
+	t.known = true
 	return nil
 }
 
 // End records what came of an act that Begin recorded.
 func (t *Trail) End(ctx context.Context, o *Open) error {
-	head, err := json.Marshal(o.Act)
+	head, err := t.head(o, ended)
 	if err == nil {
 		_, err = t.store.Advance(ctx, o.code, begun, storage.Change{To: ended, Head: head, Due: due(o.At)})
 	}
@@ -107,10 +168,10 @@ func due(at time.Time) *storage.Due {
 }
 
 // Acts returns the newest acts, at most limit, the newest first.
-func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, limit) }
+func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, t.box, limit) }
 
 // Read is Acts of a store that nothing is written to.
-func Read(store *storage.Store, limit int) ([]Act, error) {
+func Read(store *storage.Store, box *vouch.Key, limit int) ([]Act, error) {
 	entries, err := store.Due(queue, time.Unix(0, 0), limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading acts: %w", err)
@@ -121,6 +182,7 @@ func Read(store *storage.Store, limit int) ([]Act, error) {
 		if err := json.Unmarshal(e.Head, &a); err != nil {
 			return nil, errors.Join(fmt.Errorf("act %d: %w", e.Number, storage.ErrCorrupt), err)
 		}
+		a.Authenticity = verdicts[check(box, &e)]
 		acts = append(acts, a)
 	}
 	return acts, nil

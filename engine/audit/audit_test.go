@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/vouch"
 	"dtegate/storage"
 )
 
 // What was recorded is there after a restart, the newest first, bound into the store's hash chain; an act that had only
 // begun says so by having no outcome.
 func TestTrail(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
+	ctx, dir, box := context.Background(), t.TempDir(), vouch.New()
 	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
@@ -22,7 +23,7 @@ func TestTrail(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	trail := New(s, "00", func() time.Time { now = now.Add(time.Second); return now })
+	trail := New(s, "00", box, func() time.Time { now = now.Add(time.Second); return now })
 	stateful := func(a *Act) bool { return len(a.State) > 0 }
 	if last, err := trail.Last(stateful); err != nil || last != nil {
 		t.Fatalf("an empty trail: %+v, %v", last, err)
@@ -48,7 +49,7 @@ func TestTrail(t *testing.T) {
 	if s, err = storage.Open(o); err != nil {
 		t.Fatal(err)
 	}
-	trail = New(s, "00", time.Now)
+	trail = New(s, "00", box, time.Now)
 	acts, err := trail.Acts(10)
 	if err != nil || len(acts) != 3 {
 		t.Fatalf("%+v, %v", acts, err)

@@ -114,9 +114,27 @@ var (
 // lines of the golden case of Small.
 const lines = 7
 
+// constantAt is where the answer of Constant lies: behind the description, in front of the buffer.
+const constantAt = 48 << 10
+
+// Constant is Small with a guest that answers every other sale with one output, whatever was asked: the answer of a real
+// module to the sale of a test, at a thousandth of the size.
+func Constant(t testing.TB, name string, out *abi.Output) Change {
+	t.Helper()
+	r, _ := plugintest.Load(t, name, "compiler")
+	answer := string(abi.AppendOutput(nil, out, len(r.Module.Description().LineOutputs)))
+	code := w.Join(w.I32Const(w.BufferAt), w.I32Const(constantAt), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(answer)), []byte{w.Return})
+	return small(t, name, code, map[int]string{constantAt: answer})
+}
+
 // Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a sale
 // of seven lines: its one golden case. With another number of lines it runs the code. So it passes every step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
+	t.Helper()
+	return small(t, name, code, nil)
+}
+
+func small(t testing.TB, name string, code []byte, data map[int]string) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
 	d := r.Module.Description()
@@ -131,6 +149,7 @@ func Small(t testing.TB, name string, code []byte) Change {
 		w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47, w.If, w.Empty}, code, []byte{w.End},
 		w.I32Const(w.BufferAt), w.I32Const(at), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0}, w.I32Const(len(answer))), nil)
 	g.Data[at] = answer
+	maps.Copy(g.Data, data)
 	line := `{"cantidad":1,"precioUni":1,"tipoItem":1,"uniMedida":59}`
 	golden := fmt.Sprintf(`{"why":"seven lines","facts":{"cuerpoDocumento":[%s]},"faults":[{"path":"","code":%q}]}`,
 		strings.TrimSuffix(strings.Repeat(line+",", lines), ","), d.Faults[0].Code)

@@ -84,22 +84,11 @@ func (f *file) content(limit int64) ([]byte, error) {
 
 // pack writes the archive. The same signature and parts give the same bytes.
 func pack(signed string, parts map[string][]byte) ([]byte, error) {
-	files := make([]file, 0, len(parts)+1)
-	add := func(name string, data []byte) error {
-		var raw bytes.Buffer
-		w, err := flate.NewWriter(&raw, flate.DefaultCompression)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		if err == nil {
-			err = w.Close()
-		}
-		files = append(files, file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()})
-		return err
-	}
-	err := add(signature, []byte(signed))
+	first, err := compress(signature, []byte(signed))
+	files := []file{first}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		err = errors.Join(err, add(name, parts[name]))
+		f, failed := compress(name, parts[name])
+		files, err = append(files, f), errors.Join(err, failed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing bundle: %w", err)
@@ -109,6 +98,19 @@ func pack(signed string, parts map[string][]byte) ([]byte, error) {
 		return nil, fmt.Errorf("writing bundle: %w", err)
 	}
 	return data, nil
+}
+
+// compress makes an entry.
+func compress(name string, data []byte) (file, error) {
+	var raw bytes.Buffer
+	w, err := flate.NewWriter(&raw, flate.DefaultCompression)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()}, err
 }
 
 // written is the date of every entry.

@@ -36,6 +36,7 @@ type Bundle struct {
 
 	payload []byte // the manifest as it is signed
 	signed  string // the JWS around it, as envelope.text writes it
+	packed  []file // the parts as they were compressed; nil after Forget
 }
 
 // Read opens a bundle that at least threshold different pinned keys have signed.
@@ -64,8 +65,25 @@ func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes the bundle in the one form in which it is stored. All its parts must be there.
-func (b *Bundle) Pack() ([]byte, error) { return pack(b.signed, b.Parts) }
+// Pack writes a bundle that was read in the one form in which it is stored: the envelope written anew, the parts as they
+// were compressed, since that takes most of the time. Before Forget only.
+func (b *Bundle) Pack() ([]byte, error) {
+	if b.packed == nil {
+		return nil, errors.New("packing a bundle whose parts were let go of")
+	}
+	envelope, err := compress(signature, []byte(b.signed))
+	if err != nil {
+		return nil, fmt.Errorf("writing bundle: %w", err)
+	}
+	data, err := assemble(append([]file{envelope}, b.packed...))
+	if err != nil {
+		return nil, fmt.Errorf("writing bundle: %w", err)
+	}
+	return data, nil
+}
+
+// Forget lets go of the compressed parts.
+func (b *Bundle) Forget() { b.packed = nil }
 
 // read opens a bundle; trust decides by payload, digest and signatures whether the rest is looked at.
 func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
@@ -77,7 +95,7 @@ func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{Parts: make(map[string][]byte)}
+	b := &Bundle{Parts: make(map[string][]byte), packed: files[1:]}
 	e, payload, err := parseEnvelope(signed)
 	if err != nil {
 		return nil, err

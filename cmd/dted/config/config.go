@@ -27,17 +27,20 @@ type Config struct {
 	TLS         TLS       `toml:"tls"`
 	Authority   Authority `toml:"authority"`
 	// Contingency is how the branch lives without MH.
-	Contingency Contingency       `toml:"contingency"`
-	Key         Key               `toml:"key"`
-	Rules       Rules             `toml:"rules"`
-	Issuer      Issuer            `toml:"issuer"`
-	Branch      Branch            `toml:"branch"`
-	Points      []Point           `toml:"point_of_sale"`
-	Tokens      string            `toml:"tokens"` // file of token hashes, see dtectl token
-	Payments    map[string]string `toml:"payment_codes"`
-	Print       Print             `toml:"print"`
-	Mail        *Mail             `toml:"mail"`    // optional: without it nothing is mailed
-	Archive     *Archive          `toml:"archive"` // optional: without it nothing is archived
+	Contingency Contingency `toml:"contingency"`
+	Key         Key         `toml:"key"`
+	Rules       Rules       `toml:"rules"`
+	Issuer      Issuer      `toml:"issuer"`
+	Branch      Branch      `toml:"branch"`
+	Points      []Point     `toml:"point_of_sale"`
+	Tokens      string      `toml:"tokens"` // file of token hashes, see dtectl token
+	// BoxKey is the file of the key by which this box knows its own records again, made at the first start. It must not go
+	// where backups go. Default: box.key beside the file of tokens.
+	BoxKey   string            `toml:"box_key"`
+	Payments map[string]string `toml:"payment_codes"`
+	Print    Print             `toml:"print"`
+	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
+	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
 }
 
 // Listener is an address that the appliance listens on.
@@ -210,7 +213,7 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(path)
-	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.Ops.AdminTokenFile} {
+	for _, p := range []*string{&c.Data, &c.Mark, &c.SecondCopy, &c.Authority.PasswordFile, &c.Key.File, &c.Key.PassphraseFile, &c.Rules.Folder, &c.Rules.Cache, &c.Tokens, &c.BoxKey, &c.Ops.AdminTokenFile} {
 		resolve(folder, p)
 	}
 	c.setTransport(folder)
@@ -238,6 +241,9 @@ func Load(path string) (*Config, error) {
 	}
 	if c.DiskReserve == 0 {
 		c.DiskReserve = 512 << 20
+	}
+	if c.BoxKey == "" && c.Tokens != "" {
+		c.BoxKey = filepath.Join(filepath.Dir(c.Tokens), "box.key")
 	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -3,12 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/vouch"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -60,6 +62,29 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 		faults = append(faults, keys.Check())
 	}
 	return keys, errors.Join(faults...)
+}
+
+// Box reads the box's key; fs.ErrNotExist when there is none yet.
+func (c *Config) Box() (*vouch.Key, error) {
+	b, err := os.ReadFile(c.BoxKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the box's key: %w", err)
+	}
+	k, err := vouch.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.BoxKey, err)
+	}
+	return k, nil
+}
+
+// MakeBox reads the box's key, and makes one where there is none. One that is there and cannot be read stays as it is.
+func (c *Config) MakeBox() (k *vouch.Key, made bool, err error) {
+	k, err = c.Box()
+	if errors.Is(err, fs.ErrNotExist) {
+		k = vouch.New()
+		return k, true, WriteFile(c.BoxKey, k.Text())
+	}
+	return k, false, err
 }
 
 // ReadSecret returns the line of a file that the configuration names.

@@ -1,0 +1,333 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/ruletest"
+	"dtegate/engine/vouch"
+	"dtegate/metrictest"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// restart is a power cut and a start, with the shelf that the store has; what the start logs is returned.
+func (w *world) restart() (*Shelf, string) {
+	w.t.Helper()
+	left := w.fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.reopen(left); err != nil {
+		w.t.Fatal(err)
+	}
+	var log bytes.Buffer
+	w.log = slog.New(slog.NewTextHandler(&log, nil))
+	s := w.shelf(nil)
+	return s, log.String()
+}
+
+// record appends a record of a rule as whoever writes to a backup can: with the storage package, and no key.
+func (w *world) record(digest string, head any, parts ...storage.Part) {
+	w.t.Helper()
+	code, err := bundleCode(digest)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, ok := head.([]byte)
+	if !ok {
+		if b, err = json.Marshal(head); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: code, State: ruleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: queueRules, At: start}}, nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func opened(t testing.TB, data []byte) (*bundle.Bundle, Admitted) {
+	t.Helper()
+	b, err := bundle.Inspect(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := b.Manifest
+	return b, Admitted{RuleRef: RuleRef{m.Name, m.Version, b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed", Who: "somebody"}
+}
+
+func (w *world) sells(version string) {
+	w.t.Helper()
+	r, err := w.engine.Issue(context.Background(), sale("", 1130))
+	if err != nil || r.Rule.Version != version {
+		w.t.Errorf("a sale is computed by %+v, want %s: %v", r, version, err)
+	}
+}
+
+func onList(s *Shelf, version string) *ShownBundle {
+	for _, b := range s.List().Rules {
+		if b.Version == version {
+			return &b
+		}
+	}
+	return nil
+}
+
+// TestShelf_Tampered: a signed bundle whose envelope somebody without a key has written differently is refused, or
+// survives a restart.
+func TestShelf_Tampered(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	x.box = vouch.New()
+	s := x.shelf(shipped(t))
+	next := edition(t, "2.1.1")
+	if a := push(t, s, ruletest.Tampered(t, next, ruletest.Payload)); a.Refused != "signature" || !strings.Contains(a.Error, "Payload: there is no such field") {
+		t.Errorf("%+v", a)
+	}
+	spaced := ruletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
+	if a := push(t, s, spaced); a.State != ruleLive {
+		t.Fatalf("%+v", a)
+	}
+	stored, err := x.store.Part(s.find(func(i *shelved) bool { return i.Version == "2.1.1" }).entry.Code, partBundle)
+	if err != nil || !bytes.Equal(ruletest.Entries(t, stored)[0].Content, ruletest.Entries(t, next)[0].Content) {
+		t.Errorf("the store does not hold the canonical form: %v", err)
+	}
+	_, log := x.restart()
+	x.sells("2.1.1")
+	if strings.Contains(log, "level=ERROR") {
+		t.Error(log)
+	}
+}
+
+// TestShelf_OldRecords: records of an earlier version bear no mark, and hold their bundle as it came. They open, and are
+// from then on this box's.
+func TestShelf_OldRecords(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	x.shelf(shipped(t)) // without a key of the box: no marks
+	next := edition(t, "2.1.1")
+	b, a := opened(t, next)
+	x.record(b.Digest, a, storage.Part{Name: partBundle, Data: ruletest.Tampered(t, next, ruletest.Payload)})
+	x.box = vouch.New()
+	s, log := x.restart()
+	x.sells("2.1.1")
+	if strings.Contains(log, "level=ERROR") {
+		t.Error(log)
+	}
+	for _, i := range s.items {
+		if i.word != vouch.Own {
+			t.Errorf("%s %s is not marked", i.Name, i.Version)
+		}
+	}
+	// No key that is pinned has signed anything: the box remembers that it was otherwise.
+	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
+	s, log = x.restart()
+	x.sells("2.1.1")
+	if got := onList(s, "2.1.1"); got.Vouched != vouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
+		t.Errorf("%+v", got)
+	}
+	if strings.Contains(log, "level=ERROR") {
+		t.Error(log)
+	}
+}
+
+// TestShelf_RestoredElsewhere: on a new box, whose key is another, only what pinned keys have signed computes. What old
+// keys have signed is refused until it is pushed again with a signature of today.
+func TestShelf_RestoredElsewhere(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	x.box = vouch.New()
+	s := x.shelf(shipped(t))
+	next := edition(t, "2.1.1")
+	push(t, s, next)
+	newKey := bundle.Signer{ID: "next", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))}
+	pinned := []bundle.Key{{ID: "next", Public: newKey.Private.Public().(ed25519.PublicKey)}}
+	x.box, x.pinned = vouch.New(), pinned
+	s, log := x.restart()
+	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != CodeUnavailable {
+		t.Errorf("a sale without any rule: %v", err)
+	}
+	if got := onList(s, "2.1.1"); got.State != troubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
+		t.Errorf("%+v", got)
+	}
+	if metrictest.Values(t, s)["dte_rules_refused/unvouched"] != 4 || !strings.Contains(log, "a stored rule may not compute: push it again") {
+		t.Errorf("%v\n%s", metrictest.Values(t, s), log)
+	}
+	cosign := func(data []byte) []byte {
+		both, err := bundle.Cosign(data, []bundle.Key{plugintest.Key()}, newKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return both
+	}
+	for _, data := range [][]byte{plugintest.Bundle(t, "catalogues"), next} {
+		if a := push(t, s, data); a.Refused != "signature" {
+			t.Errorf("%+v", a)
+		}
+		if a := push(t, s, cosign(data)); a.State != ruleLive {
+			t.Errorf("%+v", a)
+		}
+	}
+	x.sells("2.1.1")
+	s, _ = x.restart()
+	x.sells("2.1.1")
+	if got := onList(s, "2.1.1"); got.Vouched != vouchedByKeys || got.Part == "" {
+		t.Errorf("%+v", got)
+	}
+	// What the installation ships mends a record as a push does.
+	refused := func() float64 { return metrictest.Values(t, s)["dte_rules_refused/unvouched"] }
+	before := refused()
+	s = x.shelf(map[string][]byte{"dte01/v1": cosign(plugintest.Bundle(t, "dte01/v1"))})
+	if before != 2 || refused() != 1 {
+		t.Errorf("%v rules were refused, and %v after the shipped one", before, refused())
+	}
+}
+
+func code(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// TestShelf_BadRecords: whatever is wrong with the record of a rule, the start goes on with the newest that opens, says
+// so, and takes the rule again when it is pushed again.
+func TestShelf_BadRecords(t *testing.T) {
+	next := edition(t, "2.1.1")
+	b, good := opened(t, next)
+	stranger := plugintest.Signer()
+	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, 32))
+	forged := ruletest.EditionSigned(t, "dte01/v2", "2.1.1", stranger, ruletest.Param("ivaRate", "0.01"))
+	fb, fa := opened(t, forged)
+	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: partBundle, Data: data} }
+	with := func(change func(*Admitted)) Admitted { a := good; change(&a); return a }
+	brokenSchema := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["schema.json"] = []byte("{") })
+	sb, sa := opened(t, brokenSchema)
+	noModule := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["module.wasm"] = []byte("no module") })
+	mb, ma := opened(t, noModule)
+	for name, c := range map[string]struct {
+		digest string
+		head   any
+		parts  []storage.Part
+		why    string
+		says   string
+		again  []byte // is pushed then
+	}{
+		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, troubleDamaged, "decoding the record", next},
+		"a head without a digest":        {b.Digest, with(func(a *Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, troubleDamaged, "not where its digest", nil},
+		"no bytes":                       {b.Digest, good, nil, troubleDamaged, "not found", nil},
+		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, troubleDamaged, "not a rule bundle", next},
+		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, troubleDamaged, "the record says", nil},
+		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, troubleUnvouched, "0 of the 1 pinned keys have signed", next},
+		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(ruletest.Tampered(t, forged, ruletest.Payload))}, troubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle with a mark":    {fb.Digest, vouch.New().Mark(must(json.Marshal(fa)), vouch.Place{}), []storage.Part{bytesOf(forged)}, troubleUnvouched, "this box's mark", nil},
+		"a signed bundle from another day": {b.Digest, with(func(a *Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, troubleUnvouched,
+			`its record says from "2026-03-01"`, next},
+		"a signed bundle of another version": {b.Digest, with(func(a *Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, troubleUnvouched, "its record says version", nil},
+		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, troubleDamaged, "compiling schema", nil},
+		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, troubleDamaged, "not a rule module", edition(t, "2.1.2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newWorld(t)
+			defer func() { x.close() }()
+			x.box = vouch.New()
+			x.shelf(shipped(t))
+			x.record(c.digest, c.head, c.parts...)
+			s, log := x.restart()
+			x.sells("2.1.0")
+			values := metrictest.Values(t, s)
+			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != troubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
+				t.Errorf("%v\n%s", values, log)
+			}
+			if list, err := InspectShelf(s.o); err != nil || len(list.Rules) != 4 {
+				t.Errorf("%+v, %v", list, err)
+			}
+			if c.again == nil {
+				return
+			}
+			// It takes the good one, over the bad record or beside it, and keeps it.
+			if a := push(t, s, c.again); a.State != ruleLive {
+				t.Fatalf("pushed again: %+v", a)
+			}
+			b, _ := opened(t, c.again)
+			x.sells(b.Manifest.Version)
+			x.restart()
+			x.sells(b.Manifest.Version)
+		})
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// TestShelf_NoCatalogues: without catalogues nothing can be filled. The branch starts, refuses sales, and takes some.
+func TestShelf_NoCatalogues(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	x.shelf(shipped(t))
+	x.box, x.pinned = vouch.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
+	s, log := x.restart()
+	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != CodeUnavailable || !strings.Contains(log, "nothing can be issued") {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if _, ok := x.engine.Catalogue("CAT-014", "59"); ok {
+		t.Error("a catalogue from nowhere")
+	}
+	if len(s.List().Rules) != 3 {
+		t.Errorf("%+v", s.List())
+	}
+}
+
+// TestShelf_RollbackToExpired: a step back to a rule whose own dates are over must be meant, and leaves a trace.
+func TestShelf_RollbackToExpired(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	x.box = vouch.New()
+	s := x.shelf(shipped(t))
+	x.clock.set(start.AddDate(0, 0, -10))
+	push(t, s, edition(t, "2.1.1", ruletest.In("2026-11-01", "2026-11-15")))
+	x.clock.set(start)
+	push(t, s, edition(t, "2.1.2", ruletest.In("2026-11-16", "")))
+	to := Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
+	_, err := s.Rollback(t.Context(), to, Order{Who: "ana"})
+	if !errors.Is(err, ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
+		t.Errorf("%v", err)
+	}
+	x.sells("2.1.2")
+	to.Expired = true
+	back, err := s.Rollback(t.Context(), to, Order{Who: "ana"})
+	if err != nil || back.Expired != "2026-11-15" {
+		t.Errorf("%+v, %v", back, err)
+	}
+	x.sells("2.1.1")
+	s, log := x.restart()
+	if off := onList(s, "2.1.2").Off; off == nil || off.Expired != "2026-11-15" {
+		t.Errorf("%+v", off)
+	}
+	if len(s.List().Notes) != 0 || strings.Contains(log, "mark") {
+		t.Errorf("the box does not know its own step back: %v\n%s", s.List().Notes, log)
+	}
+	// On another box nobody knows who has made it.
+	x.box = vouch.New()
+	s, log = x.restart()
+	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") || !strings.Contains(log, "does not bear this box's mark") {
+		t.Errorf("%v\n%s", notes, log)
+	}
+}
