@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/ruletest"
+	"dtegate/engine/vouch"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+// mutants gives mutants of a signed bundle to a branch. Each is refused, or it is the bundle that was signed, lives through
+// a power cut and a restart with the same digest, and makes the same document.
+type mutants struct {
+	base   *vfs.MemFS // a branch that has shipped rules
+	box    *vouch.Key
+	dry    *world // one to which they are only tried
+	shelf  *Shelf
+	good   []byte
+	digest string
+	made   string // the document
+
+	mu     sync.Mutex
+	proven map[[32]byte]bool // what is stored of a mutant: the same bytes end in the same way
+}
+
+var theMutants = sync.OnceValue(func() *mutants { return &mutants{proven: make(map[[32]byte]bool)} })
+
+func newMutants(t testing.TB) *mutants {
+	t.Helper()
+	m := theMutants()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.good != nil {
+		return m
+	}
+	constant := constantRule(t)
+	m.box = vouch.New()
+	w := newWorld(t)
+	w.box = m.box
+	w.wire.sever()
+	m.shelf = w.shelf(map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", constant)})
+	m.dry = w
+	m.base = w.fs.CrashClone(vfs.CrashCloneCfg{})
+	good := edition(t, "2.1.1", constant)
+	b, err := bundle.Inspect(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.digest = b.Digest
+	if m.made = m.live(t, good); m.made == "" {
+		t.Fatal("the bundle itself makes no document")
+	}
+	m.good = good
+	return m
+}
+
+// constantRule answers the sale of these tests as the real rule does, in a module that is cheap to read a million times.
+func constantRule(t testing.TB) ruletest.Change {
+	t.Helper()
+	w := newWorld(t)
+	defer w.close()
+	r, err := w.engine.rules.Load().pick("01", "00", dte.Date(start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.engine.draft(sale("", 1130), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in abi.Input
+	var out abi.Output
+	if faults := r.bind.input(d.facts, r.params, &in); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if err := r.module.Evaluate(t.Context(), &in, &out); err != nil {
+		t.Fatal(err)
+	}
+	return ruletest.Constant(t, "dte01/v2", &out)
+}
+
+// live activates a bundle at a branch of its own, cuts the power, starts again and sells.
+func (m *mutants) live(t testing.TB, data []byte) string {
+	t.Helper()
+	w := newSim(t)
+	w.box = m.box
+	fs := m.base.CrashClone(vfs.CrashCloneCfg{})
+	w.open(fs, fs)
+	w.shelf(nil)
+	defer func() { w.close() }()
+	if a := push(t, w.engine.shelf, data); a.State != ruleLive || a.Rule.Digest != m.digest {
+		t.Errorf("%+v", a)
+		return ""
+	}
+	s, log := w.restart()
+	w.wire.sever()
+	if got := s.Book().Active("00", dte.Date(start))["01"]; got.Digest != m.digest || strings.Contains(log, "level=ERROR") {
+		t.Errorf("after a restart %+v is live\n%s", got, log)
+	}
+	r, err := w.engine.Issue(context.Background(), sale("", 1130))
+	if err != nil || r.Rule.Digest != m.digest {
+		t.Errorf("%+v, %v", r, err)
+		return ""
+	}
+	return strings.ReplaceAll(string(r.JSON), r.Code, "")
+}
+
+// try is one mutant; it tells whether the branch took it.
+func (m *mutants) try(t testing.TB, data []byte) bool {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, err := m.shelf.Activate(context.Background(), data, Order{Who: "test", Dry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Refused != "" {
+		return false
+	}
+	inspected, seen := bundle.Inspect(data)
+	if seen != nil || inspected.Digest != m.digest || a.Rule.Digest != m.digest {
+		t.Fatalf("taken as %+v, and as another bundle than was signed: %v", a.Rule, seen)
+	}
+	packed, err := inspected.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := bundle.Reopen(packed, m.digest); err != nil || b.Digest != m.digest {
+		t.Fatalf("what is stored of it does not open: %v", err)
+	}
+	if sum := sha256.Sum256(packed); !m.proven[sum] {
+		if made := m.live(t, data); made != m.made {
+			t.Fatalf("it makes another document:\n%s\n%s", made, m.made)
+		}
+		m.proven[sum] = true
+	}
+	return true
+}
+
+// TestShelf_Mutants: some seconds of mutants; DTE_SOAK makes it a million of them.
+func TestShelf_Mutants(t *testing.T) {
+	m := newMutants(t)
+	n := 500
+	if os.Getenv("DTE_SOAK") != "" {
+		n = 1_000_000
+	}
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	began, taken := time.Now(), 0
+	for range n {
+		if m.try(t, ruletest.Mutant(t, m.good, r)) {
+			taken++
+		}
+	}
+	if taken == 0 || taken == n || !m.try(t, m.good) {
+		t.Errorf("%d of %d mutants were taken: the test has lost them", taken, n)
+	}
+	t.Logf("%d mutants, %d taken, %d different in what is stored, %v each", n, taken, len(m.proven), (time.Since(began) / time.Duration(n)).Round(time.Microsecond))
+}
+
+// FuzzShelf_Mutants lets the fuzzer choose the bytes, and what is done to them.
+func FuzzShelf_Mutants(f *testing.F) {
+	m := newMutants(f)
+	f.Add(m.good, uint64(0))
+	f.Add(ruletest.Tampered(f, m.good, ruletest.Payload), uint64(0))
+	f.Add(ruletest.Tampered(f, m.good, func(s string) string { return " " + s }), uint64(1))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		if seed != 0 {
+			if _, err := bundle.Inspect(data); err == nil {
+				data = ruletest.Mutant(t, data, rand.New(rand.NewPCG(seed, 0)))
+			}
+		}
+		m.try(t, data)
+	})
+}
