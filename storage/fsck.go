@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Report is what Fsck found.
@@ -17,12 +19,22 @@ type Report struct {
 	Lost      []Lost            // numbers that were given up: no contradiction, and worth knowing
 	Missing   []Missing         // what a damaged second copy did not tell when the store was rebuilt from it: the same
 	Problems  []Problem         // none in a sound store; at most MaxProblems
+	Affected  []Affected        // documents of which something cannot be read; at most MaxProblems
 }
 
-// Problem is one contradiction.
+// Problem is one contradiction, or what cannot be read.
 type Problem struct {
-	Where string // the row, or the file
-	What  string
+	Where  string // the row, or the file
+	What   string
+	Detail string // Pebble's own words, where it has any
+}
+
+// Affected is a document, or several of one series, of which something cannot be read.
+type Affected struct {
+	Series   string
+	From, To uint64 // numbers
+	Code     Code   // of the one document; zero: not known
+	What     string // what cannot be read
 }
 
 func (p Problem) String() string { return p.Where + ": " + p.What }
@@ -57,7 +69,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	db, err := openPebble(&o, &damage{}, true)
+	db, logless, err := openToCheck(&o)
 	if err != nil {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}
@@ -66,11 +78,52 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
 	}
 	report, err := fsck(ctx, db, marked, markErr, nil)
+	if err == nil && len(report.Problems) == 0 { // blocks that hold no row of ours
+		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
+			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
+		})
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}
+	if logless != nil {
+		report.Problems = append([]Problem{*logless}, report.Problems...)
+	}
 	return report, nil
 }
+
+// openToCheck opens a store to read. Of one whose log cannot be read, it opens the tables alone, and says so.
+func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
+	o.anyLayout = true
+	db, err = openPebble(o, &damage{}, true)
+	if err == nil {
+		if wrong := checkLayout(db); wrong != nil && !unreadable(wrong) {
+			return nil, nil, errors.Join(wrong, db.Close())
+		}
+	}
+	if !unreadable(err) || errors.Is(err, ErrNoStore) {
+		return db, nil, err
+	}
+	at := *o
+	at.FS = withoutLogs{o.FS}
+	db, second := openPebble(&at, &damage{}, true)
+	if second != nil {
+		return nil, nil, errors.Join(err, second)
+	}
+	return db, &Problem{"log", "cannot be read: the latest changes are in it alone; what follows is checked without them", err.Error()}, nil
+}
+
+// withoutLogs hides a store's log.
+type withoutLogs struct{ vfs.FS }
+
+// List implements vfs.FS.
+func (f withoutLogs) List(dir string) ([]string, error) {
+	names, err := f.FS.List(dir)
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".log") }), err
+}
+
+// Unwrap implements vfs.FS.
+func (f withoutLogs) Unwrap() vfs.FS { return f.FS }
 
 // checker walks one view of the store.
 type checker struct {
@@ -86,7 +139,8 @@ type checker struct {
 
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
-	countersSet int // counter rows that a change in the journal left so
+	seriesBlind bool // rows of series cannot be read
+	countersSet int  // counter rows that a change in the journal left so
 
 	progress     Progress // of the journal, which is most of the work
 	links, total int64
@@ -103,19 +157,22 @@ func newChecker(ctx context.Context, r pebble.Reader, progress Progress) *checke
 
 // seriesCheck is how far the walk through a series' journal has come.
 type seriesCheck struct {
-	name string
-	row  seriesRow
-	last seriesRow // what the journal up to here adds up to
+	name  string
+	row   seriesRow
+	last  seriesRow // what the journal up to here adds up to
+	blind bool      // what comes next of the journal cannot be read
+
+	nameless bool // neither can its row
 }
 
-// fsck tells the quick way whether all is well, and the slow one what is not.
+// fsck tells the quick way whether all is well, and the slow one what is not. What cannot be read does not end it.
 func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress Progress) (*Report, error) {
 	report, sound, err := quickFsck(ctx, r, marked, markErr, progress)
-	if err != nil || sound {
+	if sound || err != nil && !unreadable(err) {
 		return report, err
 	}
 	if report, err = slowFsck(ctx, r, marked, markErr); err == nil && len(report.Problems) == 0 {
-		report.Problems = []Problem{{"store", "its tables do not agree, and no row tells which is wrong"}}
+		report.Problems = []Problem{{Where: "store", What: "its tables do not agree, and no row tells which is wrong"}}
 	}
 	return report, err
 }
@@ -142,11 +199,11 @@ func slowFsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr err
 		{tableLost, c.lostRow, nil},
 	}
 	for _, step := range steps {
-		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row)); err != nil {
+		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row), c.blindSpot); err != nil {
 			return nil, err
 		}
 		if step.end != nil {
-			if err := step.end(); err != nil {
+			if err := c.readable(nil, nil, step.end()); err != nil {
 				return nil, err
 			}
 		}
@@ -161,10 +218,13 @@ func slowFsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr err
 // strangeRows reports what is in no table.
 func (c *checker) strangeRows() error {
 	for _, bounds := range [][2][]byte{{nil, {tableMeta}}, {{tableEnd}, nil}} {
-		err := scan(c.r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
+		if bounds[1] == nil {
+			bounds[1] = []byte{0xff, 0xff}
+		}
+		err := scanPast(c.r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
 			c.problem(key, "belongs to no table")
 			return nil
-		}))
+		}), c.blindSpot)
 		if err != nil {
 			return err
 		}
@@ -180,7 +240,7 @@ func (c *checker) each(row func(key, value []byte) error) func(key, value []byte
 				return err
 			}
 		}
-		return row(key, value)
+		return c.readable(key, value, row(key, value))
 	}
 }
 
@@ -190,15 +250,18 @@ func (c *checker) problem(key []byte, format string, args ...any) {
 
 func (c *checker) problemAt(where, format string, args ...any) {
 	if len(c.report.Problems) < MaxProblems {
-		c.report.Problems = append(c.report.Problems, Problem{where, fmt.Sprintf(format, args...)})
+		c.report.Problems = append(c.report.Problems, Problem{Where: where, What: fmt.Sprintf(format, args...)})
 	}
 }
 
-// get reads a row; nil when it is not there. What Pebble cannot read ends the walk: see Pebble's own error then.
+// get reads a row; nil when it is not there. What cannot be read is an unreadableRow.
 func (c *checker) get(key []byte) ([]byte, error) {
 	row, err := get(c.r, key)
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return nil, nil
+	case err != nil && unreadable(err):
+		return nil, &unreadableRow{key, err}
 	}
 	return row, err
 }

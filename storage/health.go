@@ -10,7 +10,10 @@ import (
 
 // damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that does
 // not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
-type damage struct{ first atomic.Pointer[string] }
+type damage struct {
+	first  atomic.Pointer[string]
+	blocks badBlocks
+}
 
 func (d *damage) err() error {
 	if first := d.first.Load(); first != nil {

@@ -45,6 +45,8 @@ var (
 	memoryDesc  = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
 	tablesDesc  = prometheus.NewDesc("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
 	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil, nil)
+	readDesc    = prometheus.NewDesc("dte_store_read_timestamp_seconds", "When the last whole reading of the store's tables ended; 0 when none has since the process began.", nil, nil)
+	rottenDesc  = prometheus.NewDesc("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", nil, nil)
 	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
 	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
 	lostDesc    = prometheus.NewDesc("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.", nil, nil)
@@ -64,7 +66,7 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		}
 	}
 	ch <- behindDesc
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, damagedDesc, seriesDesc, lostDesc} {
+	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, readDesc, rottenDesc, damagedDesc, seriesDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -104,6 +106,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		broken = 1
 	}
 	gauge(damagedDesc, broken)
+	gauge(readDesc, float64(s.reading.at.Load())/1e9)
+	gauge(rottenDesc, float64(s.reading.tables.Load()))
 	if s.tables != nil {
 		failing := 0.0
 		if s.tables.err() != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,8 +29,9 @@ type Store struct {
 	names   names
 	feed    *feed
 	writing atomic.Int32 // calls of Append under way
-	backing sync.Mutex   // a backup is under way
-	second  *second      // nil: none is configured
+	reading reading
+	backing sync.Mutex // a backup is under way
+	second  *second    // nil: none is configured
 
 	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
 	reconciling sync.Mutex
@@ -110,22 +112,55 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
 		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
+	case err != nil && o.damagedOptions(po) != "":
+		return nil, fmt.Errorf("%w: %s, which says how the store was written and can be removed (%w)", ErrCorrupt, o.damagedOptions(po), err)
 	case pebble.IsCorruptionError(err):
 		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	case err != nil:
 		return nil, err
 	}
+	if o.anyLayout {
+		return db, nil
+	}
 	if v := db.FormatMajorVersion(); v < pebble.FormatWALSyncChunks {
 		return nil, errors.Join(fmt.Errorf("store has Pebble's format %d, too old", v), db.Close())
 	}
+	if err := checkLayout(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's own
+// error names no file. Every start writes one anew, and without one the store opens.
+func (o *Options) damagedOptions(po *pebble.Options) string {
+	po.EnsureDefaults()
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "OPTIONS-") {
+			continue
+		}
+		text, err := readWhole(o.FS, o.FS.PathJoin(o.Dir, name))
+		if err != nil || po.CheckCompatibility(o.Dir, string(text)) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkLayout refuses rows that another version of this package wrote.
+func checkLayout(db *pebble.DB) error {
 	row, err := get(db, keyLayout)
 	if err == nil && (len(row) != 4 || be.Uint32(row) != layout) {
 		err = fmt.Errorf("layout is %x, this program knows %d", row, layout)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reading layout: %w", err), db.Close())
+		return fmt.Errorf("reading layout: %w", err)
 	}
-	return db, nil
+	return nil
 }
 
 // load reads what the store must know to go on, and compares it with the mark. It costs a few reads for each series.

@@ -38,11 +38,12 @@ type Options struct {
 	// rests between syncs: that time does not pass while somebody waits for a mutex.
 	FakeTime bool
 
-	segment  uint64       // of the second copy, bytes
-	readOnly bool         // of OpenReadOnly
-	tables   *tableWrites // of Open: Pebble's failed writes are watched
-	bugs     bugs         // set by tests only
-	memory   *sync.Map    // of bugs.numberInMemory: rows by series
+	segment   uint64       // of the second copy, bytes
+	readOnly  bool         // of OpenReadOnly
+	anyLayout bool         // of Check: the row that says so may be what cannot be read
+	tables    *tableWrites // of Open: Pebble's failed writes are watched
+	bugs      bugs         // set by tests only
+	memory    *sync.Map    // of bugs.numberInMemory: rows by series
 }
 
 // bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
@@ -100,6 +101,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	if o.bugs.bareMarkers {
 		fs = o.FS
 	}
+	fs = badBlocksFS{fs, &d.blocks}
 	tables := o.tables
 	if tables == nil {
 		tables = newTableWrites(o)
@@ -123,6 +125,10 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 			FlushEnd:        func(i pebble.FlushInfo) { tables.ended(flushes, i.Err) },
 			CompactionEnd:   func(i pebble.CompactionInfo) { tables.ended(compactions, i.Err) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				d.blocks.note(info.Path, info.Details)
+				if d.err() != nil {
+					return // every further read tells again
+				}
 				message := fmt.Sprintf("%s: %v", info.Path, info.Details)
 				if d.note(message) {
 					o.Logger.Error("store is damaged", "error", message)

@@ -9,13 +9,18 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
 
-type fsckCommand struct{ archiveFlags }
+type fsckCommand struct {
+	archiveFlags
+	Backup  []string `help:"Also say which of the affected documents these backups hold." type:"existingdir" placeholder:"DIR"`
+	Verbose bool     `help:"Also print what the storage engine says of the damage."`
+}
 
 // Run walks every key of the store, also of one that the appliance refuses to open, alters nothing, and exits non-zero
 // when anything is wrong.
@@ -47,7 +52,11 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	}
 	for _, p := range report.Problems {
 		fmt.Printf("problem   %v\n", p)
+		if c.Verbose && p.Detail != "" {
+			fmt.Printf("          %s\n", p.Detail)
+		}
 	}
+	c.affected(report, cfg)
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)
 	}
@@ -61,6 +70,64 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 	}
 	fmt.Println("no problem found")
 	return nil
+}
+
+// affected prints the documents of which something cannot be read, and where they are whole.
+func (c *fsckCommand) affected(report *storage.Report, cfg *config.Config) {
+	if len(report.Affected) == 0 {
+		return
+	}
+	held := c.backups()
+	for _, a := range report.Affected {
+		numbers := fmt.Sprint(a.From)
+		if a.To != a.From {
+			numbers = fmt.Sprintf("%d…%d", a.From, a.To)
+		}
+		fmt.Printf("document  %s  %s", a.Series, numbers)
+		if a.Code != (storage.Code{}) {
+			fmt.Printf("  %s", dte.Code(a.Code))
+		}
+		fmt.Printf("  %s cannot be read", a.What)
+		for _, dir := range held.holders(a.Code) {
+			fmt.Printf("; whole in %s", dir)
+		}
+		fmt.Println()
+	}
+	if cfg.SecondCopy != "" {
+		fmt.Printf("The second copy (%s) holds what was acknowledged while it was live: dtectl rebuild takes the store from there.\n", cfg.SecondCopy)
+	}
+	if cfg.Archive != nil {
+		fmt.Println("The archive holds the final documents: dtectl export and the archive's own tools show them.")
+	}
+}
+
+// heldBackups are the backups that can be asked, by folder.
+type heldBackups map[string]*storage.Store
+
+func (c *fsckCommand) backups() heldBackups {
+	held := make(heldBackups)
+	for _, dir := range c.Backup {
+		s, err := storage.OpenBackup(dir, storage.Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err != nil {
+			fmt.Printf("backup    %s cannot be asked: %v\n", dir, err)
+			continue
+		}
+		held[dir] = s
+	}
+	return held
+}
+
+// holders are the backups that hold a document with all its parts.
+func (h heldBackups) holders(code storage.Code) (dirs []string) {
+	for _, dir := range sortedKeys(h) {
+		if _, err := h[dir].Get(code); err != nil {
+			continue
+		}
+		if _, err := h[dir].Parts(code); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 type showCommand struct {

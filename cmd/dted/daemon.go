@@ -187,6 +187,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.run(engineCtx) })
+	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // else it writes nothing
 		g.Go(func() error { return d.engine.Run(engineCtx) })

@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"math/big"
+	"os"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// blindSpot is a stretch of rows that the disk does not return.
+type blindSpot struct {
+	From []byte // the first key that may be in it
+	To   []byte // the first key behind it
+	Why  error  // Pebble's
+}
+
+// unreadable tells whether the medium made an error: damaged data, a read that failed, a table that is gone.
+func unreadable(err error) bool {
+	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrNotExist)
+}
+
+// scanPast is scan that goes on behind what cannot be read, and tells of each such stretch.
+func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error, tell func(blindSpot)) error {
+	at := lower
+	for {
+		var own error
+		next := bytes.Clone(at) // the first key that has not been seen
+		err := scan(r, at, upper, func(key, value []byte) error {
+			own = fn(key, value)
+			next = append(append(next[:0], key...), 0)
+			return own
+		})
+		if err == nil || own != nil || !unreadable(err) {
+			return err
+		}
+		end := behind(r, next, upper)
+		tell(blindSpot{next, end, err})
+		if bytes.Compare(end, upper) >= 0 {
+			return nil
+		}
+		at = end
+	}
+}
+
+// keyDigits is how many bytes behind a key's table make the number that behind counts with.
+const keyDigits = 24
+
+// behind finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble reads by
+// block, and tells a reader not where a damaged one ends.
+func behind(r pebble.Reader, from, upper []byte) []byte {
+	digits := make([]byte, keyDigits)
+	copy(digits, from[min(1, len(from)):])
+	start := new(big.Int).SetBytes(digits)
+	most := new(big.Int).Lsh(big.NewInt(1), 8*keyDigits)
+	key := func(n *big.Int) []byte {
+		b := append([]byte{from[0]}, make([]byte, keyDigits)...)
+		n.FillBytes(b[1:])
+		return b
+	}
+	low, high := big.NewInt(0), big.NewInt(1) // steps: at low nothing can be read, at high something
+	for {
+		n := new(big.Int).Add(start, high)
+		if n.Cmp(most) >= 0 || bytes.Compare(key(n), upper) >= 0 {
+			return upper
+		}
+		if readsFrom(r, key(n), upper) {
+			break
+		}
+		low.Set(high)
+		high.Lsh(high, 1)
+	}
+	for one := big.NewInt(1); new(big.Int).Sub(high, low).Cmp(one) > 0; {
+		middle := new(big.Int).Add(low, high)
+		middle.Rsh(middle, 1)
+		if readsFrom(r, key(new(big.Int).Add(start, middle)), upper) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return key(new(big.Int).Add(start, high))
+}
+
+// readsFrom tells whether the first row from a key on can be read, or there is none.
+func readsFrom(r pebble.Reader, from, upper []byte) bool {
+	return scan(r, from, upper, func(_, _ []byte) error { return errStop }) == nil
+}

@@ -1,0 +1,104 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// reading is what the store knows of the reading of itself.
+type reading struct {
+	at     atomic.Int64  // Unix ns of the last whole pass; 0: none since the process began
+	tables atomic.Uint64 // damaged tables in it
+}
+
+// ReadTables reads every table of the store once, from the medium, and checks each block: rot is found before the day on which
+// the row is needed. pause is called after each read with its bytes, and may wait as long as it likes; its error ends the
+// pass. A damaged table stops issuing, as any damage does. Rows are not compared with each other: see Fsck.
+func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	defer s.leave()
+	damaged := uint64(0)
+	err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
+		damaged++
+		if s.damage.note(fmt.Sprintf("%s: %v", path, bad)) {
+			s.o.Logger.Error("store is damaged", "table", path, "error", bad.Error())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	s.reading.tables.Store(damaged)
+	s.reading.at.Store(s.o.Now().UnixNano())
+	return nil
+}
+
+// Busy tells whether a record is on its way: work in the background rests longer then.
+func (s *Store) Busy() bool { return s.writing.Load() > 0 }
+
+// eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile is
+// left out: its rows are in a newer one.
+func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string, bad error)) error {
+	levels, err := db.SSTables()
+	if err != nil {
+		return err
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			path := o.FS.PathJoin(o.Dir, table.BackingSSTNum.String()+".sst")
+			r := &pacedReader{ctx: ctx, pause: pause}
+			if r.File, err = o.FS.Open(path); errors.Is(err, os.ErrNotExist) && !o.readOnly {
+				continue
+			}
+			if err == nil {
+				err = checkTable(ctx, r)
+			}
+			switch {
+			case r.ended != nil:
+				return r.ended
+			case err != nil:
+				tell(path, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkTable(ctx context.Context, r *pacedReader) error {
+	readable, err := sstable.NewSimpleReadable(r)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	table, err := sstable.NewReader(ctx, readable, sstable.ReaderOptions{})
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(table.ValidateBlockChecksums(), table.Close())
+}
+
+// pacedReader is a table that is read with pauses.
+type pacedReader struct {
+	vfs.File
+	ctx   context.Context
+	pause func(bytes int) error
+	ended error // why the pass ends, which is no damage
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
+	if r.ended = r.ctx.Err(); r.ended == nil && r.pause != nil {
+		r.ended = r.pause(len(p))
+	}
+	if r.ended != nil {
+		return 0, r.ended
+	}
+	return r.File.ReadAt(p, at)
+}

@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	"dtegate/metrictest"
+)
+
+// ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it is: no
+// sale comes after that.
+func TestReadTables(t *testing.T) {
+	disk := tableStore(t, 120)
+	s := openStore(t, disk)
+	read := 0
+	if err := s.ReadTables(ctx, func(n int) error { read += n; return nil }); err != nil || metrictest.Value(t, s, "dte_store_read_timestamp_seconds") == 0 {
+		t.Errorf("%v", err)
+	}
+	path := largest(t, disk)
+	if least := size(t, disk, path); int64(read) < least {
+		t.Errorf("%d bytes were read, a table has %d", read, least)
+	}
+	over := errors.New("over")
+	if err := s.ReadTables(ctx, func(int) error { return over }); !errors.Is(err, over) || s.Health() != nil {
+		t.Errorf("a pass that was ended: %v, %v", err, s.Health())
+	}
+	sound(t, s)
+	step := size(t, disk, path) / 16
+	for at := step / 2; at < size(t, disk, path); at += step {
+		rotten := disk.Copy()
+		s := openStore(t, rotten)
+		if err := rotten.Flip(path, at*8); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ReadTables(ctx, nil); err != nil {
+			t.Errorf("byte %d: %v", at, err)
+		}
+		_, err := s.Append(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) { return draft(code(9999), slot), nil })
+		if !errors.Is(s.Health(), ErrCorrupt) || !errors.Is(err, ErrCorrupt) || metrictest.Value(t, s, "dte_store_read_damaged_tables") != 1 {
+			t.Errorf("byte %d of %d: the store says %v, a sale %v", at, size(t, disk, path), s.Health(), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
