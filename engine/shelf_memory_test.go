@@ -26,7 +26,7 @@ func TestShelf_ManySwaps(t *testing.T) {
 	s := w.shelf(shipped(t))
 	small := ruletest.Small(t, "dte01/v2", ruletest.Trap)
 	swap := func(i int) {
-		a := push(t, s, edition(t, fmt.Sprintf("2.1.%d", i), small, ruletest.Recompiled(fmt.Sprint(i))))
+		a := push(t, s, edition(t, fmt.Sprintf("2.2.%d", i), small, ruletest.Recompiled(fmt.Sprint(i))))
 		if a.State != ruleLive {
 			t.Fatalf("%+v", a)
 		}

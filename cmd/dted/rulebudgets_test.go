@@ -115,8 +115,8 @@ func activations(t *testing.T, row func(string, float64, float64, string)) {
 		}).Seconds()
 	}
 	for i := range 3 {
-		cold = append(cold, activate(fmt.Sprintf("2.0.%d", 2*i+1), ruletest.Rebuilt(byte('A'+i))))
-		warm = append(warm, activate(fmt.Sprintf("2.0.%d", 2*i+2), ruletest.Rebuilt(byte('A'+i)), ruletest.Recompiled(fmt.Sprint(i))))
+		cold = append(cold, activate(fmt.Sprintf("2.1.%d", 2*i+1), ruletest.Rebuilt(byte('A'+i))))
+		warm = append(warm, activate(fmt.Sprintf("2.1.%d", 2*i+2), ruletest.Rebuilt(byte('A'+i)), ruletest.Recompiled(fmt.Sprint(i))))
 	}
 	row("activation of a bundle with 100 cases, without cache", median(cold), 3, "s")
 	row("activation of a bundle with 100 cases, with cache", median(warm), 0.5, "s")

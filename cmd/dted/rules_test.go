@@ -108,7 +108,7 @@ func badAndGood(t testing.TB) []kindOfBundle {
 	version := 0
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	next := func() string { version++; return fmt.Sprintf("2.0.%d", version) }
+	next := func() string { version++; return fmt.Sprintf("2.1.%d", version) }
 	trap, loop := ruletest.Small(t, "dte01/v2", ruletest.Trap), ruletest.Small(t, "dte01/v2", ruletest.Loop)
 	return []kindOfBundle{
 		{"good", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next()) }},
