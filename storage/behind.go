@@ -208,7 +208,7 @@ func parts(o *Options, dir string, end *logEnd, open map[uint32]seriesRow) (bool
 			continue // what cannot be read cannot testify; TakeCopy says so
 		}
 		differs := false
-		_, _, err = s.frames(func(_ uint64, f frame) error {
+		_, _, err = s.frames(true, func(_ uint64, f frame) error {
 			if f.Kind != frameChange && f.Kind != frameRows {
 				return nil
 			}

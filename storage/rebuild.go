@@ -224,7 +224,8 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, part p
 	}
 	var fill position
 	state := copyState{Series: make(map[uint32]place)}
-	bad, behind, err := s.frames(func(at uint64, f frame) error {
+	last := part.Offset == 0 && part.Segment == c.end.counts
+	bad, behind, err := s.frames(last, func(at uint64, f frame) error {
 		p.add(int64(f.End - at))
 		if err := errors.Join(f.follow(&state, &fill, position{}), ctx.Err()); err != nil {
 			return err
@@ -250,7 +251,7 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, part p
 			}
 		}
 	}
-	if part.Offset == 0 && part.Segment == c.end.counts {
+	if last {
 		bad -= behind // the end of the log may be torn
 	}
 	if bad > 0 || size < part.Offset {

@@ -89,7 +89,7 @@ func sizeOf(fs vfs.FS, path string) uint64 {
 func (s *segment) told() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
-	_, behind, err = s.frames(func(at uint64, f frame) error {
+	_, behind, err = s.frames(true, func(at uint64, f frame) error {
 		if err := f.follow(&state, &fill, position{s.head.Number, at}); err != nil {
 			return fmt.Errorf("%w: %s at byte %d", err, s.path, at)
 		}

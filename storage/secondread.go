@@ -199,20 +199,22 @@ func seriesIn(repr []byte) (row seriesRow, name string, ok bool) {
 }
 
 // frames calls fn with every frame that is whole, whatever lies between them, and returns how many bytes do, and how many
-// of these lie behind the last whole frame.
-func (s *segment) frames(fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
-	at := uint64(0)
+// of these lie behind the last whole frame. At the end of the log a group may be torn, as walk has it: what is left of it
+// lies behind.
+func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
+	at, group := uint64(0), uint64(0)
 	for at < uint64(len(s.bytes)) {
 		f, ok := frameAt(s.bytes, at)
 		if !ok {
 			next, more := s.nextFrame(at)
-			if !more {
+			if !more || end && !s.laterGroup(at, group+1) {
 				behind = uint64(len(s.bytes)) - at
 				return bad + behind, behind, nil
 			}
 			bad, at = bad+next-at, next
 			continue
 		}
+		group = f.Group
 		if err := fn(at, f); err != nil {
 			return bad, 0, err
 		}
