@@ -109,7 +109,6 @@ type taking struct {
 	db    *pebble.DB
 	have  map[uint32]seriesRow // where the chain has come, by sequence
 	begun map[uint32]uint64    // positions that the store had
-	fill  bool                 // rows of a fill are to be written
 }
 
 // verify follows the chain through a frame.
