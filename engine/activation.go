@@ -48,8 +48,9 @@ const (
 
 // Ways of a step back.
 const (
-	wayRollback = "rollback"
-	wayReturn   = "return"
+	wayRollback  = "rollback"
+	wayReturn    = "return"
+	wayReinstate = "reinstate" // of a bundle that the branch had left by itself
 )
 
 // Activation is what came of a bundle.

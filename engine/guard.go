@@ -14,11 +14,8 @@ import (
 
 // What makes the branch return to the last good bundle by itself.
 const (
-	failuresOf    = time.Minute
-	mostFailures  = 3   // evaluations that failed within failuresOf
-	firstOf       = 200 // documents of a new bundle that are watched
-	mostRejected  = 5   // rejections by MH among them, and
-	timesRejected = 3   // more than so many times the ratio of the bundle before
+	failuresOf   = time.Minute
+	mostFailures = 3 // evaluations that failed within failuresOf; for MH's refusals see guard_refusals.go
 )
 
 // guard counts, since the start, what each bundle does wrong.
@@ -27,16 +24,15 @@ type guard struct {
 	failures map[string][]time.Time // by digest, of the last minute
 	tallies  map[string]*tally
 	ordered  map[string]bool
+	trusted  map[string]bool // reinstated by an operator
 	returns  chan order
 }
-
-type tally struct{ documents, rejected int }
 
 // order is a return that Run is to make.
 type order struct{ digest, reason string }
 
 func newGuard() guard {
-	return guard{failures: make(map[string][]time.Time), tallies: make(map[string]*tally), ordered: make(map[string]bool), returns: make(chan order, 64)}
+	return guard{failures: make(map[string][]time.Time), tallies: make(map[string]*tally), ordered: make(map[string]bool), trusted: make(map[string]bool), returns: make(chan order, 64)}
 }
 
 // want asks for a return, once.
@@ -101,32 +97,30 @@ func (s *Shelf) failed(r *rule, cause error) {
 	}
 }
 
-// decided counts what MH said of a document.
-func (s *Shelf) decided(ref RuleRef, to storage.State) {
-	if s == nil || to != Accepted && to != Rejected {
-		return
+// decided counts what MH decided of a document, and asks for a return from a bundle that does harm. A bundle that an
+// operator reinstated is not left again for MH's refusals: he has looked at them.
+func (s *Shelf) decided(v verdict) {
+	if !v.accepted {
+		s.metrics.refusals.WithLabelValues(v.cause).Inc()
 	}
 	book := s.book.Load()
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := g.tallies[ref.Digest]
+	t := g.tallies[v.rule.Digest]
 	if t == nil {
-		t = &tally{}
-		g.tallies[ref.Digest] = t
+		t = newTally()
+		g.tallies[v.rule.Digest] = t
 	}
-	t.documents++
-	if to == Accepted {
+	if !t.count(v) || v.accepted {
 		return
 	}
-	t.rejected++
-	previous := book.previous[ref.Digest]
-	if previous == nil || t.documents > firstOf || t.rejected < mostRejected {
+	previous := book.previous[v.rule.Digest]
+	if previous == nil || g.trusted[v.rule.Digest] {
 		return
 	}
-	was := g.tallies[previous.ref.Digest]
-	if was != nil && t.rejected*was.documents > timesRejected*was.rejected*t.documents {
-		g.want(ref.Digest, fmt.Sprintf("MH rejected %d of its first %d documents, and %d of %d before it", t.rejected, t.documents, was.rejected, was.documents))
+	if why := t.harm(g.tallies[previous.ref.Digest], s.o.Points); why != "" {
+		g.want(v.rule.Digest, why)
 	}
 }
 
@@ -182,10 +176,15 @@ func (s *Shelf) giveUp(ctx context.Context, o order) {
 		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", o.reason)
 		return
 	}
-	if _, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, o.reason)}); err != nil {
+	back, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, o.reason)})
+	if err != nil {
 		s.o.Logger.Error("returning to the last good rule", "error", err)
 		s.guard.mu.Lock()
 		delete(s.guard.ordered, o.digest)
 		s.guard.mu.Unlock()
+		return
+	}
+	if s.o.Returned != nil {
+		s.o.Returned(*back)
 	}
 }

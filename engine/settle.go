@@ -200,7 +200,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 		e.delivery.ring()
 	}
 	if entry.State != change.To {
-		e.shelf.decided(h.Rule, change.To)
+		e.judge(entry, h, change.To)
 	}
 	return next, nil
 }

@@ -49,6 +49,10 @@ type ShelfOptions struct {
 	// pinned keys have signed computes.
 	Box      *vouch.Key
 	Ambiente string // CAT-001
+	// Points is how many points of sale the branch has, default 1. Returned is told of each return that the branch made by
+	// itself, once it is recorded; nil tells nobody.
+	Points   int
+	Returned func(StepBack)
 	// Accept has the last word on what would be live; nil takes everything.
 	Accept func(*Rulebook) error
 	Logger *slog.Logger // default slog.Default
@@ -251,8 +255,11 @@ func (s *Shelf) apply(b *StepBack) {
 			i.off = nil
 		}
 	}
-	if b.Way == wayReturn {
+	switch b.Way {
+	case wayReturn:
 		s.last = b
+	case wayReinstate:
+		s.reinstated(b)
 	}
 }
 

@@ -167,6 +167,7 @@ type shelfMetrics struct {
 	steppedBack *prometheus.CounterVec
 	shadowed    *prometheus.CounterVec
 	retried     prometheus.Counter
+	refusals    *prometheus.CounterVec
 }
 
 func newShelfMetrics() *shelfMetrics {
@@ -174,17 +175,22 @@ func newShelfMetrics() *shelfMetrics {
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
 			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
 		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
-			Help: "Steps back to an earlier rule bundle: rollback by an operator, return by the branch itself."}, []string{"way"}),
+			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by an operator after a return."}, []string{"way"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_refusals_total",
+			Help: "Documents that MH refused, by what can have caused it: rule, request, unclear. Only rule can make the branch return."}, []string{"cause"}),
 		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
 			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
 			Help: "Sales whose rule failed and that the last good one computed."}),
 	}
-	for _, way := range []string{wayRollback, wayReturn} {
+	for _, way := range []string{wayRollback, wayReturn, wayReinstate} {
 		m.steppedBack.WithLabelValues(way)
 	}
 	for _, result := range []string{madeSame, madeOther, madeLayout, madeRefused, madeFailed} {
 		m.shadowed.WithLabelValues(result)
+	}
+	for _, cause := range []string{causeRule, causeRequest, causeUnclear} {
+		m.refusals.WithLabelValues(cause)
 	}
 	for _, result := range []string{"activated", "refused"} {
 		m.activations.WithLabelValues(result)
@@ -205,7 +211,7 @@ var (
 )
 
 func (m *shelfMetrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried}
+	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried, m.refusals}
 }
 
 // Describe implements prometheus.Collector.

@@ -14,7 +14,6 @@ import (
 	"dtegate/metrictest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
-	"dtegate/storage"
 )
 
 func TestShelf_Activate(t *testing.T) {
@@ -109,35 +108,6 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 				t.Error("the bad rule is still live")
 			}
 		})
-	}
-}
-
-// MH refuses much more than before: the branch returns.
-func TestShelf_ReturnsFromRejections(t *testing.T) {
-	x := newWorld(t)
-	defer x.close()
-	s := x.shelf(shipped(t))
-	old := s.Book().Active("00", "2026-11-21")["01"]
-	for i := range 100 {
-		s.decided(old, map[bool]storage.State{true: Rejected, false: Accepted}[i%50 == 0])
-	}
-	a := push(t, s, edition(t, "2.1.1"))
-	for range 4 {
-		s.decided(a.Rule, Rejected)
-	}
-	for range 60 {
-		s.decided(a.Rule, Accepted)
-	}
-	if len(s.guard.returns) != 0 {
-		t.Fatal("too early")
-	}
-	s.decided(a.Rule, Rejected) // 5 of 65 against 2 of 100
-	if len(s.guard.returns) != 1 {
-		t.Fatal("no return was asked for")
-	}
-	s.giveUp(t.Context(), <-s.guard.returns)
-	if got := s.List().Return; got == nil || got.To != old || !strings.Contains(got.Reason, "5 of its first 65 documents, and 2 of 100 before it") {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -28,6 +28,7 @@ var acts = map[string]string{
 	"POST /admin/contingency/report": "contingency.report",
 	"POST /admin/rules":              "rules.push",
 	"POST /admin/rules/rollback":     "rules.rollback",
+	"POST /admin/rules/reinstate":    "rules.reinstate",
 	"POST /admin/rules/shadow":       "rules.shadow",
 	"DELETE /admin/rules/shadow":     "rules.shadow.stop",
 	"POST /admin/rules/backtest":     "",

@@ -198,7 +198,7 @@ func (b *board) rules(lang string, o *Overview) {
 		}
 	}
 	if back := o.Rules.Return; back != nil {
-		b.Returned = when(lang, back.At, o.At)
+		b.Returned = when(lang, back.At, o.At) + " · " + masked(back.Reason)
 	}
 }
 

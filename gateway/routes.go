@@ -58,6 +58,7 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	get("/admin/rules", g.administered(g.listRules))
 	r.POST("/admin/rules", g.administered(g.pushRule))
 	r.POST("/admin/rules/rollback", g.administered(g.rollbackRule))
+	r.POST("/admin/rules/reinstate", g.administered(g.reinstateRule))
 	r.POST("/admin/rules/shadow", g.administered(g.shadowRule))
 	get("/admin/rules/shadow", g.administered(g.showShadow))
 	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))

@@ -21,6 +21,7 @@ import (
 type Rules interface {
 	Activate(context.Context, []byte, engine.Order) (*engine.Activation, error)
 	Rollback(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)
+	Reinstate(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)
 	List() *engine.ShelfList
 	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*engine.Activation, error)
 	Shadowed() *engine.ShadowResult
@@ -83,19 +84,30 @@ func (g *Gateway) listRules(ctx *fasthttp.RequestCtx) error {
 // rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch also
 // to a bundle whose own dates are over.
 func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, g.o.Rules.Rollback)
+}
+
+// reinstateRule answers POST /admin/rules/reinstate {"name","schema","version"}: a bundle that the branch had left by itself is
+// put back. ?reason= is required.
+func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, g.o.Rules.Reinstate)
+}
+
+func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)) error {
 	var t engine.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
 		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
-	back, err := g.o.Rules.Rollback(context.Background(), t, order(ctx))
-	if errors.Is(err, engine.ErrExpired) {
+	back, err := step(context.Background(), t, order(ctx))
+	switch {
+	case errors.Is(err, engine.ErrReason):
+		return wrongQuery("reason", "why, for the branch's record")
+	case errors.Is(err, engine.ErrExpired):
 		return problem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
-	}
-	if errors.Is(err, engine.ErrNoSuchRule) {
+	case errors.Is(err, engine.ErrNoSuchRule):
 		return problem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	if back.Expired != "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -198,36 +197,6 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 	}
 	if expired > 0 {
 		return fmt.Errorf("%d rules go on past their last day", expired)
-	}
-	return nil
-}
-
-type rulesRollbackCommand struct {
-	Name    string `arg:"" help:"Name of the rule, dte01."`
-	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
-	Version string `arg:"" help:"Version that was live here."`
-	Reason  string `required:"" help:"Why, for the branch's record."`
-	Expired bool   `help:"Go back also to a rule whose own dates are over."`
-	gatewayFlags
-}
-
-// Run takes off whatever stands above that version. The floor stays where it is.
-func (c *rulesRollbackCommand) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
-	var back stepBack
-	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
-	if err := b.ask(ctx, http.MethodPost, "/admin/rules/rollback", url.Values{"reason": {c.Reason}}, body, &back); err != nil {
-		return err
-	}
-	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)
-	if back.Expired != "" {
-		fmt.Printf("its own dates were over on %s\n", back.Expired)
-	}
-	for _, r := range back.Off {
-		fmt.Printf("%s %s is retired\n", r.Name, r.Version)
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type daemon struct {
 	host     *rules.Host
 	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
 	shelf    *engine.Shelf
+	trail    *audit.Trail
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
 	gate     *gate
@@ -74,10 +75,12 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	seller := issuer(cfg)
 	box := openBox(cfg, log)
+	d.trail = audit.New(d.store, cfg.Ambiente, box, time.Now)
 	d.shelf, err = openShelf(ctx, d, cfg, box)
 	if err != nil {
 		return d, err
 	}
+	recordReturn(d.trail, d.shelf.List().Return, log)
 	mh := &reach{next: d.gate, now: time.Now}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
@@ -96,8 +99,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client)
-	trail := audit.New(d.store, cfg.Ambiente, box, time.Now)
-	if d.access, err = openAccess(cfg, key.NotAfter(), trail, log); err != nil {
+	if d.access, err = openAccess(cfg, key.NotAfter(), d.trail, log); err != nil {
 		return d, err
 	}
 	registry.MustRegister(d.access)
@@ -112,7 +114,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Keeper: d.access, Audit: trail, Backups: d.backups})
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Keeper: d.access, Audit: d.trail, Backups: d.backups})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)

@@ -33,7 +33,8 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, box *vouch.Ke
 	}
 	accept := func(b *engine.Rulebook) error { return checkIssuer(cfg, b) }
 	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: keys, Box: box,
-		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now})
+		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now,
+		Points: len(cfg.Points), Returned: func(b engine.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, shipped); err != nil {
 		return nil, err
 	}

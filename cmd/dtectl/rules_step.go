@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// ruleTarget names a bundle of a branch.
+type ruleTarget struct {
+	Name    string `arg:"" help:"Name of the rule, dte01."`
+	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
+	Version string `arg:"" help:"Version that was live here."`
+	Reason  string `required:"" help:"Why, for the branch's record."`
+	Expired bool   `help:"Also a rule whose own dates are over."`
+	gatewayFlags
+}
+
+type rulesRollbackCommand struct{ ruleTarget }
+
+// Run takes off whatever stands above that version. The floor stays where it is.
+func (c *rulesRollbackCommand) Run(ctx context.Context, top *cli) error {
+	return c.step(ctx, top, "/admin/rules/rollback")
+}
+
+type rulesReinstateCommand struct{ ruleTarget }
+
+// Run cancels a return that the branch made by itself.
+func (c *rulesReinstateCommand) Run(ctx context.Context, top *cli) error {
+	return c.step(ctx, top, "/admin/rules/reinstate")
+}
+
+func (c *ruleTarget) step(ctx context.Context, top *cli, path string) error {
+	b, err := c.open(top)
+	if err != nil {
+		return err
+	}
+	var back stepBack
+	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
+	if err := b.ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
+		return err
+	}
+	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	if back.Expired != "" {
+		fmt.Printf("its own dates were over on %s\n", back.Expired)
+	}
+	for _, r := range back.Off {
+		fmt.Printf("%s %s is retired\n", r.Name, r.Version)
+	}
+	return nil
+}

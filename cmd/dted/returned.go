@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/audit"
+)
+
+// actReturn names a return that the branch made by itself from a rule bundle.
+const actReturn = "rules.return"
+
+// recordReturn puts a return of the branch itself into the trail, unless it is there. It is asked at every start too, since
+// the appliance may have ended between the return and its act. A nil return is none.
+func recordReturn(trail *audit.Trail, b *engine.StepBack, log *slog.Logger) {
+	if b == nil {
+		return
+	}
+	act := audit.Act{Who: b.Who, From: "the branch", What: actReturn, Target: b.To.Name + " " + b.To.Version,
+		Detail: b.Reason + ", " + b.At.UTC().Format(time.RFC3339), Outcome: audit.Done}
+	last, err := trail.Last(func(a *audit.Act) bool { return a.What == actReturn })
+	if err == nil && (last == nil || last.Detail != act.Detail) {
+		err = trail.Record(context.Background(), act)
+	}
+	if err != nil {
+		log.Error("a return to an earlier rule is not in the trail", "error", err)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dtegate/engine/ruletest"
+)
+
+// TestOperator_Return: MH refuses what a pushed rule computes, the branch goes back by itself and says so everywhere, and the
+// operator puts the rule back. One till's refusals for a wrong customer did nothing before.
+func TestOperator_Return(t *testing.T) {
+	t.Parallel()
+	o := newBranch(t).operated()
+	o.start()
+	defer func() { o.stop() }()
+	wrong := regexp.MustCompile(`"receptor":\{[^}]*\}`).ReplaceAllString(sale01, `"receptor":{"nombre":"Ana","direccion":{"departamento":"06","municipio":"99","distrito":"14","complemento":"Calle 1"}}`)
+	o.does("rules push " + o.file("bad", ruletest.Edition(t, "dte01/v2", "2.1.4", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)))
+	for i := range 50 {
+		status, answer, err := o.post("/dte/dte01", 1, fmt.Sprint("wrong-", i), wrong)
+		if err != nil || status != http.StatusCreated || decode(t, answer).Estado != "REJECTED" {
+			t.Fatalf("%d %v %s", status, err, answer)
+		}
+	}
+	if n := o.metric(`dte_rule_refusals_total{cause="request"}`); n != 50 {
+		t.Errorf("%v refusals of a request", n)
+	}
+	if n := o.metric(`dte_rule_step_backs_total{way="return"}`); n != 0 {
+		t.Fatal("one till's wrong customer made the branch return")
+	}
+	for i := 0; o.metric(`dte_rule_step_backs_total{way="return"}`) == 0; i++ {
+		if _, _, err := o.post("/dte/dte01", 1+i%2, "", sale01); err != nil || i > 20 {
+			t.Fatalf("no return after %d refusals: %v", i, err)
+		}
+	}
+	if got := o.sold(sale01); got.Estado != "PROCESSED" {
+		t.Errorf("after the return: %s", got.Estado)
+	}
+	why := "MH refused 5 of its first 5 documents for what the rule made, at 2 points of sale"
+	o.does("rules status", "to dte01 2.1.0: dte01 2.1.4: "+why)
+	o.does("audit", "rules.return", "the branch", why)
+	if n := o.metric("dte_rule_return_timestamp_seconds"); n == 0 {
+		t.Error("the metric does not tell of the return")
+	}
+	if _, page := o.getOps("/"); !strings.Contains(string(page), "MH refused 5 of") {
+		t.Error("the status page does not say why the branch returned")
+	}
+	o.refused("rules reinstate dte01 2 2.1.0 --reason x", "was not taken off")
+	o.refused("rules reinstate dte01 2 2.1.4", "--reason")
+	o.does("rules reinstate dte01 2 2.1.4 --reason circular", "dte01 2.1.4 is live\n")
+	o.kill()
+	o.start()
+	if got := o.sold(sale01); got.Estado != "REJECTED" {
+		t.Errorf("the operator's word does not hold: %s", got.Estado)
+	}
+	said := o.does("audit", "rules.reinstate", "circular")
+	if n := strings.Count(said, "rules.return"); n != 1 {
+		t.Errorf("%d returns in the trail", n)
+	}
+	if said := o.does("rules status"); strings.Contains(said, "returned") {
+		t.Errorf("a return that was cancelled is shown:\n%s", said)
+	}
+}

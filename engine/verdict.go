@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// verdict is what MH decided of a document, as the guard of the rules counts it.
+type verdict struct {
+	rule     RuleRef
+	point    int64 // of sale
+	accepted bool
+	cause    string // of a refusal: one of the causes
+	shape    shape  // of a refused sale
+}
+
+// What can have caused a refusal by MH.
+const (
+	causeRule    = "rule"    // a value that the module computed, or the layout
+	causeRequest = "request" // a value as it came from the till, or from the branch's own data
+	causeUnclear = "unclear" // MH names no field, or a whole group of them
+)
+
+// shape tells kinds of sale apart: the names of what a sale has, its flags, and how many lines. One sale that is sent again
+// and again has one shape, whatever its texts and amounts say.
+type shape [8]byte
+
+// judge tells the guard of the rules what MH decided of a document.
+func (e *Engine) judge(entry storage.Entry, h *head, to storage.State) {
+	if e.shelf == nil || to != Accepted && to != Rejected {
+		return
+	}
+	v := verdict{rule: h.Rule, point: h.PointID, accepted: to == Accepted}
+	if !v.accepted {
+		v.cause = causeUnclear
+		if part, err := e.store.Part(entry.Code, h.facts()); err != nil {
+			e.log.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
+		} else if facts, err := dte.Parse(part); err == nil {
+			v.shape = shapeOf(facts)
+			if r := e.shelf.book.Load().compiledAs(h.Rule.Digest); r != nil && h.Response != nil {
+				v.cause = causeOf(h.Response, r.filler, facts)
+			}
+		}
+	}
+	e.shelf.decided(v)
+}
+
+// compiledAs is the document rule of a digest, nil when the book does not hold it.
+func (b *Rulebook) compiledAs(digest string) *rule {
+	for _, r := range b.compiled {
+		if r.ref.Digest == digest {
+			return r
+		}
+	}
+	return nil
+}
+
+// causeOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is
+// enough, since MH lists every field of a breach of its schema.
+func causeOf(r *authority.Response, f *dte.Filler, facts dte.Value) string {
+	cause := causeUnclear
+	for _, path := range refusedFields(r) {
+		switch f.Maker(path, facts) {
+		case dte.MakerRule:
+			return causeRule
+		case dte.MakerRequest:
+			cause = causeRequest
+		}
+	}
+	return cause
+}
+
+// MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no …",
+// "identificacion.fecEmi Difiere …". A field elsewhere in a text may be a quotation of the document, which is the till's.
+var fieldFirst = regexp.MustCompile(`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
+
+// refusedFields are the fields that a refusal names: of the text, or of the observations when the text names none.
+func refusedFields(r *authority.Response) (paths []string) {
+	texts := []string{r.DescripcionMsg}
+	if !fieldFirst.MatchString(r.DescripcionMsg) {
+		texts = r.Observaciones
+	}
+	for _, text := range texts {
+		if m := fieldFirst.FindStringSubmatch(text); m != nil {
+			paths = append(paths, m[1]+m[2]+m[3])
+		}
+	}
+	return paths
+}
+
+// shapeOf is the shape of a sale's facts. The branch's own members are left out: they are the same in every sale.
+func shapeOf(facts dte.Value) (s shape) {
+	var names []string
+	collect(&names, "", facts)
+	slices.Sort(names)
+	h := sha256.New()
+	for _, name := range slices.Compact(names) {
+		h.Write(append([]byte(name), 0))
+	}
+	_ = binary.Write(h, binary.BigEndian, int64(facts.Get("cuerpoDocumento").Len()))
+	copy(s[:], h.Sum(nil))
+	return s
+}
+
+func collect(names *[]string, at string, v dte.Value) {
+	switch v.Kind() {
+	case dte.KindObject:
+		for _, m := range v.Members() {
+			if at == "" && (m.Name == "emisor" || m.Name == "identificacion") {
+				continue
+			}
+			collect(names, at+"."+m.Name, m.Value)
+		}
+	case dte.KindArray:
+		for i := range v.Len() {
+			collect(names, at+"[]", v.Index(i))
+		}
+	case dte.KindBool:
+		*names = append(*names, at+"="+strconv.FormatBool(v.Bool()))
+	case dte.KindNull:
+		*names = append(*names, at+"=null")
+	default:
+		*names = append(*names, at)
+	}
+}
