@@ -117,10 +117,14 @@ func TestDoctor(t *testing.T) {
 		"no mark":                        {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
 		"configuration with a slip":      {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
 		"authority's address a slip":     {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
-		"authority refuses":              {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
-		"authority without a Date":       {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
-		"store not reconciled":           {func() { p.restore() }, statusFail, "store", "reconciled"},
-		"clock behind the last issue":    {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
+		"production in plain HTTP": {func() {
+			p.configure("ambiente = \"00\"", "ambiente = \"01\"")
+			p.configure("http://127.0.0.1", "http://127.0.0.1.example.com")
+		}, statusFail, "configuration", "authority.url: is plain HTTP to \"127.0.0.1.example.com\""},
+		"authority refuses":           {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
+		"authority without a Date":    {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
+		"store not reconciled":        {func() { p.restore() }, statusFail, "store", "reconciled"},
+		"clock behind the last issue": {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saved, kept := *p, p.keep(t)

@@ -24,6 +24,9 @@ func ownOps(cfg *config.Config) (address string, client *http.Client, err error)
 		host = "127.0.0.1"
 	}
 	if !cfg.Ops.Encrypted(cfg.Ops.Listen) {
+		if err := onThisBox(host); err != nil {
+			return "", nil, fmt.Errorf("ops.listen: %w", err)
+		}
 		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
 	}
 	file := cfg.Ops.Certificate
@@ -36,6 +39,23 @@ func ownOps(cfg *config.Config) (address string, client *http.Client, err error)
 	}
 	client, err = pinned(certificate.Fingerprint(leaf))
 	return "https://" + net.JoinHostPort(host, port), client, err
+}
+
+// onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from another box.
+func onThisBox(host string) error {
+	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("reading this box's addresses: %w", err)
+	}
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.ParseIP(host)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not an address of this box, and ops.tls is off: run dtectl there", host)
 }
 
 // pinned is a client that believes a server whose certificate, or the authority that it shows behind it, has a SHA-256

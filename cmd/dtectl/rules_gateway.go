@@ -28,11 +28,12 @@ type gatewayFlags struct {
 type gateway struct {
 	url, token string
 	client     *http.Client
+	own        bool // of this box: what is sent does not leave it
 }
 
 // ownGateway is the appliance of this box; without a token file it is asked for what anybody may see.
 func ownGateway(cfg *config.Config) (g *gateway, err error) {
-	g = new(gateway)
+	g = &gateway{own: true}
 	if g.url, g.client, err = ownOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
 		err = g.readToken(cfg.Ops.AdminTokenFile)
 	}
@@ -50,6 +51,7 @@ func (f gatewayFlags) open(top *cli) (*gateway, error) {
 			if g.url, g.client, err = ownOps(cfg); err != nil {
 				return nil, err
 			}
+			g.own = true
 		}
 		file = cmp.Or(file, cfg.Ops.AdminTokenFile)
 	}
@@ -58,6 +60,9 @@ func (f gatewayFlags) open(top *cli) (*gateway, error) {
 		if g.client, err = pinned(f.Pin); err != nil {
 			return nil, err
 		}
+	}
+	if err := g.safe(); err != nil {
+		return nil, err
 	}
 	return g, g.readToken(file)
 }
@@ -71,10 +76,24 @@ func (g *gateway) readToken(file string) error {
 	return nil
 }
 
+// safe refuses an appliance to which the admin token and rules would go in plain HTTP over a network.
+func (g *gateway) safe() error {
+	if g.own {
+		return nil
+	}
+	if err := config.CheckURL(g.url); err != nil {
+		return fmt.Errorf("the appliance's address %w", err)
+	}
+	return nil
+}
+
 // send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are errors.
 func (g *gateway) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
 	if query == nil {
 		query = make(url.Values)
+	}
+	if err := g.safe(); err != nil {
+		return nil, err
 	}
 	query.Set("who", who()) // for the branch's record
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path+"?"+query.Encode(), bytes.NewReader(body))
@@ -82,7 +101,9 @@ func (g *gateway) send(ctx context.Context, method, path string, query url.Value
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
-	resp, err := g.client.Do(req)
+	client := *g.client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it would carry the token elsewhere
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking the appliance (is it running?): %w", err)
 	}

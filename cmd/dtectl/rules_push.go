@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (c *rulesPushCommand) branches(top *cli) ([]*gateway, error) {
 				return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
 			}
 		}
-		if err := g.readToken(fields[1]); err != nil {
+		if err := cmp.Or(g.safe(), g.readToken(fields[1])); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
 		}
 		list = append(list, g)

@@ -271,7 +271,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.rehearsable())
+	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.rehearsable(), c.checkProduction())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}
