@@ -49,7 +49,7 @@ func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, u
 			if err != nil {
 				return nil, after, err
 			}
-			if h.BranchID != c.Point.BranchID {
+			if h.BranchID != c.Point.BranchID || !c.reads(h) {
 				continue
 			}
 			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,

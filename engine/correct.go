@@ -78,6 +78,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 		return nil, err
 	}
 	e.metrics.corrections.WithLabelValues(h.Document).Inc()
+	e.acted(req.Caller, ActCorrect, code, "")
 	e.wake()
 	return e.public(entry)
 }

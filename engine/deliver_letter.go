@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dtegate/engine/dte"
@@ -23,7 +24,9 @@ const (
 type letter struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
-	Step     step   `json:"step"`
+	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were kept.
+	TokenID int64 `json:"token_id,omitempty"`
+	Step    step  `json:"step"`
 }
 
 func decodeLetter(entry storage.Entry) (*letter, error) {
@@ -44,34 +47,43 @@ type Resent struct {
 // resendWait is how long a resend waits for the mail server.
 const resendWait = 5 * time.Second
 
-// Resend mails a document to an address, or to its receiver when that is empty. The letter is in the outbox before
-// anything is sent: what the server does not take within five seconds is sent later.
+// Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
+// the caller's MailsOthers: else an *Error of CodePermission. The letter is in the outbox before anything is sent: what the
+// server does not take within five seconds is sent later.
 func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
 	r, err := e.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
-	if to == "" {
-		entry, err := e.store.Get(storage.Code(code))
-		if err != nil {
-			return nil, internal(err)
-		}
-		h, err := decodeHead(entry)
-		if err != nil {
-			return nil, internal(err)
-		}
-		if to = h.Mail; to == "" {
-			return nil, &Error{Code: CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
-		}
-	} else if !mail.Mailable(to) {
+	if to != "" && !mail.Mailable(to) {
 		return nil, refuse([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
+	}
+	entry, err := e.store.Get(storage.Code(code))
+	if err != nil {
+		return nil, internal(err)
+	}
+	h, err := decodeHead(entry)
+	if err != nil {
+		return nil, internal(err)
+	}
+	other := to != "" && !strings.EqualFold(to, h.Mail)
+	switch {
+	case to == "" && h.Mail == "":
+		return nil, &Error{Code: CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
+	case other && !c.MailsOthers:
+		return nil, &Error{Code: CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + PermissionMail}
+	case !other:
+		to = h.Mail // as the document spells it: a server may tell cases apart
 	}
 	if e.delivery.Mail == nil {
 		return nil, unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
-	if err := e.post(ctx, r.Code, to, done); err != nil {
+	if err := e.post(ctx, letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
 		return nil, unavailable(err, "El correo no pudo guardarse para su envío")
+	}
+	if other {
+		e.acted(c, ActMail, code, to)
 	}
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
@@ -88,13 +100,14 @@ func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
 // attempt.
-func (e *Engine) post(ctx context.Context, document, to string, done chan string) error {
+func (e *Engine) post(ctx context.Context, l letter, done chan string) error {
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
 		return err
 	}
 	now := e.now().UTC().Truncate(time.Millisecond)
-	head, err := json.Marshal(letter{Document: document, To: to, Step: step{Since: now, Next: now}})
+	l.Step = step{Since: now, Next: now}
+	head, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
@@ -215,7 +228,7 @@ func (e *Engine) early(ctx context.Context, r *Record) {
 	if to == "" {
 		return
 	}
-	if err := e.post(ctx, r.Code, to, nil); err != nil {
+	if err := e.post(ctx, letter{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
 		e.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
 	}
 }

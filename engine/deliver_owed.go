@@ -26,9 +26,11 @@ type Undelivered struct {
 
 // Failure is a message or a document that nobody sends any more.
 type Failure struct {
-	Code  string    `json:"codigoGeneracion"`
-	Step  string    `json:"step"` // mail or archive
-	To    string    `json:"to,omitempty"`
+	Code string `json:"codigoGeneracion"`
+	Step string `json:"step"` // mail or archive
+	To   string `json:"to,omitempty"`
+	// Token asked for it, or issued the document.
+	Token int64     `json:"token,omitempty"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
 }
@@ -71,29 +73,29 @@ func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
 	}
 	for _, entry := range failed[:min(len(failed), limit)] {
-		code, to := dte.Code(entry.Code).String(), ""
+		code, to, token := dte.Code(entry.Code).String(), "", int64(0)
 		if isDocument(entry.State) {
 			h, err := decodeHead(entry)
 			if err != nil {
 				return 0, nil, err
 			}
-			to = h.Mail
+			to, token = h.Mail, h.TokenID
 		} else {
 			l, err := decodeLetter(entry)
 			if err != nil {
 				return 0, nil, err
 			}
-			code, to = l.Document, l.To
+			code, to, token = l.Document, l.To, l.TokenID
 		}
 		s, err := e.stepsOf(entry)
 		if err != nil {
 			return 0, nil, err
 		}
 		if s.Mail.failed() {
-			list = append(list, Failure{Code: code, Step: "mail", To: to, Since: s.Mail.Since, Error: s.Mail.Error})
+			list = append(list, Failure{Code: code, Step: "mail", To: to, Token: token, Since: s.Mail.Since, Error: s.Mail.Error})
 		}
 		if s.Archive.failed() {
-			list = append(list, Failure{Code: code, Step: "archive", Since: s.Archive.Since, Error: s.Archive.Error})
+			list = append(list, Failure{Code: code, Step: "archive", Token: token, Since: s.Archive.Since, Error: s.Archive.Error})
 		}
 	}
 	return len(failed), list, nil

@@ -59,6 +59,8 @@ type Options struct {
 	Delivery Delivery
 	// Gate is asked before a new document; its error, best an *Error, is the answer. Default: always open.
 	Gate func() error
+	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
+	Acted func(Act)
 }
 
 // Engine issues documents. Make one with New; it is safe for concurrent use.
@@ -78,6 +80,7 @@ type Engine struct {
 	keys    keyed        // idempotency keys at work
 	codes   keyed        // documents being settled
 	gate    func() error
+	onAct   func(Act)
 	metrics *metrics
 	options Contingency
 	bugs    bugs // seeded faults: only tests set them
@@ -128,7 +131,7 @@ func New(o Options) (e *Engine, err error) {
 	}
 	e = &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
-		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, metrics: newMetrics(), options: o.Contingency,
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(), options: o.Contingency,
 	}
 	e.options.setDefaults()
 	e.delivery.init(o.Delivery, o.Now)
@@ -241,6 +244,9 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 	}
 	if h.BranchID != c.Point.BranchID {
 		return nil, notFound(code)
+	}
+	if !c.reads(h) {
+		return nil, errReading()
 	}
 	return e.record(entry)
 }

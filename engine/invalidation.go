@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,6 +38,8 @@ type Invalidation struct {
 	Version     int                 `json:"version"`
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
+	// TokenID asked for it; 0 in records made before tokens were kept.
+	TokenID int64 `json:"token_id,omitempty"`
 	// Doubtful: it may have reached MH.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
@@ -63,7 +66,9 @@ func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 }
 
 func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
-	if _, err := e.Document(ctx, req.Code, req.Caller); err != nil { // waits for one that is being settled
+	reader := req.Caller
+	reader.OwnTypes = false                                      // the permission to invalidate is one to read what is invalidated
+	if _, err := e.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
 	release, err := e.codes.acquire(ctx, req.Code.String())
@@ -89,11 +94,18 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 			return nil, err
 		}
 	}
-	if entry, err = e.sendInvalidation(ctx, entry, h, false); err != nil {
+	entry, err = e.sendInvalidation(ctx, entry, h, false)
+	if !errors.Is(err, errNothingSent) {
+		e.acted(req.Caller, ActInvalidate, req.Code, "")
+	}
+	if err != nil {
 		return nil, err
 	}
 	return e.public(entry)
 }
+
+// errNothingSent: MH did not receive the event, which is forgotten.
+var errNothingSent = errors.New("nothing was sent")
 
 // begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
 func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *head) (storage.Entry, *head, error) {
@@ -124,7 +136,7 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	}
 	next := *h
 	next.Invalidation = &Invalidation{Code: code.String(), Estado: EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
-		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref}
+		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref, TokenID: req.Caller.TokenID}
 	entry, err = e.move(ctx, entry, storage.Change{To: Accepted, Parts: []storage.Part{{Name: partInvalidation(code.String()), Data: jws}},
 		Due: &storage.Due{Queue: QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
@@ -173,7 +185,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 		if _, err := e.abandon(ctx, entry, h); err != nil {
 			return entry, err
 		}
-		return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: o.Err}
+		return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
 	if _, err := e.move(ctx, entry, storage.Change{To: Accepted, Due: &storage.Due{Queue: QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {

@@ -42,7 +42,7 @@ func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info,
 		if err != nil {
 			return nil, err
 		}
-		if h.BranchID != c.Point.BranchID {
+		if h.BranchID != c.Point.BranchID || !c.reads(h) {
 			continue
 		}
 		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, kinds[h.Document].Tipo

@@ -23,6 +23,11 @@ type Caller struct {
 	TokenID     int64
 	Point       Point
 	Permissions []string
+	From        string // address that the request came from
+	// OwnTypes: it reads no type of document but those that it may issue, and the returns of its point of sale.
+	OwnTypes bool
+	// MailsOthers: it may mail a document to an address that the document does not bear.
+	MailsOthers bool
 }
 
 // Request is one sale to be turned into a document.

@@ -290,7 +290,7 @@ func testIssuer() Issuer {
 }
 
 func testCaller(point int) Caller {
-	return Caller{TokenID: 1, Point: Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
+	return Caller{TokenID: 1, MailsOthers: true, Point: Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
 }
 
 // sale is a consumer invoice of one line; its price makes it recognisable.

@@ -17,6 +17,7 @@ import (
 type Audit interface {
 	Begin(context.Context, audit.Act) (*audit.Open, error)
 	End(context.Context, *audit.Open) error
+	Record(context.Context, audit.Act) error
 	Acts(limit int) ([]audit.Act, error)
 }
 

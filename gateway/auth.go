@@ -99,6 +99,7 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	if token != "" {
 		if t := g.tokens.Load().find(token, g.o.Now()); t != nil {
 			trust(ctx.Conn(), t.ID)
+			ctx.SetUserValue(loggedToken, t)
 			return t, nil
 		}
 	}
@@ -113,6 +114,10 @@ func (g *Gateway) known(ctx *fasthttp.RequestCtx) error {
 
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
+	if listener == listenerOps && given {
+		g.logins.failed(addressOf(ctx.RemoteAddr()).String())
+	}
+	g.access.refused(ctx, listener, given)
 	if given {
 		if wait := g.wrongs.take(networkOf(ctx.RemoteAddr()), g.o.Now()); wait > 0 {
 			g.metrics.refused(listener, "wrong_tokens")
@@ -152,8 +157,19 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-func (t *Token) caller() engine.Caller {
-	return engine.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions}
+// caller is a token as the engine knows it, with what the configuration lets it read and mail.
+func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) engine.Caller {
+	return engine.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
+		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, engine.PermissionRead),
+		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, engine.PermissionMail)}
+}
+
+// Access is what every token may do beside issuing, whatever its own permissions.
+type Access struct {
+	// OwnTypes: without CONSULTA a token reads only the types of documents that it may issue.
+	OwnTypes bool
+	// MailAnywhere: any token may mail a document to an address that it does not bear; else only one with REENVIO.
+	MailAnywhere bool
 }
 
 // permit refuses a document type that the token may not issue. A return takes the permission of its origin, which the

@@ -18,7 +18,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Document(deadline, code, t.caller())
+	r, err := g.o.Engine.Document(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 		return err
 	}
 	e := endpoints[r.Document]
-	req := engine.Request{Document: r.Document, Caller: t.caller()}
+	req := engine.Request{Document: r.Document, Caller: g.caller(ctx, t)}
 	d, err := g.read(ctx, e, &req)
 	if err != nil {
 		return err

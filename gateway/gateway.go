@@ -70,6 +70,10 @@ type Options struct {
 	APITLS, OpsTLS *tls.Config
 	// Limits of a token.
 	Limits Limits
+	// Access is what tokens may do beside issuing.
+	Access Access
+	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a token.
+	AccessLog bool
 	// Keeper makes and ends tokens; Audit records what operators do. Without them the admin API does neither.
 	Keeper Keeper
 	Audit  Audit
@@ -102,6 +106,8 @@ type Gateway struct {
 	large      *buckets    // KiB of large sales, by token
 	daily      daily       // bytes stored, by token
 	readers    *fair.Queue // who list documents
+	access     *accessLog
+	logins     *logins
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -126,6 +132,9 @@ func New(o Options) *Gateway {
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
 	g.large, g.daily.most = newBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
 	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
+	g.access = newAccessLog(o)
+	g.logins = newLogins(o)
+	o.Registry.MustRegister(g.access.dropped, g.logins.count)
 	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
 	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, func(h *fasthttp.RequestHeader) (int, time.Duration) {
@@ -177,11 +186,16 @@ func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "f
 // Serve answers the tills until ctx ends; then it takes no more requests and finishes those in flight.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
+	defer g.access.flush()
 	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiPlaces, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
 // ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
+	within, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); g.logins.run(within) }()
+	defer func() { stop(); <-done }()
 	return serve(ctx, g.ops, newDoor(ln, g.o.OpsTLS, opsPlaces, func(reason string) { g.metrics.refused(listenerOps, reason) }))
 }
 

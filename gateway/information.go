@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
 )
 
 // Information is the emisor of GET /dte/information (SPEC 2.8), less the point of sale, which is the token's.
@@ -34,6 +37,11 @@ func (i *Information) encode() []byte {
 	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
 }
 
+// own tells a permission of this appliance from those of SPEC 2.8, whose list is closed for the tills.
+func own(permission string) bool {
+	return permission == engine.PermissionRead || permission == engine.PermissionMail
+}
+
 // information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
 func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
 	b := append([]byte(`{"status":"success","data":{"emisor":`), g.info...)
@@ -41,7 +49,7 @@ func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
 		{"codPuntoVentaMH", t.Point.PointOfSale}, {"codPuntoVenta", t.Point.PointOfSale}} {
 		b = text(append(text(append(b, ','), m.name), ':'), m.value)
 	}
-	b = append(texts(append(b, `},"permissions":`...), t.Permissions), `}}`...)
+	b = append(texts(append(b, `},"permissions":`...), slices.DeleteFunc(slices.Clone(t.Permissions), own)), `}}`...)
 	answer(ctx, fasthttp.StatusOK, b)
 	return nil
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/valyala/fasthttp"
 
@@ -57,7 +58,7 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
 	r, err := g.o.Engine.Invalidate(deadline, engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
-		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: t.caller()})
+		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: g.caller(ctx, t)})
 	if err != nil {
 		return renamed(err, invalidationNames)
 	}
@@ -75,6 +76,12 @@ func appendInvalidation(b []byte, i *engine.Invalidation) []byte {
 	sello := ""
 	if i.Response != nil {
 		sello = i.Response.SelloRecibido
+	}
+	b = append(b, `,"tokenId":`...)
+	if i.TokenID == 0 {
+		b = append(b, `null`...)
+	} else {
+		b = strconv.AppendInt(b, i.TokenID, 10)
 	}
 	b = optional(append(b, `,"selloRecibido":`...), sello)
 	b = append(i.At.UTC().AppendFormat(append(b, `,"createdAt":"`...), "2006-01-02T15:04:05.000Z"), '"')

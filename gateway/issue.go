@@ -27,7 +27,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err := g.affords(ctx, t); err != nil {
 			return err
 		}
-		req := engine.Request{Document: e.document, Caller: t.caller()}
+		req := engine.Request{Document: e.document, Caller: g.caller(ctx, t)}
 		d, err := g.read(ctx, e, &req)
 		if err != nil {
 			return err

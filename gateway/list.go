@@ -38,7 +38,7 @@ func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	found, err := g.o.Engine.Infos(deadline, codes, t.caller())
+	found, err := g.o.Engine.Infos(deadline, codes, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,15 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err := wrongParameters(faults); err != nil {
 		return err
 	}
+	c := g.caller(ctx, t)
+	if readable := c.Readable(); readable != nil {
+		if len(f.Documents) == 0 {
+			f.Documents = readable
+		}
+		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents, func(d string) bool { return !slices.Contains(readable, d) }) {
+			return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+engine.PermissionRead)
+		}
+	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
 	leave, err := g.readers.Enter(deadline, t.ID)
@@ -88,7 +97,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: engine.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
 	}
 	defer leave()
-	l, err := g.o.Engine.List(deadline, f, t.caller())
+	l, err := g.o.Engine.List(deadline, f, c)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	if format == "url" {
 		return g.link(deadline, ctx, t, code, layout)
 	}
-	b, err := g.o.Engine.Printed(deadline, code, t.caller(), layout, format == "escpos")
+	b, err := g.o.Engine.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Engine.Archivo(deadline, code, t.caller())
+	b, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -148,19 +148,19 @@ func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Document(deadline, code, t.caller())
+	r, err := g.o.Engine.Document(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
 	switch asked {
 	case r.JSONURL:
-		b, err := g.o.Engine.Archivo(deadline, code, t.caller())
+		b, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t))
 		if err != nil {
 			return err
 		}
 		file(ctx, "application/json; charset=utf-8", "inline", name, b)
 	case r.PDFURL:
-		b, err := g.o.Engine.Printed(deadline, code, t.caller(), "letter", false)
+		b, err := g.o.Engine.Printed(deadline, code, g.caller(ctx, t), "letter", false)
 		if err != nil {
 			return err
 		}
@@ -174,13 +174,14 @@ func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 // link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else this
 // appliance's.
 func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
-	url, err := g.o.Engine.Link(deadline, code, t.caller(), layout, linkLife)
+	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
+	url, err := g.o.Engine.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
 		// What cannot be printed is refused here and not behind the link.
-		if _, err := g.o.Engine.Archivo(deadline, code, t.caller()); err != nil {
+		if _, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
 			return err
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")

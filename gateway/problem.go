@@ -75,6 +75,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 
 // fail writes the error envelope.
 func fail(ctx *fasthttp.RequestCtx, p *Problem) {
+	ctx.SetUserValue(loggedError, p.Type)
 	b := append(ctx.Response.Body()[:0], `{"status":"error","type":`...)
 	b = text(b, p.Type)
 	b = text(append(b, `,"message":`...), p.Message)

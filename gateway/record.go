@@ -21,6 +21,7 @@ func appendSuccess(b []byte, r *engine.Record) []byte {
 // tills should not hold one each.
 func answerRecord(ctx *fasthttp.RequestCtx, status int, r *engine.Record) {
 	const kept = 32 << 10 // bytes
+	ctx.SetUserValue(loggedCode, r.Code)
 	size := len(r.JSON) + len(r.JWS) + 2048
 	if size > kept {
 		answer(ctx, status, appendSuccess(make([]byte, 0, size), r))

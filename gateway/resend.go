@@ -49,7 +49,7 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Resend(deadline, code, email, t.caller())
+	r, err := g.o.Engine.Resend(deadline, code, email, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}

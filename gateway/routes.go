@@ -112,6 +112,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 		defer func() {
 			g.metrics.inFlight.Dec()
 			g.metrics.answered(route, ctx.Response.StatusCode(), time.Since(began))
+			g.access.answered(ctx, route, time.Since(began))
 		}()
 		if err := h(ctx); err != nil {
 			g.refuse(ctx, route, err)

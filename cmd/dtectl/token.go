@@ -21,7 +21,7 @@ type tokenCommand struct {
 type tokenNewCommand struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
 	Name        string   `required:"" help:"What people call the till."`
-	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates."`
+	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates, REENVIO mails to another address than the document's, CONSULTA reads what it may not issue where the configuration restricts that."`
 }
 
 // Run prints the token alone, so that a script can take it.

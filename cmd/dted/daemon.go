@@ -89,7 +89,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.admit, Logger: log, Now: time.Now})
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.admit, Logger: log, Now: time.Now,
+		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err
 	}
@@ -114,7 +115,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Keeper: d.access, Audit: d.trail, Backups: d.backups})
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Keeper: d.access,
+		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, fmt.Errorf("listening for tills: %w", err)

@@ -41,6 +41,7 @@ type Config struct {
 	Print    Print             `toml:"print"`
 	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
 	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
+	Access   Access            `toml:"access"`
 }
 
 // Listener is an address that the appliance listens on.
@@ -271,7 +272,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.rehearsable(), c.checkProduction())
+	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}

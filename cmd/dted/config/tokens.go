@@ -42,9 +42,11 @@ type Token struct {
 	RevokedBy     string    `toml:"revoked_by,omitempty"`
 }
 
-// Permissions are SPEC 2.8's, a closed list.
+// Permissions are SPEC 2.8's, a closed list, and two of this appliance's own, which GET /dte/information does not show: CONSULTA
+// reads what the token may not issue, where access.reading restricts that; REENVIO mails to an address that the document does
+// not bear.
 var Permissions = []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
-	"COMPROBANTE_RETENCION", "ANULACION"}
+	"COMPROBANTE_RETENCION", "ANULACION", "CONSULTA", "REENVIO"}
 
 // MaxGrace is the longest that a rotated token may stay good.
 const MaxGrace = 30 * 24 * time.Hour

@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/audit"
+)
+
+// A line for each request that changes or sends something, with token, point of sale, route, code and status, over every
+// route that there is; none for one that reads; nothing of a body or a token; refusals without a token too, and not without end.
+func TestAccessLog(t *testing.T) {
+	var out bytes.Buffer
+	secret := []byte("secret of the test")
+	g := New(Options{Engine: new(said), Tokens: NewTokenTable(secret, []Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: engine.Point{ID: 5},
+		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "ANULACION"}}}),
+		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000}, AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	url := served(t, g.Serve)
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	ask := func(method, path, body, token string) (int, string) {
+		t.Helper()
+		out.Reset()
+		req, err := http.NewRequest(method, url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("x-api-token", token)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return resp.StatusCode, out.String()
+	}
+	doc, changing := contractOf(t), 0
+	for _, item := range doc.Get("paths").Members() {
+		for _, o := range item.Value.Members() {
+			method, path := strings.ToUpper(o.Name), strings.ReplaceAll(item.Name, "{codigoGeneracion}", saidCode)
+			body := strings.ReplaceAll(string(o.Value.Get("requestBody").Get("content").Get("application/json").Get("example").Append(nil)), "ORIGINAL", saidCode)
+			status, line := ask(method, path, body, "token-that-is-secret")
+			if method == "GET" || path == "/dte/documentos-info" {
+				if line != "" {
+					t.Errorf("%s %s is logged: %s", method, path, line)
+				}
+				continue
+			}
+			changing++
+			for _, want := range []string{"msg=request token=77 point_of_sale=5 route=" + strings.TrimSuffix(path, "/"+saidCode), " code=" + saidCode, fmt.Sprintf(" status=%d took=", status), " remote=127.0.0.1"} {
+				if !strings.Contains(line, want) || strings.Count(line, "\n") != 1 || status >= 300 {
+					t.Errorf("%s: %d, no %q in %s", path, status, want, line)
+				}
+			}
+			for _, never := range []string{"secret", "Ana", "example.com"} {
+				if strings.Contains(line, never) {
+					t.Errorf("%s: %q in %s", path, never, line)
+				}
+			}
+		}
+	}
+	if changing < 10 {
+		t.Errorf("only %d routes change something", changing)
+	}
+	if _, line := ask("GET", "/dte/pdf/"+saidCode+"?format=url", "", "token-that-is-secret"); !strings.Contains(line, "code="+saidCode) {
+		t.Errorf("a link for anybody is not logged: %q", line)
+	}
+	if _, line := ask("POST", "/dte/dte01", `{}`, "token-that-is-secret"); !strings.Contains(line, "error=VALIDATION_ERROR") {
+		t.Errorf("a refused sale: %s", line)
+	}
+	if _, line := ask("GET", "/dte/x%1b%5b2J%0aforged=1", "", "wrong-token"); strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\n") {
+		t.Errorf("%q", line)
+	}
+	lines := 0
+	for range 3 * refusalBurst {
+		if _, line := ask("GET", "/dte/information", "", "wrong-token"); line != "" {
+			lines++
+			if !strings.Contains(line, `msg="no token" listener=api given=true method=GET path=/dte/information remote=127.0.0.1`) || strings.Contains(line, "wrong-token") {
+				t.Fatalf("a refusal: %s", line)
+			}
+		}
+	}
+	if lines > refusalBurst || lines < refusalBurst/2 {
+		t.Errorf("%d lines of %d refusals", lines, 3*refusalBurst)
+	}
+	out.Reset()
+	g.access.flush()
+	if !strings.Contains(out.String(), fmt.Sprintf("missing=%d", 3*refusalBurst-lines)) {
+		t.Errorf("the end does not say what is missing: %s", out.String())
+	}
+}
+
+// trail keeps acts.
+type trail struct {
+	Audit
+	mu   sync.Mutex
+	acts []audit.Act
+}
+
+func (r *trail) Record(_ context.Context, a audit.Act) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acts = append(r.acts, a)
+	return nil
+}
+
+func (r *trail) take() []audit.Act {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.acts
+	r.acts = nil
+	return list
+}
+
+// The first wrong admin token is in the trail at once, those of the next minute in one act an address; any number of
+// addresses makes few acts; none is lost at the end.
+func TestLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(trail)
+		l := newLogins(Options{Audit: r, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); l.run(ctx) }()
+		l.failed("10.0.0.1")
+		synctest.Wait()
+		if got := r.take(); len(got) != 1 || got[0].From != "10.0.0.1" || got[0].What != "admin.login" || got[0].Outcome != audit.Refused || !strings.HasPrefix(got[0].Detail, "1 wrong") {
+			t.Fatalf("%+v", got)
+		}
+		for i := range 1000 {
+			l.failed("10.0.0.1")
+			l.failed(fmt.Sprintf("2001:db8::%x", i))
+		}
+		synctest.Wait()
+		if got := r.take(); len(got) != 0 {
+			t.Fatalf("%d acts in one minute", len(got))
+		}
+		time.Sleep(loginActs)
+		synctest.Wait()
+		total := 0
+		got := r.take()
+		for _, a := range got {
+			n := 0
+			if _, err := fmt.Sscanf(a.Detail, "%d wrong admin tokens", &n); err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+		if len(got) > maxLogins+1 || total != 2000 {
+			t.Errorf("%d acts of %d failures", len(got), total)
+		}
+		l.failed("10.0.0.9")
+		stop()
+		<-done
+		if got := r.take(); len(got) != 1 {
+			t.Errorf("at the end %d acts", len(got))
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/audit"
+)
+
+// loginActs is how often failed logins of one address become an act of the trail, and maxLogins how many addresses have an
+// act of their own in that time: the rest of them share one. So strangers cannot fill the trail, which lies in the store.
+const (
+	loginActs   = time.Minute
+	maxLogins   = 8
+	manyOthers  = "many addresses"
+	actLogin    = "admin.login"
+	nobodyKnown = "somebody"
+)
+
+// logins counts wrong admin tokens, and tells the trail of them.
+type logins struct {
+	audit Audit
+	log   *slog.Logger
+	now   func() time.Time
+	count prometheus.Counter
+
+	mu   sync.Mutex
+	wait map[string]*loginFailures // that the trail does not know yet, by address
+	wake chan struct{}
+}
+
+type loginFailures struct {
+	n     int
+	since time.Time
+}
+
+func newLogins(o Options) *logins {
+	return &logins{audit: o.Audit, log: o.Logger, now: o.Now, wait: make(map[string]*loginFailures), wake: make(chan struct{}, 1),
+		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total", Help: "Requests to the operators' listener with a wrong admin token."})}
+}
+
+// failed counts a wrong admin token.
+func (l *logins) failed(address string) {
+	l.count.Inc()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.wait[address]
+	if f == nil {
+		if len(l.wait) >= maxLogins {
+			address = manyOthers
+		}
+		if f = l.wait[address]; f == nil {
+			f = &loginFailures{since: l.now()}
+			l.wait[address] = f
+		}
+	}
+	f.n++
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells the trail until ctx ends: of the first failure at once, of what follows once a minute.
+func (l *logins) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			l.tell()
+			return
+		case <-l.wake:
+		}
+		l.tell()
+		pause := time.NewTimer(loginActs)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// tell records one act for each address that waits.
+func (l *logins) tell() {
+	l.mu.Lock()
+	list := l.wait
+	l.wait = make(map[string]*loginFailures)
+	l.mu.Unlock()
+	if l.audit == nil {
+		return
+	}
+	for address, f := range list {
+		err := l.audit.Record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin, Outcome: audit.Refused,
+			Detail: fmt.Sprintf("%d wrong admin tokens since %s", f.n, f.since.UTC().Format(time.RFC3339))})
+		if err != nil {
+			l.log.Error("failed logins are not in the trail", "address", address, "count", f.n, "error", err)
+		}
+	}
+}
