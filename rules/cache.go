@@ -1,15 +1,183 @@
 package rules
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 )
 
-// private makes sure that a folder is the user's own and nobody else's: what lies in a compilation cache is executed
-// without a further check.
+// cache keeps compiled modules from start to start: for each metered module a folder, named by the module's SHA-256,
+// with what the engine wrote and a seal over it. The engine's own checksum covers the machine code alone: a turned
+// bit beside the code would make it jump anywhere. A folder gets its name when it is whole.
+type cache struct{ dir string }
+
+const (
+	sealName  = "seal"
+	newPrefix = "new-" // of a folder that is being written
+	newFor    = time.Hour
+	maxKept   = 32 // folders that outlive a start, about 8 MB each
+)
+
+// openCache opens the folder and throws away what nobody will ask for.
+func openCache(dir string) (*cache, error) {
+	if err := private(dir); err != nil {
+		return nil, err
+	}
+	c := &cache{dir}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	type aged struct {
+		path string
+		at   time.Time
+	}
+	var modules []aged
+	var stale []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := e.Info()
+		switch {
+		case err != nil: // another process has removed it
+		case strings.HasPrefix(e.Name(), "wazero-"): // how an earlier version kept them
+			stale = append(stale, path)
+		case strings.HasPrefix(e.Name(), newPrefix):
+			if time.Since(info.ModTime()) > newFor {
+				stale = append(stale, path)
+			}
+		case len(e.Name()) == 2*sha256.Size:
+			modules = append(modules, aged{path, info.ModTime()})
+		}
+	}
+	slices.SortFunc(modules, func(a, b aged) int { return b.at.Compare(a.at) })
+	for _, m := range modules[min(maxKept, len(modules)):] {
+		stale = append(stale, m.path)
+	}
+	for _, path := range stale {
+		_ = os.RemoveAll(path) // what stays takes room and does no harm
+	}
+	return c, nil
+}
+
+// kept is the folder of one module.
+type kept struct {
+	cache  *cache
+	digest string
+	folder string // where the engine may read and write
+	sealed bool   // it was whole when it was found
+	sum    string // what its seal says
+	damage error  // why what was there was thrown away
+}
+
+// find gives the folder of a metered module: the one that is kept, when its seal is right, or else a new one.
+func (c *cache) find(metered []byte) (*kept, error) {
+	digest := sha256.Sum256(metered)
+	k := &kept{cache: c, digest: hex.EncodeToString(digest[:])}
+	k.folder = filepath.Join(c.dir, k.digest)
+	err := k.verify()
+	if err == nil {
+		k.sealed = true
+		now := time.Now()
+		_ = os.Chtimes(k.folder, now, now) // or it is thrown away sooner
+		return k, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) || k.exists() {
+		k.damage = fmt.Errorf("%s: %w", k.folder, err)
+		if err := os.RemoveAll(k.folder); err != nil {
+			return nil, err
+		}
+	}
+	k.folder, err = os.MkdirTemp(c.dir, newPrefix)
+	return k, err
+}
+
+func (k *kept) exists() bool {
+	_, err := os.Lstat(k.folder)
+	return err == nil
+}
+
+// verify compares the folder with its seal.
+func (k *kept) verify() error {
+	seal, err := os.ReadFile(filepath.Join(k.folder, sealName))
+	if err != nil {
+		return err
+	}
+	if k.sum, err = sumOf(k.folder); err != nil {
+		return err
+	}
+	if string(seal) != k.sum {
+		return errors.New("it is not what its seal says")
+	}
+	return nil
+}
+
+// keep seals the folder when the engine has written into it, and gives it its name.
+func (k *kept) keep() error {
+	sum, err := sumOf(k.folder)
+	if err != nil || k.sealed && sum == k.sum {
+		return err
+	}
+	// Without a sync: what a crash leaves of it does not match.
+	if err := os.WriteFile(filepath.Join(k.folder, sealName), []byte(sum), 0o600); err != nil {
+		return err
+	}
+	if k.sealed {
+		return nil
+	}
+	name := filepath.Join(k.cache.dir, k.digest)
+	if err := os.Rename(k.folder, name); err != nil {
+		if _, there := os.Lstat(name); there == nil { // another process was quicker
+			return k.drop()
+		}
+		return err
+	}
+	k.folder = name
+	return nil
+}
+
+// drop removes the folder.
+func (k *kept) drop() error { return os.RemoveAll(k.folder) }
+
+// sumOf is a checksum over the names and contents of all files of a folder, except its seal.
+func sumOf(folder string) (string, error) {
+	all := sha256.New()
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil || name == sealName {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s is not a file", name)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		one := sha256.New()
+		if _, err := io.Copy(one, f); err != nil {
+			return err
+		}
+		fmt.Fprintf(all, "%q %x\n", name, one.Sum(nil))
+		return nil
+	})
+	return hex.EncodeToString(all.Sum(nil)), err
+}
+
+// private makes sure that a folder is the user's own and nobody else's: what lies in a compilation cache is executed.
+// Its seals show damage, not intent.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"dtegate/rules/abi"
 	"dtegate/rules/fuel"
 )
@@ -21,13 +19,14 @@ type digest = [sha256.Size]byte
 type code struct {
 	host        *Host
 	digest      digest
-	compiled    wazero.CompiledModule
+	room        *room
 	description *abi.Description
 	running     chan struct{} // holds one for each call that is under way
 	users       int           // Modules that share it; guarded by Host.mu
 
 	mu     sync.Mutex
 	idle   []*instance
+	out    int // instances that are not idle
 	closed bool
 }
 
@@ -36,16 +35,17 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	if len(wasm) > h.options.MaxModule {
 		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), h.options.MaxModule)
 	}
-	h.compiling.Lock()
-	defer h.compiling.Unlock()
 	d := digest(sha256.Sum256(wasm))
-	h.mu.Lock()
-	c := h.modules[d]
-	if c != nil {
-		c.users++
+	if c := h.shared(d); c != nil {
+		return c, nil
 	}
-	h.mu.Unlock()
-	if c != nil {
+	select {
+	case h.compiling <- struct{}{}:
+		defer func() { <-h.compiling }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting while another rule module is compiled: %w", ctx.Err())
+	}
+	if c := h.shared(d); c != nil { // that was the other
 		return c, nil
 	}
 	began := time.Now()
@@ -62,18 +62,29 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
+// shared gives a module that is compiled already to one user more.
+func (h *Host) shared(d digest) *code {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.modules[d]
+	if c != nil {
+		c.users++
+	}
+	return c
+}
+
 // compile meters a module, compiles it, checks it and asks it to describe itself.
 func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 	metered, err := fuel.Meter(wasm, h.options.StartFuel)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModule, err)
 	}
-	compiled, err := h.runtime.CompileModule(ctx, metered)
+	r, err := h.furnish(ctx, metered)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModule, err)
 	}
-	c := &code{host: h, compiled: compiled, running: make(chan struct{}, h.options.Instances)}
-	if err = checkModule(compiled); err == nil {
+	c := &code{host: h, room: r, running: make(chan struct{}, h.options.Instances)}
+	if err = checkModule(r.compiled); err == nil {
 		err = c.describe(ctx)
 	}
 	if err != nil {
@@ -110,17 +121,63 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx)
 }
 
-// close lets calls under way finish: their instances are closed when they come back.
+// close lets calls under way finish: the last instance that comes back closes the room.
 func (c *code) close(ctx context.Context) error {
 	c.mu.Lock()
-	idle := c.idle
+	idle, out := c.idle, c.out
 	c.idle, c.closed = nil, true
 	c.mu.Unlock()
 	var err error
 	for _, i := range idle {
-		err = errors.Join(err, i.module.Close(ctx))
+		err = errors.Join(err, i.close())
 	}
-	return errors.Join(err, c.compiled.Close(ctx))
+	if out > 0 {
+		return err
+	}
+	return errors.Join(err, c.room.close(ctx))
+}
+
+// add starts an instance, unless the module is closed. Who has it gives it back with remove, or with put.
+func (c *code) add(ctx context.Context) (*instance, error) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.out++
+	}
+	c.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	i, err := c.instantiate(ctx)
+	if err != nil {
+		err = errors.Join(err, c.back(ctx, nil))
+	}
+	return i, err
+}
+
+// back takes an instance that is not idle any more: it is kept when it is not nil.
+func (c *code) back(ctx context.Context, keep *instance) error {
+	c.mu.Lock()
+	c.out--
+	if keep != nil && !c.closed {
+		c.idle = append(c.idle, keep)
+		keep = nil
+	}
+	last := c.closed && c.out == 0
+	c.mu.Unlock()
+	var err error
+	if keep != nil { // the module has been closed meanwhile
+		err = keep.close()
+	}
+	if last {
+		err = errors.Join(err, c.room.close(ctx))
+	}
+	return err
+}
+
+// remove ends an instance.
+func (c *code) remove(ctx context.Context, i *instance) error {
+	return errors.Join(i.close(), c.back(ctx, nil))
 }
 
 // get takes an instance for one call, waiting while too many are out.
@@ -131,35 +188,35 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 		return nil, fmt.Errorf("waiting for an instance of the rule module: %w", ctx.Err())
 	}
 	c.mu.Lock()
-	closed := c.closed
 	var i *instance
 	if n := len(c.idle); n > 0 {
 		i, c.idle = c.idle[n-1], c.idle[:n-1]
+		c.out++
 	}
 	c.mu.Unlock()
 	if i != nil {
 		return i, nil
 	}
-	err := ErrClosed
-	if !closed {
-		i, err = c.instantiate(ctx)
-	}
+	i, err := c.add(ctx)
 	if err != nil {
 		<-c.running
 	}
 	return i, err
 }
 
-// put takes an instance back after its call. One that failed is thrown away: a guest that panicked still answers.
+// put takes an instance back after its call. An instance that failed is thrown away: a guest that panicked still
+// answers. So is one whose memory has grown beyond what is worth keeping.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
-	c.mu.Lock()
-	good = good && !c.closed
+	ctx = context.WithoutCancel(ctx)
+	good = good && i.memory.Size() <= c.host.options.KeptPages<<16
+	var err error
 	if good {
-		c.idle = append(c.idle, i)
+		err = c.back(ctx, i)
+	} else {
+		err = c.remove(ctx, i)
 	}
-	c.mu.Unlock()
-	if !good {
-		_ = i.module.Close(context.WithoutCancel(ctx)) // its failure is told already
+	if err != nil {
+		c.host.options.Logger.Error("closing an instance of a rule module", "error", err)
 	}
 	<-c.running
 }

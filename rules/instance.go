@@ -20,6 +20,7 @@ type instance struct {
 	module   api.Module
 	memory   api.Memory
 	fuel     api.MutableGlobal
+	left     api.MutableGlobal // of the stack
 	evaluate api.Function
 	context  context.Context // carries around
 	around   *surroundings
@@ -33,22 +34,62 @@ type instance struct {
 func (c *code) instantiate(ctx context.Context) (*instance, error) {
 	i := &instance{code: c}
 	i.context, i.around = surround(context.WithoutCancel(ctx))
-	limited, stop := i.limit(20)
-	defer stop()
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	var err error
-	if i.module, err = c.host.runtime.InstantiateModule(limited, c.compiled, config); err != nil {
-		return nil, fmt.Errorf("%w: starting an instance: %s%s", ErrTrap, firstLine(err), i.around.text())
+	if i.module, err = c.room.runtime.InstantiateModule(i.context, c.room.compiled, config); err != nil {
+		return nil, fmt.Errorf("%w: starting an instance: %s", ErrTrap, firstLine(err))
 	}
 	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")
-	i.fuel = i.module.ExportedGlobal(fuel.Export).(api.MutableGlobal) // fuel.Meter has put it there
-	if start := i.module.ExportedFunction("_initialize"); start != nil {
-		if _, err = start.Call(limited); err != nil {
-			err = i.failure("_initialize", c.host.options.StartFuel, limited, err)
-			return nil, errors.Join(err, i.module.Close(i.context))
+	global := func(name string) api.MutableGlobal { return i.module.ExportedGlobal(name).(api.MutableGlobal) }
+	i.fuel, i.left = global(fuel.Export), global(fuel.StackExport) // fuel.Meter has put them there
+	for _, name := range []string{fuel.StartExport, "_initialize"} {
+		start := i.module.ExportedFunction(name)
+		if start == nil {
+			continue
+		}
+		e := i.enter(c.host.options.StartFuel, 20)
+		_, err := start.Call(e.ctx)
+		if err := i.leave(e, name, err); err != nil {
+			return nil, errors.Join(err, i.close())
 		}
 	}
 	return i, nil
+}
+
+// close ends the instance.
+func (i *instance) close() error { return i.module.Close(i.context) }
+
+// entry is a call of the guest that is under way.
+type entry struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	budget int64
+}
+
+// enter sets the limits of a call: fuel, stack and the host's time-out. A call that has several parts enters once, and gives each part
+// the whole stack.
+func (i *instance) enter(budget int64, times time.Duration) entry {
+	e := entry{budget: budget}
+	e.ctx, e.stop = i.limit(times)
+	i.fuel.Set(uint64(budget))
+	i.left.Set(fuel.Stack)
+	return e
+}
+
+// leave ends a call that returned err, and says why it failed.
+func (i *instance) leave(e entry, what string, err error) error {
+	defer e.stop()
+	switch {
+	case err == nil || errors.Is(err, ErrTrap):
+		return err
+	case int64(i.fuel.Get()) < 0:
+		return fmt.Errorf("%w: %s used more than %d units", ErrFuel, what, e.budget)
+	case int64(i.left.Get()) < 0:
+		return fmt.Errorf("%w: %s used more than %d bytes of stack", ErrTrap, what, fuel.Stack)
+	case e.ctx.Err() != nil:
+		return fmt.Errorf("%w: %s ran longer than %v", errTimeout, what, i.code.host.options.Timeout)
+	}
+	return fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
 // limit gives the context of a call: without a deadline, unless the host has a time-out.
@@ -59,17 +100,6 @@ func (i *instance) limit(times time.Duration) (context.Context, context.CancelFu
 	return i.context, func() {}
 }
 
-// failure says why a call failed.
-func (i *instance) failure(what string, budget int64, ctx context.Context, err error) error {
-	switch {
-	case int64(i.fuel.Get()) < 0:
-		return fmt.Errorf("%w: %s used more than %d units", ErrFuel, what, budget)
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %s ran longer than %v", errTimeout, what, i.code.host.options.Timeout)
-	}
-	return fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
-}
-
 // firstLine leaves the engine's stack trace out: it has numbers for names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
@@ -78,13 +108,10 @@ func firstLine(err error) string {
 
 // describe asks the module for its description.
 func (i *instance) describe() ([]byte, error) {
-	ctx, stop := i.limit(1)
-	defer stop()
-	budget := i.code.host.options.Fuel
-	i.fuel.Set(uint64(budget))
-	r, err := i.module.ExportedFunction("dte_describe").Call(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModule, i.failure("dte_describe", budget, ctx, err))
+	e := i.enter(i.code.host.options.Fuel, 1)
+	r, err := i.module.ExportedFunction("dte_describe").Call(e.ctx)
+	if err := i.leave(e, "dte_describe", err); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModule, err)
 	}
 	at, length := uint32(r[0]>>32), uint32(r[0])
 	if length > maxDescription {
@@ -114,24 +141,11 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 // exchange writes the message into the guest, makes it evaluate so many bytes of it and gives its answer, for which there
 // is to be room for so many bytes: a view, good until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
-	ctx, stop := i.limit(1)
-	defer stop()
-	i.fuel.Set(uint64(budget))
 	i.around.said = i.around.said[:0]
-	if need := uint32(max(len(i.message), room)); need > i.size {
-		need = max(need, 64<<10)
-		r, err := i.module.ExportedFunction("dte_buffer").Call(ctx, uint64(need))
-		if err != nil {
-			return nil, 0, i.failure("dte_buffer", budget, ctx, err)
-		}
-		i.buffer, i.size = uint32(r[0]), need
-	}
-	if !i.memory.Write(i.buffer, i.message) {
-		return nil, 0, fmt.Errorf("%w: its buffer at %d lies outside its memory", ErrTrap, i.buffer)
-	}
-	i.stack[0] = uint64(uint32(length))
-	if err := i.evaluate.CallWithStack(ctx, i.stack[:]); err != nil {
-		return nil, 0, i.failure("dte_evaluate", budget, ctx, err)
+	e := i.enter(budget, 1)
+	what, err := i.run(e.ctx, room, length)
+	if err := i.leave(e, what, err); err != nil {
+		return nil, 0, err
 	}
 	used = budget - int64(i.fuel.Get())
 	status := int32(uint32(i.stack[0]))
@@ -146,6 +160,24 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 		return nil, used, fmt.Errorf("%w: its answer lies outside its memory", ErrTrap)
 	}
 	return answer, used, nil
+}
+
+// run makes sure of the buffer, writes the message into it and calls dte_evaluate. what is the function that failed.
+func (i *instance) run(ctx context.Context, room, length int) (what string, err error) {
+	if need := uint32(max(len(i.message), room)); need > i.size {
+		need = max(need, 64<<10)
+		r, err := i.module.ExportedFunction("dte_buffer").Call(ctx, uint64(need))
+		if err != nil {
+			return "dte_buffer", err
+		}
+		i.buffer, i.size = uint32(r[0]), need
+		i.left.Set(fuel.Stack)
+	}
+	if !i.memory.Write(i.buffer, i.message) {
+		return "dte_buffer", fmt.Errorf("%w: its buffer at %d lies outside its memory", ErrTrap, i.buffer)
+	}
+	i.stack[0] = uint64(uint32(length))
+	return "dte_evaluate", i.evaluate.CallWithStack(ctx, i.stack[:])
 }
 
 // checkAnswer refuses an answer that does not fit the description.

@@ -10,6 +10,7 @@ type metrics struct {
 	duration prometheus.Histogram
 	fuel     prometheus.Histogram
 	failures *prometheus.CounterVec
+	cache    *prometheus.CounterVec
 	engine   *prometheus.GaugeVec
 }
 
@@ -21,11 +22,16 @@ func newMetrics(engine string) *metrics {
 			Help: "Fuel that a rule module used to compute one document.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_failures_total",
 			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout."}, []string{"reason"}),
+		cache: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_cache_failures_total",
+			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its folder cannot be read or written)."}, []string{"reason"}),
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
 			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
 	}
 	for _, reason := range []string{"start", "trap", "fuel", "timeout"} {
 		m.failures.WithLabelValues(reason)
+	}
+	for _, reason := range []string{"damaged", "unusable"} {
+		m.cache.WithLabelValues(reason)
 	}
 	m.engine.WithLabelValues(engine).Set(1)
 	return m
@@ -42,7 +48,7 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 var held = prometheus.NewDesc("dte_rule_modules", "Compiled rule modules in memory.", nil, nil)
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.engine}
+	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.engine}
 }
 
 // Describe implements prometheus.Collector.

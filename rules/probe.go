@@ -11,7 +11,7 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	if m.closed.Load() {
 		return nil, ErrClosed
 	}
-	i, err := m.code.instantiate(ctx)
+	i, err := m.code.add(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,4 +30,4 @@ func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []b
 func (p *Probe) Memory() uint32 { return p.i.memory.Size() }
 
 // Close ends the instance.
-func (p *Probe) Close(ctx context.Context) error { return p.i.module.Close(ctx) }
+func (p *Probe) Close(ctx context.Context) error { return p.i.code.remove(ctx, p.i) }

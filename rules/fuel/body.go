@@ -9,138 +9,176 @@ import (
 // code meters every function of the code section.
 func (m *module) code(body []byte) ([]byte, error) {
 	r := &reader{b: body}
-	n := r.items()
-	if n != len(m.functions) {
-		return nil, fmt.Errorf("it has %d functions and the code of %d", len(m.functions), n)
+	n := r.items("functions", maxFunctions)
+	if r.err != nil {
+		return nil, fmt.Errorf("code section: %w", r.err)
 	}
-	out := appendU32(make([]byte, 0, len(body)+len(body)/8), n)
-	for i, t := range m.functions {
+	if own := len(m.functions) - m.imported; n != own {
+		return nil, fmt.Errorf("it has %d functions and the code of %d", own, n)
+	}
+	for i := range n {
 		b := r.bytes(r.u32())
 		if r.err != nil {
 			return nil, fmt.Errorf("code section: %w", r.err)
 		}
-		if len(b) > maxBody {
-			return nil, fmt.Errorf("function %d has %d bytes, more than %d", m.imported+i, len(b), maxBody)
-		}
-		metered, err := m.function(b, m.params[t])
-		if err != nil {
+		if err := m.read(b, m.types[m.functions[m.imported+i]]); err != nil {
 			return nil, fmt.Errorf("function %d: %w", m.imported+i, err)
 		}
-		out = append(appendU32(out, len(metered)), metered...)
 	}
 	if r.left() > 0 {
 		return nil, errors.New("something follows the last function")
 	}
+	out := appendU32(make([]byte, 0, len(body)+len(body)/4), n)
+	for _, f := range m.bodies {
+		metered := m.write(f)
+		out = append(appendU32(out, len(metered)), metered...)
+	}
 	return out, nil
 }
 
-// insertion is a charge to be put into a function's code, in front of offset at.
+// insertion is code to be put into a function, in front of offset at.
 type insertion struct {
 	at     int
-	region int // whose price it charges, or:
-	bulk   bool
+	kind   int
+	region int // of a charge
+	callee int // that the stack is passed to; −1: whatever the table has
 }
 
-// function meters one function.
-func (m *module) function(body []byte, params int) ([]byte, error) {
-	r := &reader{b: body}
+// Kinds of insertions.
+const (
+	charge = iota // the price of a region; at the function's beginning, its frame too
+	length        // the price of a copy or fill
+	growth        // the price of the size that the memory has now
+	pass          // the stack that this function leaves to the function that it calls next
+)
+
+// read scans one function and holds it against the limits.
+func (m *module) read(body []byte, s signature) error {
+	if len(body) > maxBody {
+		return fmt.Errorf("it has %d bytes, more than %d", len(body), maxBody)
+	}
+	r := &reader{b: body, labels: make([]int, 0, 16)}
 	groups := r.count()
 	declared := r.at
-	locals := params
+	locals := s.params
 	for range groups {
 		locals += r.u32()
 		r.byte() // the type
 		if locals > maxLocals {
-			return nil, fmt.Errorf("it has more than %d locals", maxLocals)
+			return fmt.Errorf("it has %d locals, more than %d", locals, maxLocals)
 		}
 	}
-	if m.locals += locals; m.locals > maxAllLocals {
-		return nil, fmt.Errorf("the functions have more than %d locals", maxAllLocals)
+	f := newScan(m, r, s, locals)
+	f.groups, f.declared, f.begin = groups, declared, r.at
+	if err := f.run(); err != nil {
+		return fmt.Errorf("at byte %d: %w", r.at, err)
 	}
-	begin := r.at
-	prices, insertions, branches, err := m.scan(r, locals)
-	if err != nil {
-		return nil, fmt.Errorf("at byte %d: %w", r.at, err)
+	if f.moved > maxMoves {
+		return fmt.Errorf("it has %d values to select where its control flow merges, more than %d", f.moved, maxMoves)
 	}
-	if m.knots += branches * (branches + locals); m.knots > maxKnots {
-		return nil, fmt.Errorf("up to here the control flow of the functions is too tangled to be compiled: %d of %d", m.knots, maxKnots)
+	if frame := f.frame(); frame > maxFrame {
+		return fmt.Errorf("it needs up to %d bytes of stack, more than %d", frame, maxFrame)
 	}
-	bulk := slices.ContainsFunc(insertions, func(i insertion) bool { return i.bulk })
-	out := make([]byte, 0, len(body)+24*len(insertions)+8)
-	if bulk { // one local more, an i32
-		out = append(appendU32(out, groups+1), body[declared:begin]...)
-		out = append(out, 1, 0x7f)
-	} else {
-		out = append(out, body[:begin]...)
-	}
-	at := begin
-	for _, i := range insertions {
-		out = append(out, body[at:i.at]...)
+	m.bodies = append(m.bodies, f)
+	return m.work.function(f, s)
+}
+
+// write gives a function that was read, metered.
+func (m *module) write(f *scan) []byte {
+	body := f.r.b
+	w := &writer{scan: f, out: make([]byte, 0, len(body)+32*len(f.insertions)+8)}
+	w.locals()
+	at := f.begin
+	for _, i := range f.insertions {
+		w.out = append(w.out, body[at:i.at]...)
 		at = i.at
-		if i.bulk {
-			out = m.chargeLength(out, locals)
-		} else {
-			out = m.charge(out, int64(1+prices[i.region]/Grain))
+		w.insert(i)
+	}
+	return append(w.out, body[at:]...)
+}
+
+// writer writes a metered function.
+type writer struct {
+	*scan
+	out  []byte
+	bulk int // local that holds the length of a copy
+	left int // local that holds the stack that this function leaves to those it calls
+}
+
+// locals writes the function's locals and those that metering needs.
+func (w *writer) locals() {
+	groups := w.groups
+	var more []byte
+	next := w.scan.locals
+	if slices.ContainsFunc(w.insertions, func(i insertion) bool { return i.kind == length }) {
+		w.bulk, next = next, next+1
+		more = append(more, 1, 0x7f) // an i32
+		groups++
+	}
+	if w.calls {
+		w.left = next
+		more = append(more, 1, 0x7e) // an i64
+		groups++
+	}
+	w.out = append(appendU32(w.out, groups), w.r.b[w.declared:w.begin]...)
+	w.out = append(w.out, more...)
+}
+
+// fuel and stack are the globals that metering adds.
+func (w *writer) fuel() int  { return w.m.globals }
+func (w *writer) stack() int { return w.m.globals + 1 }
+
+func (w *writer) insert(i insertion) {
+	switch i.kind {
+	case charge:
+		w.charge(int64(1+w.prices[i.region]/Grain), i.region == 0 && w.calls)
+	case length:
+		w.op(opLocalTee, w.bulk)
+		w.op(opGlobalGet, w.fuel())
+		w.op(opLocalGet, w.bulk)
+		w.out = append(w.out, opI64ExtendI32U, opI64Const, 6, opI64ShrU, opI64Sub) // 1<<6 = Grain
+		w.op(opGlobalSet, w.fuel())
+		w.check(false)
+	case growth:
+		w.op(opGlobalGet, w.fuel())
+		w.out = append(w.out, opMemorySize, 0, opI64ExtendI32U, opI64Const, 10, opI64Shl, opI64Sub) // 64 KiB / Grain
+		w.op(opGlobalSet, w.fuel())
+		w.check(false)
+	case pass:
+		if i.callee < 0 || w.m.bodies[i.callee-w.m.imported].calls { // others do not look at it
+			w.op(opLocalGet, w.left)
+			w.op(opGlobalSet, w.stack())
 		}
 	}
-	return append(out, body[at:]...), nil
 }
 
-// scan reads the instructions of a function: the price of each region, in instructions; where charges belong, in order;
-// how many places its control flow forks or meets at. Region 0 is the function's own; each loop begins another.
-func (m *module) scan(r *reader, locals int) (prices []int, insertions []insertion, branches int, err error) {
-	prices = []int{0}
-	insertions = []insertion{{at: r.at}}
-	inside := []int{0} // the region of each open block
-	for len(inside) > 0 && r.err == nil {
-		at := r.at
-		region := inside[len(inside)-1]
-		op, price := m.instruction(r, locals)
-		prices[region] += price
-		switch op {
-		case opBlock, opIf, opLoop, opElse, opBrIf, opBrTable:
-			branches++
-		}
-		switch op {
-		case opBlock, opIf:
-			inside = append(inside, region)
-		case opLoop:
-			inside = append(inside, len(prices))
-			insertions = append(insertions, insertion{at: r.at, region: len(prices)})
-			prices = append(prices, 0)
-		case opEnd:
-			inside = inside[:len(inside)-1]
-		case opMemoryCopy, opMemoryFill:
-			insertions = append(insertions, insertion{at: at, bulk: true})
-		}
+// charge subtracts a price from the fuel and traps below zero. frame: it also finds out what the function's frame leaves
+// of the stack.
+func (w *writer) charge(price int64, frame bool) {
+	w.op(opGlobalGet, w.fuel())
+	w.out = append(appendS64(append(w.out, opI64Const), price), opI64Sub)
+	w.op(opGlobalSet, w.fuel())
+	if frame {
+		w.op(opGlobalGet, w.stack())
+		w.out = append(appendS64(append(w.out, opI64Const), int64(w.frame())), opI64Sub)
+		w.op(opLocalSet, w.left)
 	}
-	if r.err == nil && r.left() > 0 {
-		r.fail("something follows the function's end")
+	w.check(frame)
+}
+
+// check traps when the fuel, or the stack, is negative.
+func (w *writer) check(frame bool) {
+	w.op(opGlobalGet, w.fuel())
+	if frame {
+		w.op(opLocalGet, w.left)
+		w.out = append(w.out, opI64Or)
 	}
-	return prices, insertions, branches, r.err
+	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
+	if frame { // for the host to see what it was
+		w.op(opLocalGet, w.left)
+		w.op(opGlobalSet, w.stack())
+	}
+	w.out = append(w.out, opUnreachable, opEnd)
 }
 
-// charge takes a price off the fuel and traps below zero.
-func (m *module) charge(b []byte, price int64) []byte {
-	b = m.global(b, opGlobalGet)
-	b = appendS64(append(b, opI64Const), price)
-	return m.settle(append(b, opI64Sub))
-}
-
-// chargeLength takes the price of a copy or fill, whose length lies on the stack and stays there.
-func (m *module) chargeLength(b []byte, local int) []byte {
-	b = appendU32(append(b, opLocalTee), local)
-	b = m.global(b, opGlobalGet)
-	b = appendU32(append(b, opLocalGet), local)
-	b = append(b, opI64ExtendI32U, opI64Const, 6, opI64ShrU, opI64Sub) // 1<<6 = Grain
-	return m.settle(b)
-}
-
-// settle stores the fuel that lies on the stack and traps when it is negative.
-func (m *module) settle(b []byte) []byte {
-	b = m.global(b, opGlobalSet)
-	b = m.global(b, opGlobalGet)
-	return append(b, opI64Const, 0, opI64LtS, opIf, 0x40, opUnreachable, opEnd)
-}
-
-func (m *module) global(b []byte, op byte) []byte { return appendU32(append(b, op), m.globals) }
+func (w *writer) op(op byte, index int) { w.out = appendU32(append(w.out, op), index) }

@@ -18,11 +18,14 @@ const (
 	opSelect        = 0x1b
 	opSelectTyped   = 0x1c
 	opLocalGet      = 0x20
+	opLocalSet      = 0x21
 	opLocalTee      = 0x22
 	opGlobalGet     = 0x23
 	opGlobalSet     = 0x24
+	opTableGet      = 0x25
 	opTableSet      = 0x26
 	opI32Load       = 0x28
+	opI64Load32U    = 0x35
 	opI64Store32    = 0x3e
 	opMemorySize    = 0x3f
 	opMemoryGrow    = 0x40
@@ -33,6 +36,8 @@ const (
 	opI32Eqz        = 0x45
 	opI64LtS        = 0x53
 	opI64Sub        = 0x7d
+	opI64Or         = 0x84
+	opI64Shl        = 0x86
 	opI64ShrU       = 0x88
 	opI64ExtendI32U = 0xad
 	opI64Extend32S  = 0xc4
@@ -44,82 +49,165 @@ const (
 	opMemoryFill    = prefixed<<8 | 11
 )
 
-// instruction reads one instruction with its immediates and tells its price. One that metering does not know is a
-// fault: its length, and so what follows, would be a guess.
-func (m *module) instruction(r *reader, locals int) (op, price int) {
-	op, price = int(r.byte()), 1
-	switch {
-	case op == opBlock, op == opLoop, op == opIf:
-		r.signed(33)
-	case op <= 0x01, op == opElse, op == opEnd, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull,
-		op >= opI32Eqz && op <= opI64Extend32S: // no immediates
-	case op == opBr, op == opBrIf, op > opGlobalSet && op <= opTableSet:
-		r.u32()
-	case op == opRefFunc:
-		m.reference(r)
-	case op >= opLocalGet && op <= opLocalTee:
-		if n := r.u32(); n >= locals {
-			r.fail("local %d of %d", n, locals) // it would be the one that metering adds
-		}
-	case op == opGlobalGet, op == opGlobalSet:
-		if n := r.u32(); n >= m.globals {
-			r.fail("global %d of %d", n, m.globals) // it would be the fuel's own
-		}
-	case op == opBrTable:
-		for range r.count() {
+// instruction is one instruction, as far as metering needs to know it.
+type instruction struct {
+	op        int
+	price     int   // in instructions
+	pop, push int   // values on the operand stack; of a block, its parameters and results
+	index     int   // of a local, global, function or type
+	labels    []int // blocks that it may branch to, counted from the innermost; good until the next instruction
+}
+
+// next reads one instruction with its immediates. One that metering does not know is a fault: its length, and so what
+// follows, would be a guess.
+func (m *module) next(r *reader, locals int) (i instruction) {
+	i.op, i.price = int(r.byte()), 1
+	if s := plain[i.op]; s.price > 0 {
+		i.pop, i.push, i.price = int(s.pop), int(s.push), int(s.price)
+		if i.op >= opI32Load && i.op <= opI64Store32 {
+			r.u32()
 			r.u32()
 		}
-		r.u32()
-	case op == opCall:
-		if r.u32() < m.imported {
-			price = crossing
+		return i
+	}
+	switch op := i.op; op {
+	case opBlock, opLoop, opIf:
+		i.pop, i.push = m.blockType(r)
+	case opUnreachable, opElse, opEnd, opReturn:
+	case opBr, opBrIf:
+		i.labels = append(r.labels[:0], r.u32())
+		i.pop = op - opBr
+	case opBrTable:
+		i.labels = r.labels[:0]
+		for range r.count() + 1 { // and the default
+			i.labels = append(i.labels, r.u32())
 		}
-	case op == opCallIndirect:
+		r.labels = i.labels
+		i.pop = 1
+	case opCall:
+		if i.index = r.u32(); i.index < m.imported {
+			i.price = crossing
+		}
+		m.calls(r, &i, m.typeOf(r, i.index))
+	case opCallIndirect:
+		t := r.u32()
 		r.u32()
-		r.u32()
-		price = indirect
-	case op == opSelectTyped:
+		i.price, i.index = indirect, -1
+		m.calls(r, &i, t)
+		i.pop++
+	case opSelectTyped:
 		r.bytes(r.count())
-	case op >= opI32Load && op <= opI64Store32:
-		r.u32()
-		r.u32()
-	case op == opMemorySize, op == opMemoryGrow:
-		r.zero()
-		if op == opMemoryGrow {
-			price = crossing
+		i.pop, i.push = 3, 1
+	case opLocalGet, opLocalSet, opLocalTee:
+		if i.index = r.u32(); i.index >= locals {
+			r.fail("local %d of %d", i.index, locals) // it would be one that metering adds
 		}
-	case op == opI32Const:
+		i.pop, i.push = pushes(op != opLocalGet), pushes(op != opLocalSet)
+	case opGlobalGet, opGlobalSet:
+		if i.index = r.u32(); i.index >= m.globals {
+			r.fail("global %d of %d", i.index, m.globals) // it would be the fuel's or the stack's own
+		}
+		i.pop, i.push = pushes(op == opGlobalSet), pushes(op == opGlobalGet)
+	case opTableGet:
+		r.u32()
+		i.pop, i.push = 1, 1
+	case opTableSet:
+		r.u32()
+		i.pop = 2
+	case opMemorySize:
+		r.zero()
+		i.push = 1
+	case opMemoryGrow:
+		r.zero()
+		i.pop, i.push, i.price = 1, 1, crossing
+	case opI32Const:
 		r.signed(32)
-	case op == opI64Const:
+		i.push = 1
+	case opI64Const:
 		r.signed(64)
-	case op == opF32Const:
+		i.push = 1
+	case opF32Const:
 		r.bytes(4)
-	case op == opF64Const:
+		i.push = 1
+	case opF64Const:
 		r.bytes(8)
-	case op == opRefNull:
+		i.push = 1
+	case opRefNull:
 		r.byte()
-	case op == prefixed:
-		return prefixed<<8 | m.prefixed(r), price
+		i.push = 1
+	case opRefFunc:
+		m.reference(r)
+		i.push, i.price = 1, crossing // the compiler asks the host for it
+	case prefixed:
+		m.prefixed(r, &i)
 	default:
 		r.fail("instruction %#x is not one that rules are given", op)
 	}
-	return op, price
+	return i
+}
+
+func pushes(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// blockType reads the type of a block: how many parameters and results it has.
+func (m *module) blockType(r *reader) (params, results int) {
+	t := r.signed(33)
+	switch {
+	case t == -64: // nothing
+		return 0, 0
+	case t < 0:
+		return 0, 1
+	case t >= int64(len(m.types)):
+		r.fail("a block has the type %d of %d", t, len(m.types))
+		return 0, 0
+	}
+	s := m.types[t]
+	if s.params > maxValues {
+		r.fail("a block has %d parameters, more than %d", s.params, maxValues)
+	}
+	return s.params, s.results
+}
+
+// typeOf is the type of a function.
+func (m *module) typeOf(r *reader, f int) int {
+	if f >= len(m.functions) {
+		r.fail("it calls function %d of %d", f, len(m.functions))
+		return 0
+	}
+	return m.functions[f]
+}
+
+// calls completes a call of a function of a type: each value that is passed beyond the first few costs its moves.
+func (m *module) calls(r *reader, i *instruction, t int) {
+	if t >= len(m.types) {
+		r.fail("it calls a function of the type %d of %d", t, len(m.types))
+		return
+	}
+	i.pop, i.push = m.types[t].params, m.types[t].results
+	i.price += passing * max(0, i.pop+i.push-freeValues)
 }
 
 // prefixed reads the rest of an instruction that begins with 0xfc.
-func (m *module) prefixed(r *reader) int {
+func (m *module) prefixed(r *reader, i *instruction) {
 	sub := r.u32()
+	i.op = prefixed<<8 | sub&0xff
 	switch {
 	case sub <= 7: // saturating conversions
+		i.pop, i.push = 1, 1
 	case sub == opMemoryCopy&0xff:
 		r.zero()
 		r.zero()
+		i.pop, i.price = 3, copying
 	case sub == opMemoryFill&0xff:
 		r.zero()
+		i.pop, i.price = 3, filling
 	default:
 		r.fail("instruction 0xfc %d is not one that rules are given", sub)
 	}
-	return sub & 0xff
 }
 
 // zero reads the index of the one memory.

@@ -33,15 +33,19 @@ type section struct {
 	body []byte
 }
 
+// signature is how many parameters and results functions of a type have.
+type signature struct{ params, results int }
+
 // module is what metering needs to know of a module.
 type module struct {
 	sections  []section
-	params    []int // number of parameters of each type
+	types     []signature
 	imported  int   // imported functions come first in the index space
-	functions []int // type of each function that is the module's own
-	globals   int
-	locals    int // of all functions
-	knots     int // likewise, see maxKnots
+	functions []int // type of each function
+	globals   int   // metering adds two behind them
+	start     int   // 1 + the function that starts the module
+	bodies    []*scan
+	work      work // of compiling it
 }
 
 func parse(wasm []byte) (*module, error) {
@@ -85,14 +89,16 @@ func (m *module) encode(start int64) ([]byte, error) {
 	for _, s := range m.sections {
 		body := s.body
 		if order[s.id] > order[globalSection] && !added {
-			add(globalSection, appendGlobal(appendU32(nil, 1), start))
+			add(globalSection, appendGlobals(appendU32(nil, 2), start))
 			added = true
 		}
 		switch s.id {
 		case globalSection:
-			body, added = appendGlobal(oneMore(body), start), true
+			body, added = appendGlobals(more(body, 2), start), true
 		case exportSection:
-			body, exported = m.appendExport(oneMore(body)), true
+			body, exported = m.appendExports(body), true
+		case startSection:
+			continue // the host calls it
 		case codeSection:
 			var err error
 			if body, err = m.code(body); err != nil {
@@ -107,19 +113,34 @@ func (m *module) encode(start int64) ([]byte, error) {
 	return out, nil
 }
 
-// oneMore is a section's vector with its count one up.
-func oneMore(body []byte) []byte {
+// more is a section's vector with its count increased.
+func more(body []byte, by int) []byte {
 	r := &reader{b: body}
 	n := r.u32()
-	return append(appendU32(nil, n+1), body[r.at:]...)
+	return append(appendU32(nil, n+by), body[r.at:]...)
 }
 
-func appendGlobal(b []byte, start int64) []byte {
-	b = append(b, 0x7e, 1, 0x42) // a mutable i64 that begins as i64.const start
-	return append(appendS64(b, start), 0x0b)
+// appendGlobals appends two mutable i64: the fuel and the stack.
+func appendGlobals(b []byte, start int64) []byte {
+	for _, n := range []int64{start, Stack} {
+		b = append(b, 0x7e, 1, opI64Const)
+		b = append(appendS64(b, n), opEnd)
+	}
+	return b
 }
 
-func (m *module) appendExport(b []byte) []byte {
-	b = append(append(b, byte(len(Export))), Export...)
-	return appendU32(append(b, kindGlobal), m.globals)
+func (m *module) appendExports(b []byte) []byte {
+	add := func(name string, kind byte, index int) {
+		b = append(append(b, byte(len(name))), name...)
+		b = appendU32(append(b, kind), index)
+	}
+	if m.start > 0 {
+		b = more(b, 3)
+		add(StartExport, kindFunction, m.start-1)
+	} else {
+		b = more(b, 2)
+	}
+	add(Export, kindGlobal, m.globals)
+	add(StackExport, kindGlobal, m.globals+1)
+	return b
 }

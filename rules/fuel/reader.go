@@ -4,9 +4,10 @@ import "fmt"
 
 // reader walks a part of a module. Its first fault sticks; everything read after it is zero.
 type reader struct {
-	b   []byte
-	at  int
-	err error
+	b      []byte
+	at     int
+	err    error
+	labels []int // reused
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -53,24 +54,30 @@ func (r *reader) u32() int {
 	}
 }
 
-// signed skips a signed LEB128 of so many bits and tells its first byte.
-func (r *reader) signed(bits int) byte {
-	first := r.byte()
-	c := first
-	for shift := 7; c&0x80 != 0; shift += 7 {
+// signed reads a signed LEB128 of so many bits.
+func (r *reader) signed(bits int) (n int64) {
+	for shift := 0; ; shift += 7 {
 		if shift >= bits {
 			r.fail("a number is longer than %d bits", bits)
 			return 0
 		}
-		c = r.byte()
-		if over := shift + 7 - bits; over > 0 && c&0x80 == 0 {
+		c := r.byte()
+		n |= int64(c&0x7f) << shift
+		if c&0x80 != 0 {
+			continue
+		}
+		if over := shift + 7 - bits; over > 0 {
 			// The bits beyond the number's must repeat its sign.
 			if top := int8(c<<1) >> (7 - over); top != 0 && top != -1 {
 				r.fail("a number has more than %d bits", bits)
+				return 0
 			}
 		}
+		if c&0x40 != 0 && shift+7 < 64 {
+			n |= -1 << (shift + 7)
+		}
+		return n
 	}
-	return first
 }
 
 // count reads the length of a vector whose items take at least one byte each.
@@ -83,23 +90,19 @@ func (r *reader) count() int {
 	return n
 }
 
-// items is the count of a section's items, which are at most maxItems.
-func (r *reader) items() int {
+// items is the count of things of a kind, which are at most so many.
+func (r *reader) items(what string, most int) int {
 	n := r.count()
-	if n > maxItems {
-		r.fail("%d items, more than %d", n, maxItems)
+	if n > most {
+		r.fail("%d %s, more than %d", n, what, most)
 		return 0
 	}
 	return n
 }
 
-// types skips a vector of types and tells its length, at most maxWide.
-func (r *reader) types() int {
-	n := r.count()
-	if n > maxWide {
-		r.fail("%d parameters or results, more than %d", n, maxWide)
-		return 0
-	}
+// values skips a vector of types of values and returns its length.
+func (r *reader) values(what string, most int) int {
+	n := r.items(what, most)
 	r.bytes(n)
 	return n
 }

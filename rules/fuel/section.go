@@ -13,49 +13,55 @@ const (
 
 // section reads a section to its end and keeps what metering needs of it.
 func (m *module) section(id int, r *reader) error {
-	read := map[int]func(*reader) error{typeSection: m.types, importSection: m.imports, functionSection: m.functionTypes, tableSection: tables,
-		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: start, elementSection: m.elements,
-		dataCountSection: start, dataSection: data}[id]
+	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports, functionSection: m.functionTypes, tableSection: tables,
+		memorySection: memories, globalSection: m.globalTypes, exportSection: m.exports, startSection: m.starts, elementSection: m.elements,
+		dataCountSection: dataCount, dataSection: data}[id]
 	if read == nil {
 		return nil // the code is read when it is metered
 	}
-	if err := read(r); err != nil {
-		return err
-	}
-	if r.err == nil && r.left() > 0 {
+	err := read(r)
+	switch {
+	case r.err != nil: // the first fault; what was read after it is nothing
+		return r.err
+	case err == nil && r.left() > 0:
 		return errors.New("something follows its last item")
+	}
+	return err
+}
+
+func (m *module) typeSignatures(r *reader) error {
+	for range r.items("types", maxTypes) {
+		if r.byte() != 0x60 {
+			return errors.New("a type is not a function's")
+		}
+		s := signature{r.values("parameters", maxParams), r.values("results", maxValues)}
+		m.types = append(m.types, s)
+		m.work.add(typeWork + valueWork*(s.params+s.results))
 	}
 	return r.err
 }
 
-func (m *module) types(r *reader) error {
-	for range r.items() {
-		if r.byte() != 0x60 {
-			return errors.New("a type is not a function's")
-		}
-		m.params = append(m.params, r.types())
-		r.types()
-	}
-	return nil
-}
-
 func (m *module) imports(r *reader) error {
-	for range r.items() {
+	for range r.items("imports", maxImports) {
 		from, name := r.name(), r.name()
 		if r.byte() != kindFunction && r.err == nil {
 			return fmt.Errorf("it imports %s.%s, which is not a function", from, name)
 		}
-		r.u32()
+		t := r.u32()
+		if t >= len(m.types) && r.err == nil {
+			return fmt.Errorf("it imports %s.%s with the type %d of %d", from, name, t, len(m.types))
+		}
+		m.functions = append(m.functions, t)
 		m.imported++
 	}
 	return nil
 }
 
 func (m *module) functionTypes(r *reader) error {
-	for range r.items() {
+	for range r.items("functions", maxFunctions) {
 		t := r.u32()
-		if t >= len(m.params) {
-			return fmt.Errorf("a function has the type %d of %d", t, len(m.params))
+		if t >= len(m.types) {
+			return fmt.Errorf("a function has the type %d of %d", t, len(m.types))
 		}
 		m.functions = append(m.functions, t)
 	}
@@ -63,17 +69,17 @@ func (m *module) functionTypes(r *reader) error {
 }
 
 func tables(r *reader) error {
-	for range r.items() {
+	for range r.items("tables", 1) {
 		r.byte() // what it holds
-		if least, _ := r.limits(); least > maxItems {
-			return fmt.Errorf("a table has %d items, more than %d", least, maxItems)
+		if least, _ := r.limits(); least > maxTable {
+			return fmt.Errorf("the table has %d items, more than %d", least, maxTable)
 		}
 	}
 	return nil
 }
 
 func memories(r *reader) error {
-	for range r.items() {
+	for range r.items("memories", 1) {
 		r.limits() // the engine has a limit for them
 	}
 	return nil
@@ -92,7 +98,7 @@ func (r *reader) limits() (least, most int) {
 }
 
 func (m *module) globalTypes(r *reader) error {
-	for range r.items() {
+	for range r.items("globals", maxGlobals) {
 		r.bytes(2) // type and mutability
 		r.constant()
 		m.globals++
@@ -101,10 +107,10 @@ func (m *module) globalTypes(r *reader) error {
 }
 
 func (m *module) exports(r *reader) error {
-	for range r.items() {
+	for range r.items("exports", maxExports) {
 		name, kind, index := r.name(), r.byte(), r.u32()
-		if name == Export {
-			return fmt.Errorf("it exports %s, which is the host's own", name)
+		if name == Export || name == StackExport || name == StartExport {
+			return fmt.Errorf("it exports %s, which is the host's own name", name)
 		}
 		if kind == kindGlobal && index >= m.globals {
 			return fmt.Errorf("it exports a global that it does not have, as %s", name)
@@ -113,19 +119,35 @@ func (m *module) exports(r *reader) error {
 	return nil
 }
 
-// start is one index; the data count is one number.
-func start(r *reader) error {
+func (m *module) starts(r *reader) error {
+	m.start = 1 + r.u32()
+	if m.start > len(m.functions) {
+		return fmt.Errorf("it starts with function %d of %d", m.start-1, len(m.functions))
+	}
+	if s := m.types[m.functions[m.start-1]]; s != (signature{}) {
+		return fmt.Errorf("it starts with function %d, which has %d parameters and %d results", m.start-1, s.params, s.results)
+	}
+	return nil
+}
+
+// dataCount is the number of segments of the memory.
+func dataCount(r *reader) error {
 	r.u32()
 	return nil
 }
 
 func (m *module) elements(r *reader) error {
-	for range r.items() {
+	items := 0
+	for range r.items("segments of the table", maxSegments) {
 		if r.u32() != 0 {
 			return errors.New("a segment of a table is not an active one of functions")
 		}
 		r.constant()
-		for range r.items() {
+		n := r.count()
+		if items += n; items > maxElements {
+			return fmt.Errorf("the segments of the table have %d items, more than %d", items, maxElements)
+		}
+		for range n {
 			m.reference(r)
 		}
 	}
@@ -133,7 +155,7 @@ func (m *module) elements(r *reader) error {
 }
 
 func data(r *reader) error {
-	for range r.items() {
+	for range r.items("segments of the memory", maxSegments) {
 		if r.u32() != 0 {
 			return errors.New("a segment of the memory is not an active one")
 		}

@@ -10,6 +10,7 @@ import (
 const (
 	I32 = 0x7f
 	I64 = 0x7e
+	F64 = 0x7c
 )
 
 // Instructions without immediates, and the first byte of those that have some.
@@ -69,12 +70,14 @@ type Import struct {
 
 // Module to assemble. Function indexes begin with the imports. It exports its memory as "memory", unless NoMemory.
 type Module struct {
+	Types     [][]byte // for blocks: see Type; those of functions follow
 	Imports   []Import
 	Functions []Function
 	Globals   [][]byte // type, mutable, initial expression with its end
 	Pages     int      // of memory
 	NoMemory  bool
-	Table     []int // functions in the one table
+	Table     []int // functions in the table
+	Tables    int   // further tables, each of 100,000 items
 	Start     int   // 1 + the function that starts the module
 	Data      map[int]string
 	Exports   [][]byte // further ones: see Name
@@ -83,9 +86,10 @@ type Module struct {
 
 // Bytes is the module in binary form.
 func (m Module) Bytes() []byte {
-	var types, imports, functions, exports, bodies, data [][]byte
+	types := slices.Clone(m.Types)
+	var imports, functions, exports, bodies, data [][]byte
 	typed := func(params, results []byte) []byte {
-		t := Join([]byte{0x60}, vec(params), vec(results))
+		t := Type(params, results)
 		at := slices.IndexFunc(types, func(o []byte) bool { return string(o) == string(t) })
 		if at < 0 {
 			at = len(types)
@@ -115,9 +119,14 @@ func (m Module) Bytes() []byte {
 		data = append(data, Join([]byte{0}, I32Const(at), []byte{End}, Name(m.Data[at])))
 	}
 	out := Join([]byte("\x00asm\x01\x00\x00\x00"), section(1, types), section(2, imports), section(3, functions))
+	var tables [][]byte
 	if m.Table != nil {
-		out = Join(out, section(4, [][]byte{Join([]byte{0x70, 0}, Unsigned(len(m.Table)))}))
+		tables = append(tables, Join([]byte{0x70, 0}, Unsigned(len(m.Table))))
 	}
+	for range m.Tables {
+		tables = append(tables, Join([]byte{0x70, 0}, Unsigned(100_000)))
+	}
+	out = Join(out, section(4, tables))
 	if !m.NoMemory {
 		out = Join(out, section(5, [][]byte{Join([]byte{0}, Unsigned(m.Pages))}))
 	}
@@ -145,6 +154,9 @@ func section(id byte, items [][]byte) []byte {
 	}
 	return Join([]byte{id}, vec(Vector(items...)))
 }
+
+// Type is the type of a function, or of a block.
+func Type(params, results []byte) []byte { return Join([]byte{0x60}, vec(params), vec(results)) }
 
 // vec is bytes behind their count.
 func vec(b []byte) []byte { return Join(Unsigned(len(b)), b) }

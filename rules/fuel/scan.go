@@ -1,0 +1,229 @@
+package fuel
+
+import "math/bits"
+
+// scan walks the code of one function and finds out what it costs to run and to compile.
+type scan struct {
+	m          *module
+	r          *reader
+	results    int
+	locals     int // its parameters included
+	blocks     []block
+	sets       []uint64 // see touched
+	words      int      // of each set
+	prices     []int    // of each region, in instructions
+	insertions []insertion
+	calls      bool // functions of the module
+
+	groups, declared, begin int // of its locals; offsets of these and of its first instruction
+
+	height, highest int // of the operand stack
+	// What a compiler will make of it:
+	instructions int
+	values       int // that instructions compute
+	widest       int // parameters and results of a call
+	passed       int // parameters and results of all calls
+	accesses     int // of memory
+	pieces       int // of straight code, between two branches or labels
+	merged       int // values that are selected where control flow merges
+	moved        int // that a compiler considers for it, once for each way into the merge
+	squared      int // the square of these, for each way
+	loops        int
+}
+
+// block is a block, loop or if that is open, or the function itself.
+type block struct {
+	op              int
+	region          int
+	base            int // height of the operand stack below its parameters
+	params, results int
+	branches        int      // to its label
+	set, touched    []uint64 // locals in it, a bit each
+}
+
+func newScan(m *module, r *reader, s signature, locals int) *scan {
+	f := &scan{m: m, r: r, results: s.results, locals: locals, prices: []int{locals / 4}, pieces: 3, words: (locals + 63) / 64}
+	f.insertions = []insertion{{at: r.at, kind: charge}}
+	f.open(instruction{push: s.results}, 0)
+	return f
+}
+
+func (f *scan) open(i instruction, region int) {
+	f.blocks = append(f.blocks, block{op: i.op, region: region, base: f.height - i.pop, params: i.pop, results: i.push})
+	for range 2 * f.words {
+		f.sets = append(f.sets, 0)
+	}
+}
+
+// touched and written are the locals that the innermost block, or one so many around it, names and sets: a bit each.
+func (f *scan) touched(around int) []uint64 {
+	at := 2 * f.words * (len(f.blocks) - 1 - around)
+	return f.sets[at:][:f.words]
+}
+
+func (f *scan) written(around int) []uint64 {
+	at := 2*f.words*(len(f.blocks)-1-around) + f.words
+	return f.sets[at:][:f.words]
+}
+
+func (f *scan) inner() *block { return &f.blocks[len(f.blocks)-1] }
+
+// run reads to the function's end.
+func (f *scan) run() error {
+	for len(f.blocks) > 0 && f.r.err == nil {
+		at := f.r.at
+		f.step(at, f.m.next(f.r, f.locals))
+	}
+	if f.r.err == nil && f.r.left() > 0 {
+		f.r.fail("something follows the function's end")
+	}
+	return f.r.err
+}
+
+func (f *scan) step(at int, i instruction) {
+	if f.r.err != nil {
+		return
+	}
+	b := f.inner()
+	f.prices[b.region] += i.price
+	f.instructions++
+	switch i.op {
+	case opBlock:
+		f.pieces++
+		f.open(i, b.region)
+	case opLoop:
+		f.pieces += 4 // and those of the charge
+		f.loops++
+		f.open(i, len(f.prices))
+		f.insertions = append(f.insertions, insertion{at: f.r.at, kind: charge, region: len(f.prices)})
+		f.prices = append(f.prices, 0)
+	case opIf:
+		f.pieces += 3
+		f.prices[b.region] += forking
+		f.take(1, 0)
+		f.open(i, b.region)
+	case opElse:
+		if b.op != opIf {
+			f.r.fail("an else without its if")
+			return
+		}
+		b.branches++ // the way from the first half
+		f.height = b.base + b.params
+	case opEnd:
+		f.end()
+	case opBr, opBrIf, opBrTable:
+		f.branch(i)
+	case opUnreachable, opReturn:
+		f.pieces++
+		f.height = b.base
+	default:
+		f.plain(at, i)
+	}
+}
+
+// plain is an instruction after which the next one follows.
+func (f *scan) plain(at int, i instruction) {
+	f.take(i.pop, i.push)
+	switch i.op {
+	case opLocalGet, opLocalSet, opLocalTee:
+		f.touched(0)[i.index/64] |= 1 << (i.index % 64)
+		if i.op != opLocalGet {
+			f.written(0)[i.index/64] |= 1 << (i.index % 64)
+		}
+		return
+	case opCall, opCallIndirect:
+		f.passed += i.pop + i.push
+		f.widest = max(f.widest, i.pop+i.push)
+		if i.op == opCallIndirect || i.index >= f.m.imported {
+			f.calls = true
+			f.insertions = append(f.insertions, insertion{at: at, kind: pass, callee: i.index})
+		}
+	case opMemoryCopy, opMemoryFill:
+		f.pieces += 4
+		f.accesses += 2
+		f.insertions = append(f.insertions, insertion{at: at, kind: length})
+	case opMemoryGrow:
+		f.pieces += 4
+		f.insertions = append(f.insertions, insertion{at: f.r.at, kind: growth})
+	}
+	if i.op >= opI32Load && i.op <= opI64Store32 {
+		f.accesses++
+	}
+	f.values += i.push
+}
+
+// take takes values from the operand stack and puts others there. Where code is unreachable there may be fewer than it
+// takes.
+func (f *scan) take(pop, push int) {
+	f.height = max(f.height-pop, f.inner().base) + push
+	if f.highest = max(f.highest, f.height); f.highest > maxHeight {
+		f.r.fail("its operand stack has %d values, more than %d", f.highest, maxHeight)
+	}
+}
+
+func (f *scan) branch(i instruction) {
+	b := f.inner()
+	f.prices[b.region] += forking
+	for _, label := range i.labels {
+		if label >= len(f.blocks) {
+			f.r.fail("a branch to block %d of %d", label, len(f.blocks))
+			return
+		}
+		f.blocks[len(f.blocks)-1-label].branches++
+		f.pieces++
+	}
+	f.take(i.pop, 0)
+	if i.op != opBrIf {
+		f.height = b.base
+	}
+}
+
+// end closes the innermost block. Where ways into a label meet, a compiler selects each value that differs among them:
+// the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the locals that are
+// set in it. The price of these moves belongs to the region that runs after them.
+func (f *scan) end() {
+	b := f.inner()
+	written, touched := count(f.written(0)), count(f.touched(0))
+	switch {
+	case b.op == opLoop && b.branches > 0:
+		f.merge(b.region, b.branches+1, written+b.params, touched+b.params)
+	case b.op == opIf:
+		f.merge(f.parent().region, b.branches+2, written+b.results, touched+b.results)
+	case b.branches > 0:
+		f.merge(f.parent().region, b.branches+1, written+b.results, touched+b.results)
+	}
+	f.height = b.base + b.results
+	f.highest = max(f.highest, f.height)
+	if len(f.blocks) > 1 {
+		inner, outer := f.sets[len(f.sets)-2*f.words:], f.sets[len(f.sets)-4*f.words:]
+		for i, word := range inner {
+			outer[i] |= word
+		}
+	}
+	f.blocks = f.blocks[:len(f.blocks)-1]
+	f.sets = f.sets[:len(f.sets)-2*f.words]
+}
+
+// parent is the block around the innermost, or itself if it is the function.
+func (f *scan) parent() *block { return &f.blocks[max(0, len(f.blocks)-2)] }
+
+// merge notes a label that ways lead to, where values are moved, and more are considered.
+func (f *scan) merge(region, ways, moved, considered int) {
+	f.prices[region] += moving * max(0, moved-freeMoves)
+	f.merged += moved
+	f.moved += ways * considered
+	f.squared += ways * considered * considered
+}
+
+func count(set []uint64) (n int) {
+	for _, word := range set {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// frame is an upper bound of the bytes of stack that a call of the function takes: a compiler has at most one place for
+// each value, an interpreter for each local and each place of the operand stack.
+func (f *scan) frame() int {
+	return max(minFrame, 256+8*(f.locals+f.values+f.merged+f.widest+f.results))
+}
