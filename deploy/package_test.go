@@ -22,6 +22,8 @@ func filled(t *testing.T, uncomment bool) string {
 	if uncomment {
 		sample = regexp.MustCompile(`(?m)^# (\[|[a-z0-9_"]+ = )`).ReplaceAllString(sample, "$1")
 	}
+	// A rehearsal of production needs a simulated authority on this machine: no value of the other settings fits beside it.
+	sample = regexp.MustCompile(`(?m)^rehearsal = `).ReplaceAllString(sample, "# rehearsal = ")
 	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
 	return strings.ReplaceAll(sample, `= ""`, `= "x"`)
 }

@@ -27,7 +27,7 @@ type guest struct {
 func start(t *testing.T, wasm []byte) *guest {
 	t.Helper()
 	ctx := context.Background()
-	cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(plugintest.Root(t), "var", "build", "cache"))
+	cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(plugintest.Root(t), "var", "build", "engine-cache"))
 	if err != nil {
 		t.Fatal(err)
 	}
