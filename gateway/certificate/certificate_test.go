@@ -126,6 +126,39 @@ func TestOwn_Constrained(t *testing.T) {
 	}
 }
 
+// TestOwn_ServersOnly: what the authority signs verifies as a server's certificate, and for no mail and no program, whatever
+// the certificate itself says.
+func TestOwn_ServersOnly(t *testing.T) {
+	o, now := newOwn(t)
+	ca, err := o.Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := o.signer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca)
+	for name, usage := range map[string]x509.ExtKeyUsage{"server": x509.ExtKeyUsageServerAuth, "client": x509.ExtKeyUsageClientAuth,
+		"mail": x509.ExtKeyUsageEmailProtection, "program": x509.ExtKeyUsageCodeSigning} {
+		leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), DNSNames: []string{"caja.example"},
+			ExtKeyUsage: []x509.ExtKeyUsage{usage, x509.ExtKeyUsageAny}}
+		der, err := x509.CreateCertificate(nil, leaf, ca, signer.Public(), signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: *now, KeyUsages: []x509.ExtKeyUsage{usage}})
+		if (err == nil) != (name == "server") {
+			t.Errorf("for a %s: %v", name, err)
+		}
+	}
+}
+
 // Files that cannot be used leave the certificate before in place; a key that comes after its certificate is taken.
 func TestKeeper(t *testing.T) {
 	o, now := newOwn(t)

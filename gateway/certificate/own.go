@@ -72,6 +72,8 @@ func (o *Own) Create() error {
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host}, NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		// For servers alone: what it signs verifies for no mail and no program.
+		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names, PermittedIPRanges: private,
 	}
 	for _, a := range addresses {
