@@ -41,10 +41,17 @@ func TestCheckURL_Spellings(t *testing.T) {
 		host := pieces(t, "host", "127.0.0.1", "127.0.0.2", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost", "LocalHost", "[::1]", "[0:0:0:0:0:0:0:1]",
 			"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::1%25lo]", "0.0.0.0", "[::]", "10.0.0.1", "evil.com", "[2001:db8::1]", "①27.0.0.1",
 			fmt.Sprintf("%d.%d.%d.%d", rapid.IntRange(0, 260).Draw(t, "a"), rapid.IntRange(0, 260).Draw(t, "b"), rapid.IntRange(0, 9).Draw(t, "c"), rapid.IntRange(0, 9).Draw(t, "d")))
+		usual := rapid.Bool().Draw(t, "usual") // else hardly any is taken
+		if usual && rapid.Bool().Draw(t, "here") {
+			host = pieces(t, "here's", "127.0.0.1", "localhost", "[::1]")
+		}
 		text := pieces(t, "scheme", "http", "https", "HTTP", "hTTp", "HtTpS", "ftp", "", "http+unix") + pieces(t, "colon", "://", ":", "//", ":///", "://\\") +
 			pieces(t, "user", "", "", "", "127.0.0.1@", "user:pass@", "127.0.0.1:80@", "@", "localhost%40") +
 			host + pieces(t, "tail", "", "", "", ".", ".evil.com", "%00", "%2e", "\t", "。com") +
 			pieces(t, "port", "", "", ":80", ":", ":99999", ":80@evil.com", ":x") + pieces(t, "path", "", "/", "/x", "?a=b", "#f", "\\@evil.com", "/../")
+		if usual {
+			text = pieces(t, "usual scheme", "http", "https", "HTTP", "HtTpS", "ftp") + "://" + host + pieces(t, "usual port", "", ":80") + pieces(t, "usual path", "", "/", "/x")
+		}
 		if err := CheckURL(text); err != nil {
 			return
 		}
