@@ -19,7 +19,7 @@ build: ## build dted, dtectl and dtesim into bin/
 	@go build -trimpath -ldflags='-s -w' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
 
 test: ## the whole suite
-	@go test -timeout 20m ./...
+	@go test -timeout 30m ./...
 
 check: ## format, vet, lint, go.mod, both architectures, race tests of the concurrent packages, clean tree
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -41,7 +41,7 @@ alerts: ## unit tests of the alerts, by promtool (built once into var/tools; say
 
 race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)
 	@if CGO_ENABLED=1 go test -race -short -run '^$$' ./storage >/dev/null 2>&1; then \
-	  CGO_ENABLED=1 go test -race -short -timeout 20m ./storage ./rules ./engine/... ./gateway; \
+	  CGO_ENABLED=1 go test -race -short -timeout 40m ./storage ./rules ./engine/... ./gateway; \
 	else echo 'no C compiler: race tests skipped'; fi
 
 bench: ## the budgets, measured beside their limits
