@@ -136,7 +136,7 @@ func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
-		if next.Known {
+		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
 			_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now()}}, &next)
 			return err
 		}

@@ -55,6 +55,8 @@ var walks = map[string]struct {
 type walk struct {
 	*box
 	backup, end int // the points at which the backup is taken and the power fails; 0: never
+	// backupAt and endAt are the same by name: the begin or the end of the first request to a path; endAt behind backupAt.
+	backupAt, endAt string
 
 	mu    sync.Mutex
 	point int
@@ -78,7 +80,7 @@ func (w *walk) alive(wait time.Duration) bool {
 }
 
 // pass counts the moments around requests to MH at which the branch or MH holds something else than at the last.
-func (w *walk) pass(string) {
+func (w *walk) pass(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := sha256.New()
@@ -90,11 +92,18 @@ func (w *walk) pass(string) {
 		w.t.Error(err)
 	}
 	seen := fmt.Sprint(held.Sum(nil), w.sim.Received())
-	if seen == w.seen || w.after != nil {
+	begins, ends := name == w.backupAt, name == w.endAt && w.backupAt == ""
+	if seen == w.seen && !begins && !ends || w.after != nil {
 		return
 	}
 	w.seen = seen
 	w.point++
+	switch {
+	case begins:
+		w.backup, w.backupAt = w.point, ""
+	case ends:
+		w.end, w.endAt = w.point, ""
+	}
 	if w.point == w.backup {
 		if _, err := w.store.Backup(context.Background(), "/backup", nil); err != nil {
 			w.t.Error(err)
@@ -106,6 +115,9 @@ func (w *walk) pass(string) {
 		close(w.dead)
 	}
 }
+
+// issuedOffline is the point at which everything is issued and nothing reported, by name.
+const issuedOffline = "issued offline"
 
 // play sells and lets the branch send, until the power fails.
 func (w *walk) play(name string) {
@@ -144,6 +156,7 @@ func (w *walk) play(name string) {
 	if !w.alive(time.Hour) {
 		return
 	}
+	w.pass(issuedOffline)
 	w.chaos(c.late)
 	w.cable.set(plugged)
 	if !w.alive(time.Hour) {
@@ -282,6 +295,37 @@ func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
 		unsure = w.unsure
 	})
 	return points, unsure
+}
+
+// TestRestored_Steps restores between the steps of the loop: a backup from before the event, or from when it is signed, restored when
+// MH has the event and not the documents, or all of them.
+func TestRestored_Steps(t *testing.T) {
+	const event, lot, document = "/fesv/contingencia", "/fesv/recepcionlote/", "/fesv/recepciondte"
+	for name, forward := range map[string]string{"one": document, "three": lot, "three, event's answer lost": lot, "every type": lot, "swallowed": document} {
+		for i, pair := range [][2]string{{issuedOffline, "after " + event}, {issuedOffline, "before " + forward}, {issuedOffline, "after " + forward}, {issuedOffline, ""}, {"before " + event, "after " + event}, {"before " + event, "after " + forward},
+			{"after " + event, "after " + forward}, {"before " + event, ""}} {
+			if walks[name].online && pair[0] == issuedOffline || walks[name].types && i > 0 {
+				continue
+			}
+			t.Run(name+", "+pair[0]+", "+pair[1], func(t *testing.T) {
+				withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
+					w := &walk{box: b, backupAt: pair[0], endAt: pair[1], dead: make(chan struct{}), corrected: map[string]bool{}, lost: fork(b.rand)}
+					w.play(name)
+					if w.backupAt != "" || w.endAt != "" && pair[1] != "" {
+						t.Errorf("it did not come to %q or %q", w.backupAt, w.endAt)
+						return
+					}
+					w.restore()
+					w.chaos(simulator.Chaos{})
+					w.cable.set(plugged)
+					time.Sleep(30 * time.Hour)
+					if w.settled(); w.unsure > 0 {
+						t.Errorf("nothing tells the form of %d records", w.unsure)
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestRestored takes a backup of a contingency at every moment around a request to MH at which anything changed, and
