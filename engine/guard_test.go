@@ -224,6 +224,12 @@ func TestGuard_Streams(t *testing.T) {
 		if rapid.Bool().Draw(t, "a good rule before") {
 			before = filter(before, func(v verdict) bool { return v.accepted })
 		}
+		if rapid.Bool().Draw(t, "a bad rule after") {
+			before = filter(before, func(v verdict) bool { return v.accepted })
+			for i := range 2 * aloneRefused {
+				after = append(after, verdict{point: int64(1 + i%points), cause: causeRule, shape: shape{byte(i % 2)}})
+			}
+		}
 		counts := func(v verdict) bool { return v.accepted || v.cause == causeRule }
 		at := decision(before, after, points)
 		short := decision(filter(before, counts), filter(after, counts), points)
