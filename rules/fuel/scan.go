@@ -37,8 +37,7 @@ type block struct {
 	region          int
 	base            int // height of the operand stack below its parameters
 	params, results int
-	branches        int      // to its label
-	set, touched    []uint64 // locals in it, a bit each
+	branches        int // to its label
 }
 
 func newScan(m *module, r *reader, s signature, locals int) *scan {
