@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/big"
 	"os"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -19,7 +18,7 @@ type blindSpot struct {
 
 // unreadable tells whether the medium made an error: damaged data, a read that failed, a table that is gone.
 func unreadable(err error) bool {
-	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrNotExist)
+	return errors.Is(damaged(err), ErrCorrupt) || errors.Is(err, os.ErrNotExist)
 }
 
 // scanPast is scan that goes on behind what cannot be read, and tells of each such stretch.

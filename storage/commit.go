@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -105,9 +106,9 @@ func scan(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error
 	return nil
 }
 
-// damaged marks Pebble's corruption errors as ours.
+// damaged marks the error of a read that the medium answered with wrong bytes, or not at all, as ours.
 func damaged(err error) error {
-	if pebble.IsCorruptionError(err) {
+	if pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) {
 		return errors.Join(ErrCorrupt, err)
 	}
 	return err

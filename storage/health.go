@@ -1,11 +1,8 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
-	"syscall"
 )
 
 // damage remembers the first sign that the disk does not return what was written: Pebble's word, a row of ours that does
@@ -39,8 +36,7 @@ func (s *Store) Health() error {
 
 // suspect looks at an error of a call: one that the medium made is remembered.
 func (s *Store) suspect(err error) {
-	bad := errors.Is(err, ErrCorrupt) || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrNotExist) // a table is missing
-	if bad && s.damage.note(err.Error()) {
+	if unreadable(err) && s.damage.note(err.Error()) {
 		s.o.Logger.Error("store is damaged", "error", err.Error())
 	}
 }

@@ -98,7 +98,8 @@ func TestScrub(t *testing.T) {
 func TestScrub_Crash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
-		o := withCard(mem)
+		fs, taken := cutAtWrites(mem, 3, 0, 50, 100)
+		o := withCard(fs)
 		o.FakeTime, o.Now = true, time.Now
 		if err := Create(o); err != nil {
 			t.Fatal(err)
@@ -114,11 +115,9 @@ func TestScrub_Crash(t *testing.T) {
 		b := readFile(t, mem, path)
 		b[len(b)/2] ^= 1
 		writeFile(t, mem, path, b)
-		var disks []*disktest.Disk
-		fs, taken := cutAtWrites(mem, 3, 0, 50, 100)
-		s.o.FS = fs
+		before := len(taken())
 		time.Sleep(scrubEvery)
-		disks = taken()
+		disks := taken()[before:]
 		if c, _ := s.SecondCopy(); c.Scrub.Mended != 1 || len(disks) < 3 {
 			t.Fatalf("%+v, %d crashes", c.Scrub, len(disks))
 		}

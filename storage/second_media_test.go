@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -88,9 +89,9 @@ func TestSecondCopy_Media(t *testing.T) {
 				var want reference
 				s.disk, want = oldAndNew(t)
 				tt.harm(t, s)
-				well := false
+				var well atomic.Bool
 				o := withCard(errorfs.Wrap(s.disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-					if s.injure == nil || well {
+					if s.injure == nil || well.Load() {
 						return nil
 					}
 					return s.injure(op)
@@ -98,7 +99,7 @@ func TestSecondCopy_Media(t *testing.T) {
 				o.FakeTime, o.Now = true, time.Now
 
 				// Rebuild, from the card alone.
-				if got := s.rebuild(t, want, well); got != tt.rebuild {
+				if got := s.rebuild(t, want, well.Load()); got != tt.rebuild {
 					t.Errorf("rebuild: %s, not %s", got, tt.rebuild)
 				}
 				// Doctor.
@@ -118,7 +119,7 @@ func TestSecondCopy_Media(t *testing.T) {
 					put(t, store, "a", 5001)
 				}
 				time.Sleep(10 * time.Minute)
-				well = true
+				well.Store(true)
 				time.Sleep(retryLongest + 30*time.Minute)
 				if got := state(store); got != tt.later {
 					t.Errorf("later: %s (%+v), not %s", got, store.second.status, tt.later)
