@@ -12,16 +12,11 @@ import (
 	"dtegate/storage"
 )
 
-// What makes the branch return to the last good bundle by itself.
-const (
-	failuresOf   = time.Minute
-	mostFailures = 3 // evaluations that failed within failuresOf; for MH's refusals see guard_refusals.go
-)
-
-// guard counts, since the start, what each bundle does wrong.
+// guard counts, since the start, what each bundle does wrong, and makes the branch return to the last good bundle by itself:
+// because of evaluations that fail (guard_failures.go), or of what MH refuses (guard_refusals.go).
 type guard struct {
 	mu       sync.Mutex
-	failures map[string][]time.Time // by digest, of the last minute
+	failures map[string]*failures // by digest
 	tallies  map[string]*tally
 	ordered  map[string]bool
 	trusted  map[string]bool // reinstated by an operator
@@ -32,7 +27,7 @@ type guard struct {
 type order struct{ digest, reason string }
 
 func newGuard() guard {
-	return guard{failures: make(map[string][]time.Time), tallies: make(map[string]*tally), ordered: make(map[string]bool), trusted: make(map[string]bool), returns: make(chan order, 64)}
+	return guard{failures: make(map[string]*failures), tallies: make(map[string]*tally), ordered: make(map[string]bool), trusted: make(map[string]bool), returns: make(chan order, 64)}
 }
 
 // want asks for a return, once.
@@ -51,7 +46,9 @@ func (g *guard) want(digest, reason string) {
 func (g *guard) forgive(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.failures, digest)
+	if f := g.failures[digest]; f != nil {
+		clear(f.recent)
+	}
 	delete(g.tallies, digest)
 	delete(g.ordered, digest)
 }
@@ -61,7 +58,7 @@ func (e *Engine) again(ctx context.Context, failed *rule, d *draft, cause error)
 	if e.shelf == nil || ctx.Err() != nil {
 		return failed, nil, nil, cause
 	}
-	e.shelf.failed(failed, cause)
+	e.shelf.failed(failed, d.request.Caller.Point.ID, shapeOf(d.facts), cause)
 	book := e.rules.Load()
 	next, err := book.pick(d.request.Document, e.issuer.Ambiente, dte.Date(d.now))
 	if err != nil || next.ref.Digest == failed.ref.Digest || next.filler.Version() != failed.filler.Version() {
@@ -76,25 +73,6 @@ func (e *Engine) again(ctx context.Context, failed *rule, d *draft, cause error)
 		cause = errors.Join(cause, err)
 	}
 	return failed, nil, nil, cause
-}
-
-// failed counts an evaluation that failed.
-func (s *Shelf) failed(r *rule, cause error) {
-	now := s.o.Now()
-	s.o.Logger.Error("a rule failed", "rule", r.ref.Name, "version", r.ref.Version, "error", cause)
-	g := &s.guard
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	recent := g.failures[r.ref.Digest]
-	for len(recent) > 0 && now.Sub(recent[0]) >= failuresOf {
-		recent = recent[1:]
-	}
-	recent = append(recent, now)
-	g.failures[r.ref.Digest] = recent[max(0, len(recent)-mostFailures):]
-	if len(recent) >= mostFailures {
-		r.suspended.Store(true) // the record of it may have to wait
-		g.want(r.ref.Digest, fmt.Sprintf("%d evaluations failed within %v, the last: %v", mostFailures, failuresOf, cause))
-	}
 }
 
 // decided counts what MH decided of a document, and asks for a return from a bundle that does harm. A bundle that an
@@ -119,7 +97,7 @@ func (s *Shelf) decided(v verdict) {
 	if previous == nil || g.trusted[v.rule.Digest] {
 		return
 	}
-	if why := t.harm(g.tallies[previous.ref.Digest], s.o.Points); why != "" {
+	if why := t.leave(g.tallies[previous.ref.Digest], s.o.Points); why != "" {
 		g.want(v.rule.Digest, why)
 	}
 }

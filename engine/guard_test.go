@@ -121,7 +121,7 @@ func TestGuard_WrongRule(t *testing.T) {
 		if l := s.List(); l.Return != nil || s.Book().Active("00", "2026-11-21")["01"] != bad.Rule {
 			t.Errorf("after it was reinstated: %+v", l.Return)
 		}
-		for i := range 3 * aloneRefused {
+		for i := range 3 * aloneHarms {
 			w.at(1+i%2, 1130, 1+i%3, dte.Null())
 		}
 		if len(s.guard.returns) != 0 {
@@ -187,7 +187,7 @@ func decision(before, after []verdict, points int) int {
 		was.count(v)
 	}
 	for i, v := range after {
-		if now.count(v) && !v.accepted && now.harm(was, points) != "" {
+		if now.count(v) && !v.accepted && now.leave(was, points) != "" {
 			return i
 		}
 	}
@@ -226,7 +226,7 @@ func TestGuard_Streams(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "a bad rule after") {
 			before = filter(before, func(v verdict) bool { return v.accepted })
-			for i := range 2 * aloneRefused {
+			for i := range 2 * aloneHarms {
 				after = append(after, verdict{point: int64(1 + i%points), cause: causeRule, shape: shape{byte(i % 2)}})
 			}
 		}
@@ -246,7 +246,7 @@ func TestGuard_Streams(t *testing.T) {
 					refused++
 				}
 			}
-			if refused < mostRefused || len(sold) > 1 && len(refusing) < 2 || len(sold) == 1 && points > 1 && refused < aloneRefused {
+			if refused < mostRefused || len(sold) > 1 && len(refusing) < 2 || len(sold) == 1 && points > 1 && refused < aloneHarms {
 				t.Fatalf("the branch returns after %d refusals at %d of %d points of sale", refused, len(refusing), len(sold))
 			}
 		}
@@ -262,7 +262,7 @@ func TestGuard_Streams(t *testing.T) {
 			t.Fatal("one till undid the push")
 		}
 		// The wrong rule: every document is refused, at all points of sale in turn.
-		wrong := make([]verdict, 2*aloneRefused)
+		wrong := make([]verdict, 2*aloneHarms)
 		for i := range wrong {
 			wrong[i] = verdict{point: int64(1 + i%points), cause: causeRule, shape: shape{byte(i % 2)}}
 		}
@@ -271,13 +271,13 @@ func TestGuard_Streams(t *testing.T) {
 			t.Fatalf("a wrong rule is left after %d refusals", n+1)
 		}
 		alone := filter(wrong, func(v verdict) bool { return v.point == 1 })
-		for len(alone) < aloneRefused {
+		for len(alone) < aloneHarms {
 			alone = append(alone, verdict{point: 1, cause: causeRule, shape: shape{byte(len(alone) % 2)}})
 		}
 		for i := range alone {
 			alone[i].shape = shape{byte(i % 2)}
 		}
-		if n := decision(good, alone, points); n < 0 || n >= aloneRefused {
+		if n := decision(good, alone, points); n < 0 || n >= aloneHarms {
 			t.Fatalf("a wrong rule, where one point of sale alone sells, is left after %d refusals", n+1)
 		}
 	})

@@ -136,6 +136,8 @@ func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, e
 		if r, computed, faults, err = e.again(ctx, r, d, err); err != nil {
 			return nil, internal(err)
 		}
+	} else if e.shelf != nil {
+		e.shelf.answered(r, d.request.Caller.Point.ID)
 	}
 	if late := laterThanIssue(d); len(faults)+len(late) > 0 {
 		if computed != nil {
