@@ -66,6 +66,8 @@ type Options struct {
 	// PublicURL is where the tills' listener is reached from outside, "https://dte.example.com"; empty: as the request
 	// that asks for a link says.
 	PublicURL string
+	// Origins are the pages that may use the tills' API from a browser, each as a browser writes it in Origin ("https://caja.example.com"). Default: none.
+	Origins []string
 	// APITLS and OpsTLS encrypt the listeners; nil: plain HTTP.
 	APITLS, OpsTLS *tls.Config
 	// Limits of a token.
@@ -137,6 +139,8 @@ func New(o Options) *Gateway {
 	o.Registry.MustRegister(g.access.dropped, g.logins.count)
 	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
 	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	pages := newOrigins(o.Origins, o.Registry)
+	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
 	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away

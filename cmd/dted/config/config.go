@@ -52,6 +52,8 @@ type Listener struct {
 	// PublicURL, of the tills' listener, is what signed links begin with, "https://dte.example.com". Default: http, or
 	// https with TLS, and the Host of the request.
 	PublicURL string `toml:"public_url"`
+	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default: none.
+	BrowserOrigins []string `toml:"browser_origins"`
 }
 
 // Print is how the readable versions look; the colour is the issuer's color_principal.
@@ -272,7 +274,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction())
+	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}
