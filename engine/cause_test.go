@@ -177,7 +177,7 @@ func TestCause_Refused(t *testing.T) {
 				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
 			}
 		}
-		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != CodeNotFound {
+		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
 		if b.engine.current() != nil {

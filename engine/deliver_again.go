@@ -67,7 +67,7 @@ func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*delivered), about func(*letter) storage.Change) error {
 	err := e.alter(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
-		return &Error{Code: CodeNotFound, Message: "No existe un documento con código de generación " + code.String()}
+		return &Error{Code: CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
 	}
 	if err != nil {
 		return internal(err)

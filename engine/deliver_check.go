@@ -236,7 +236,7 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 // CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
 func (e *Engine) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if e.delivery.Archive == nil {
-		return nil, &Error{Code: CodeUnavailable, Message: "No hay archivo configurado"}
+		return nil, &Error{Code: CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}
 	c.Store, c.Archive, c.Slug, c.Ambiente = e.store, e.delivery.Archive, e.issuer.Slug, e.issuer.Ambiente
 	return c.Run(ctx)

@@ -149,10 +149,10 @@ type TechnicalReport struct {
 }
 
 // errNoContingency answers who asks for the report of nothing.
-var errNoContingency = &Error{Code: CodeNotFound, Message: "Ninguna contingencia está abierta ni espera su evento"}
+var errNoContingency = &Error{Code: CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
 // TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
-// sealed yet. Errors: CodeNotFound when there is none, or the store's.
+// sealed yet. Errors: CodeNoContingency when there is none, or the store's.
 func (e *Engine) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := e.reportable()
 	if err != nil {
@@ -264,10 +264,10 @@ func countIn(counts []ReportCount, h *head) []ReportCount {
 }
 
 // NoteTechnicalReport keeps the operator's word that MH has the technical report of the contingency that needs one: 1 to
-// 200 characters that name it. Errors: CodeNotFound without such a contingency, CodeValidation, or the store's.
+// 200 characters that name it. Errors: CodeNoContingency without such a contingency, CodeValidation, or the store's.
 func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
-		return refuse([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "Lleva de 1 a 200 caracteres"}})
+		return refuseOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
 	}
 	s, err := e.reportable()
 	if err != nil {

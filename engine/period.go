@@ -245,13 +245,13 @@ func (e *Engine) movePeriod(ctx context.Context, p *Period, from, to storage.Sta
 func (e *Engine) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
-		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "Debe ser de 1 a 5 (CAT-005)"})
+		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "must be 1 to 5 (CAT-005)"})
 	}
 	if n := len([]rune(reason)); n < 1 || n > 500 {
-		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "Lleva de 1 a 500 caracteres"})
+		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "must have 1 to 500 characters"})
 	}
 	if len(faults) > 0 {
-		return refuse(faults)
+		return refuseOperator(faults)
 	}
 	return e.enter(ctx, Period{Began: e.now(), Cause: cause, Motive: reason, Declared: true})
 }
@@ -262,7 +262,7 @@ func (e *Engine) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period == nil || !c.period.Declared {
-		return &Error{Code: CodeNotFound, Message: "No hay contingencia declarada por el operador"}
+		return &Error{Code: CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
 	}
 	next := *c.period
 	next.Declared = false

@@ -15,9 +15,13 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	var faults []dte.Fault
-	refusal := "" // the code of the first fault names the answer
+	refusal := "" // the code of the first fault names the answer, where SPEC names it so
 	fault := func(kind, path, message string) {
-		if refusal == "" {
+		switch {
+		case refusal != "":
+		case kind == dte.FaultDuplicate:
+			refusal = CodeValidation
+		default:
 			refusal = kind
 		}
 		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
@@ -34,7 +38,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 			fault(CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
 			continue
 		case seen[number]:
-			fault(CodeValidation, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
+			fault(dte.FaultDuplicate, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
 			continue
 		}
 		seen[number] = true

@@ -108,6 +108,7 @@ const (
 	CodeValidation     = "VALIDATION_ERROR"
 	CodeKeyConflict    = "IDEMPOTENCY_CONFLICT"
 	CodeNotFound       = "DOCUMENT_NOT_FOUND"
+	CodeNoContingency  = "NO_CONTINGENCY" // only operators ask for one
 	CodeNotProcessed   = "DOCUMENT_NOT_PROCESSED"
 	CodeOriginType     = "INVALID_ORIGIN_TYPE"
 	CodeOriginStatus   = "INVALID_ORIGIN_STATUS"
@@ -133,6 +134,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Document is the code of the document that stands in the way, "" when none does.
 	Document string
+	// Operator: the texts are English, for who runs the appliance. Those of the others are Spanish, for tills.
+	Operator bool
 	Err      error // for the log, never for the caller
 }
 
@@ -152,6 +155,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func refuse(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
+}
+
+// refuseOperator is refuse for who runs the appliance: its texts are English.
+func refuseOperator(faults []dte.Fault) *Error {
+	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
 }
 
 func unavailable(err error, message string) *Error {

@@ -51,7 +51,7 @@ func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
 }
 
 var declaration = &endpoint{fields: []field{
-	{name: "cause", shape: isInteger, required: true, min: amount(1), max: amount(5)},
+	{name: "cause", shape: isInteger, required: true},
 	{name: "reason", required: true},
 }}
 

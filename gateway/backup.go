@@ -23,11 +23,11 @@ func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
 		Dir string `json:"dir"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || !filepath.IsAbs(asked.Dir) {
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
+		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
 	}
 	concerns(ctx, asked.Dir, "")
 	if g.o.Backups == nil || !g.o.Backups.Begin(asked.Dir) {
-		return problem(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
+		return operatorProblem(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
 	}
 	return g.showBackup(ctx)
 }
@@ -35,7 +35,7 @@ func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
 // showBackup answers GET /admin/backup.
 func (g *Gateway) showBackup(ctx *fasthttp.RequestCtx) error {
 	if g.o.Backups == nil {
-		return problem(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
+		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
 	}
 	return show(ctx, fasthttp.StatusOK, g.o.Backups.State())
 }

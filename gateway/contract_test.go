@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/gateway/codes"
 )
 
 // contractOf parses the document.
@@ -242,11 +243,15 @@ func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, field
 	}
 }
 
-// TestContract_Errors: every code of the table of problems is documented.
+// TestContract_Errors: every code of the table of problems is listed with its status, and documented where tills meet it.
 func TestContract_Errors(t *testing.T) {
 	known := itemsOf(contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("enum"))
-	for code := range statuses {
-		if !slices.Contains(known, code) {
+	for code, status := range statuses {
+		c, listed := codes.Find(code)
+		if !listed || !slices.Contains(c.Status, status) {
+			t.Errorf("%s, %d: the list says %+v", code, status, c)
+		}
+		if !c.Operator && !slices.Contains(known, code) {
 			t.Errorf("%s is not documented", code)
 		}
 	}

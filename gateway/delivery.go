@@ -41,7 +41,7 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 		Archive bool     `json:"archive"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
 	}
 	concerns(ctx, strings.Join(asked.Codes, " "), "")
 	total := 0

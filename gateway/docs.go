@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/gateway/codes"
 )
 
 //go:embed pages/docs.css
@@ -19,7 +20,7 @@ type (
 		Description    []string // paragraphs
 		Tags           []tagView
 		Schemas        []schemaView
-		Errors         [][2]string // code and cause
+		Types, Faults  []codes.Code // of errors, and of the elements of their errors
 	}
 	tagView struct {
 		Name, Description string
@@ -77,10 +78,11 @@ func renderDocs() []byte {
 	for _, s := range d.Get("components").Get("schemas").Members() {
 		v.Schemas = append(v.Schemas, c.schema(s.Name, s.Value))
 	}
-	causes := d.Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("description").Text()
-	for _, cause := range strings.Split(strings.TrimSuffix(causes, "."), "; ") {
-		code, text, _ := strings.Cut(cause, " ")
-		v.Errors = append(v.Errors, [2]string{code, text})
+	v.Types = codes.Types()
+	for _, c := range codes.Faults() {
+		if len(c.Status) == 0 { // the others stand among the types
+			v.Faults = append(v.Faults, c)
+		}
 	}
 	return v.html()
 }

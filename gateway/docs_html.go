@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"strconv"
 	"strings"
 
 	g "maragu.dev/gomponents"
+
+	"dtegate/gateway/codes"
 )
 
 // docsExample is a whole request, as a till would send it.
@@ -21,7 +24,7 @@ func (v *docView) html() []byte {
 				return g.Group{txt("h2", t.Name), listed("ul", t.Operations, func(o operationView) g.Node { return item("#"+o.ID, o.Summary) })}
 			}),
 			txt("h2", "Reference"),
-			el("ul", item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
+			el("ul", item("#guide", "From another system"), item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
 		el("main", attr("id", "top"),
 			txt("h1", v.Title), el("p", class("lead"), g.Text(v.Summary)),
 			g.Map(v.Description, func(p string) g.Node { return txt("p", p) }),
@@ -29,14 +32,24 @@ func (v *docView) html() []byte {
 			g.Map(v.Tags, func(t tagView) g.Node {
 				return el("section", txt("h2", t.Name), txt("p", t.Description), g.Map(t.Operations, operationView.html))
 			}),
+			guideSection(),
 			el("section", attr("id", "errors"), txt("h2", "Error codes"),
-				el("p", g.Text("The member "), txt("code", "type"), g.Text(" of an "), link("#Error", "Error"), g.Text(".")),
-				el("div", listed("table", v.Errors, func(e [2]string) g.Node {
-					return el("tr", el("th", attr("scope", "row"), txt("code", e[0])), txt("td", e[1]))
-				}))),
+				el("p", g.Text("What each code means, and what to do. "), txt("code", "message"), g.Text(" is for the cashier: show it as it is.")),
+				el("div", class("codes"), listed("table", v.Types, codeRow, el("caption", g.Text("The member "), txt("code", "type"), g.Text(" of an "), link("#Error", "Error")))),
+				el("div", class("codes"), listed("table", v.Faults, codeRow, el("caption", g.Text("The "), txt("code", "code"), g.Text(" of each element of its "), txt("code", "errors"))))),
 			el("section", attr("id", "schemas"), txt("h2", "Schemas"),
 				el("p", txt("b", "*"), g.Text(" is required. The others may be null or missing in a request.")),
 				g.Map(v.Schemas, schemaView.html))))
+}
+
+// codeRow is a code with its statuses, in both languages.
+func codeRow(c codes.Code) g.Node {
+	said := func(lang string, meaning, action string) g.Node {
+		return el("td", attr("lang", lang), txt("p", meaning+"."), txt("p", action+"."))
+	}
+	return el("tr", attr("id", c.Name), el("th", attr("scope", "row"), txt("code", c.Name), g.Map(c.Status, func(n int) g.Node {
+		return g.Group{g.Text(" "), el("span", class("status s"+strconv.Itoa(n/100)), g.Text(strconv.Itoa(n)))}
+	})), said("en", c.Meaning.EN, c.Action.EN), said("es", c.Meaning.ES, c.Action.ES))
 }
 
 func (o operationView) html() g.Node {

@@ -162,7 +162,7 @@ var (
 // returns how large one may be, and how long it may take if not 15 s.
 func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, admit func(*fasthttp.RequestCtx) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                      g.recovered(g.received(listener, from, admit, bound, h)),
+		Handler:                      g.recovered(listener, g.received(listener, from, admit, bound, h)),
 		ErrorHandler:                 g.unreadable(listener),
 		HeaderReceived:               announced(from, bound),
 		StreamRequestBody:            true,

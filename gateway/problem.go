@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/gateway/codes"
 )
 
 // statuses is the one table from the engine's codes to HTTP.
@@ -17,6 +19,7 @@ var statuses = map[string]int{
 	engine.CodeValidation:     fasthttp.StatusBadRequest,
 	engine.CodeKeyConflict:    fasthttp.StatusUnprocessableEntity,
 	engine.CodeNotFound:       fasthttp.StatusNotFound,
+	engine.CodeNoContingency:  fasthttp.StatusNotFound,
 	engine.CodeNotProcessed:   fasthttp.StatusConflict,
 	engine.CodeNotInvalidable: fasthttp.StatusConflict,
 	engine.CodeNotCorrectable: fasthttp.StatusConflict,
@@ -44,6 +47,33 @@ type Problem struct {
 	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
 	RetryAfter     time.Duration
 	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document that the key made
+	Operator       bool   // the texts are English
+}
+
+// forOperators marks a request of the operators' listener: who reads its answer reads English.
+const forOperators = "operators"
+
+// english is the problem for an operator. A text that was written for tills gives way to what the list of codes says.
+func (p *Problem) english() *Problem {
+	if p.Operator {
+		return p
+	}
+	e := *p
+	if c, ok := codes.Find(p.Type); ok {
+		e.Message = c.Meaning.EN
+	}
+	e.Faults = slices.Clone(p.Faults)
+	for i := range e.Faults {
+		if c, ok := codes.Find(e.Faults[i].Code); ok {
+			e.Faults[i].Message = c.Meaning.EN
+		}
+	}
+	return &e
+}
+
+// operatorProblem is a problem that only operators meet, in English.
+func operatorProblem(status int, kind, message string) *Problem {
+	return &Problem{Status: status, Type: kind, Message: message, Operator: true}
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
@@ -59,7 +89,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
-		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document}
+		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator}
 		if e.Code == engine.CodeBusy {
 			g.metrics.refused(listenerAPI, "printing")
 		}
@@ -76,6 +106,9 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 // fail writes the error envelope.
 func fail(ctx *fasthttp.RequestCtx, p *Problem) {
 	ctx.SetUserValue(loggedError, p.Type)
+	if ctx.UserValue(forOperators) != nil {
+		p = p.english()
+	}
 	b := append(ctx.Response.Body()[:0], `{"status":"error","type":`...)
 	b = text(b, p.Type)
 	b = text(append(b, `,"message":`...), p.Message)

@@ -121,8 +121,11 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 }
 
 // recovered answers 500 when a handler panics: fasthttp would end the process.
-func (g *Gateway) recovered(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
+		if listener == listenerOps {
+			ctx.SetUserValue(forOperators, true)
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack", string(debug.Stack()))

@@ -96,7 +96,7 @@ func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
 func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)) error {
 	var t engine.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := step(context.Background(), t, order(ctx))
@@ -104,9 +104,9 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, engine.Target
 	case errors.Is(err, engine.ErrReason):
 		return wrongQuery("reason", "why, for the branch's record")
 	case errors.Is(err, engine.ErrExpired):
-		return problem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
+		return operatorProblem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
 	case errors.Is(err, engine.ErrNoSuchRule):
-		return problem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	case err != nil:
 		return err
 	}
@@ -138,7 +138,7 @@ func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
 }
 
 func wrongQuery(name, want string) error {
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "The query is not valid",
+	return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "The query is not valid", Operator: true,
 		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
@@ -146,7 +146,7 @@ func wrongQuery(name, want string) error {
 func (g *Gateway) showShadow(ctx *fasthttp.RequestCtx) error {
 	seen := g.o.Rules.Shadowed()
 	if seen == nil {
-		return problem(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
+		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
 	}
 	return show(ctx, fasthttp.StatusOK, seen)
 }

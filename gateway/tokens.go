@@ -62,7 +62,7 @@ func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
 		Permissions []string `json:"permissions"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
 	info, token, err := g.o.Keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
@@ -87,7 +87,7 @@ func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
 			grace, err = time.ParseDuration(asked.Grace)
 		}
 		if err != nil {
-			return problem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
+			return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
 	info, token, err := g.o.Keeper.RotateToken(by(ctx), id, grace)
@@ -124,9 +124,9 @@ func by(ctx *fasthttp.RequestCtx) By { return By{Who: who(ctx), From: ctx.Remote
 func tokenError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoToken):
-		return problem(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
+		return operatorProblem(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
 	case errors.Is(err, ErrTokenFault):
-		return problem(fasthttp.StatusBadRequest, engine.CodeValidation, err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, err.Error())
 	}
 	return err
 }

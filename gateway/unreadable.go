@@ -25,6 +25,9 @@ func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) 
 			g.metrics.refused(listener, "malformed")
 			p = errMalformed
 		}
+		if listener == listenerOps {
+			ctx.SetUserValue(forOperators, true)
+		}
 		g.refuse(ctx, listener, p)
 		ctx.SetConnectionClose()
 	}

@@ -36,7 +36,8 @@ var layers = map[string][]string{
 	"engine/fair":                {},
 	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
-	"gateway":             {"engine", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway/codes":       {},
+	"gateway":             {"gateway/codes", "engine", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
