@@ -10,9 +10,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine"
 	"dtegate/storage"
 )
@@ -46,7 +46,7 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
 	}
-	r := &archiveReport{out: os.Stdout, bar: newGauge(os.Stderr)}
+	r := &archiveReport{out: screen.Out, bar: newGauge(screen.Err)}
 	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
 	var totals *engine.ArchiveTotals
 	switch {
@@ -136,7 +136,7 @@ func (r *archiveReport) found(f engine.ArchiveFinding) error {
 		what = "  (" + f.What + ")"
 	}
 	r.bar.clear()
-	fmt.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
+	screen.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
 	if r.repair == nil || f.Kind != engine.ArchiveMissing {
 		return nil
 	}
@@ -159,9 +159,9 @@ func (r *archiveReport) end(t *engine.ArchiveTotals) error {
 		return err
 	}
 	missing, altered, foreign := t.Findings[engine.ArchiveMissing], t.Findings[engine.ArchiveAltered], t.Findings[engine.ArchiveForeign]
-	fmt.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
+	screen.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
 	if missing+altered+foreign == 0 {
-		fmt.Fprintln(r.out, "no problem found")
+		screen.Fprintf(r.out, "no problem found\n")
 		return nil
 	}
 	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered, foreign)

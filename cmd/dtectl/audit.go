@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/audit"
 	"dtegate/storage"
 )
@@ -36,7 +36,7 @@ func (c *auditCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(os.Stdout)
+		e := json.NewEncoder(screen.Data())
 		for _, a := range acts {
 			if err := e.Encode(a); err != nil {
 				return err
@@ -44,14 +44,14 @@ func (c *auditCommand) Run(ctx context.Context, top *cli) error {
 		}
 		return nil
 	}
-	if err := printActs(os.Stdout, acts); err != nil {
+	if err := printActs(screen.Out, acts); err != nil {
 		return err
 	}
 	shown := make(map[string]int)
 	for _, a := range acts {
 		shown[a.Authenticity]++
 	}
-	fmt.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
+	screen.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
 	return nil
 }
 
@@ -77,7 +77,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *cli, limit int) ([]a
 
 func printActs(out io.Writer, acts []audit.Act) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t")
+	screen.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
 	for _, a := range acts {
 		if a.Outcome == "" {
 			a.Outcome = "begun"
@@ -91,7 +91,7 @@ func printActs(out io.Writer, acts []audit.Act) error {
 				more = append(more, s)
 			}
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+		screen.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
 	}
 	return w.Flush()
 }

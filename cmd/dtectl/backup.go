@@ -7,11 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/storage"
 )
 
@@ -23,11 +23,11 @@ type backupCommand struct {
 // Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
 // open and goes on issuing meanwhile.
 func (c *backupCommand) Run(ctx context.Context, top *cli) error {
-	bar := newBar(os.Stderr)
+	bar := newBar(screen.Err)
 	if c.Check {
 		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.show)
 		bar.end()
-		if err := describeBackup(os.Stdout, b, err); err != nil {
+		if err := describeBackup(screen.Out, b, err); err != nil {
 			return err
 		}
 		return c.vouched(top)
@@ -40,24 +40,24 @@ func (c *backupCommand) Run(ctx context.Context, top *cli) error {
 	if errors.Is(err, storage.ErrInUse) {
 		b, err := backupRunning(ctx, cfg, c.Dir, bar)
 		bar.end()
-		return describeBackup(os.Stdout, b, err)
+		return describeBackup(screen.Out, b, err)
 	}
 	if err != nil {
 		return err
 	}
 	b, err := store.Backup(ctx, c.Dir, bar.show)
 	bar.end()
-	return describeBackup(os.Stdout, b, errors.Join(err, store.Close()))
+	return describeBackup(screen.Out, b, errors.Join(err, store.Close()))
 }
 
 // vouched says whose signature the rules in the backup bear, by the keys that the configuration pins.
 func (c *backupCommand) vouched(top *cli) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		fmt.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
+		screen.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
 		return nil
 	}
-	bad, err := printVouched(os.Stdout, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
+	bad, err := printVouched(screen.Out, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
 	if err == nil && bad > 0 {
 		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has written to it?", bad)
 	}
@@ -68,7 +68,7 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "store      %s\ntaken      %s\ndocuments  %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+	screen.Fprintf(out, "store      %s\ntaken      %s\ndocuments  %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
 		b.Store, local(b.Taken), b.Documents, len(b.Last), bytesOf(b.Bytes))
 	return nil
 }
@@ -108,12 +108,12 @@ func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *bar
 
 // bar shows how far a long work is, on a terminal only.
 type bar struct {
-	out   *os.File // nil: nobody looks
-	shown int      // per cent
+	out   *screen.Writer // nil: nobody looks
+	shown int            // per cent
 }
 
-func newBar(out *os.File) *bar {
-	if info, err := out.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+func newBar(out *screen.Writer) *bar {
+	if !out.Terminal() {
 		out = nil
 	}
 	return &bar{out: out, shown: -1}
@@ -125,12 +125,12 @@ func (b *bar) show(done, total int64) {
 		return
 	}
 	b.shown = percent
-	fmt.Fprintf(b.out, "\r[%-40s] %3d %%", strings.Repeat("#", percent*2/5), percent)
+	b.out.Redraw(fmt.Sprintf("[%-40s] %3d %%", strings.Repeat("#", percent*2/5), percent))
 }
 
 func (b *bar) end() {
 	if b.out != nil && b.shown >= 0 {
-		fmt.Fprintln(b.out)
+		screen.Fprintf(b.out, "\n")
 	}
 }
 

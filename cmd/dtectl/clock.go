@@ -2,8 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"dtegate/cmd/screen"
 )
 
 type clockCommand struct {
@@ -26,6 +27,6 @@ func (*clockAccept) Run(top *cli) error {
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	fmt.Printf("%s is taken for right; until now it was %s\n", local(now), local(last))
+	screen.Printf("%s is taken for right; until now it was %s\n", local(now), local(last))
 	return nil
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"net/http"
-	"os"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 )
 
 type contingencyCommand struct {
@@ -43,6 +43,6 @@ func administer(ctx context.Context, top *cli, method string, body any) error {
 	if err := askOps(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
 		return err
 	}
-	s.Owed.print(os.Stdout, time.Now())
+	s.Owed.print(screen.Out, time.Now())
 	return nil
 }

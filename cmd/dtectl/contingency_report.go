@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine"
 	"dtegate/engine/dte"
 )
@@ -33,7 +33,7 @@ func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
 		if err := askOps(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
 			return err
 		}
-		s.Owed.print(os.Stdout, time.Now())
+		s.Owed.print(screen.Out, time.Now())
 		return nil
 	}
 	var r engine.TechnicalReport
@@ -41,11 +41,11 @@ func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(os.Stdout)
+		e := json.NewEncoder(screen.Data())
 		e.SetIndent("", "  ")
 		return e.Encode(&r)
 	}
-	return printReport(os.Stdout, &r, time.Now())
+	return printReport(screen.Out, &r, time.Now())
 }
 
 // causes are CAT-005, in MH's words.
@@ -63,44 +63,44 @@ func printReport(out io.Writer, r *engine.TechnicalReport, now time.Time) error 
 	}
 	clock := func(t time.Time) string { return t.In(dte.Zone).Format("02/01/2006 15:04:05") }
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "INFORME TÉCNICO DE CONTINGENCIA\n\n")
+	screen.Fprintf(w, "INFORME TÉCNICO DE CONTINGENCIA\n\n")
 	ambiente := "producción"
 	if r.Ambiente != "01" {
 		ambiente = "pruebas"
 	}
-	fmt.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\n", issuer.Nombre, issuer.NIT, issuer.NRC,
+	screen.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\n", issuer.Nombre, issuer.NIT, issuer.NRC,
 		issuer.Telefono, issuer.Correo, r.Who.Name, r.Who.Document, ambiente)
 	end := r.Ended
-	fmt.Fprintf(w, "\nInicio\t%s\n", clock(r.Began))
+	screen.Fprintf(w, "\nInicio\t%s\n", clock(r.Began))
 	if end.IsZero() {
 		end = now
-		fmt.Fprintf(w, "Fin\ten curso al %s\n", clock(now))
+		screen.Fprintf(w, "Fin\ten curso al %s\n", clock(now))
 	} else {
-		fmt.Fprintf(w, "Fin\t%s\nEvento a más tardar\t%s\n", clock(end), clock(r.EventDue))
+		screen.Fprintf(w, "Fin\t%s\nEvento a más tardar\t%s\n", clock(end), clock(r.EventDue))
 	}
-	fmt.Fprintf(w, "Duración\t%d horas %d minutos\n", int(end.Sub(r.Began).Hours()), int(end.Sub(r.Began).Minutes())%60)
+	screen.Fprintf(w, "Duración\t%d horas %d minutos\n", int(end.Sub(r.Began).Hours()), int(end.Sub(r.Began).Minutes())%60)
 	needed := "no supera tres días consecutivos: el informe no es obligatorio todavía"
 	if r.Needed {
 		needed = "supera tres días consecutivos desde el " + clock(r.NeededFrom)
 	}
-	fmt.Fprintf(w, "Plazo\t%s\n", needed)
+	screen.Fprintf(w, "Plazo\t%s\n", needed)
 	if r.Noted != nil {
-		fmt.Fprintf(w, "Presentado\t%s, %s\n", clock(r.Noted.At), r.Noted.Reference)
+		screen.Fprintf(w, "Presentado\t%s, %s\n", clock(r.Noted.At), r.Noted.Reference)
 	}
-	fmt.Fprintf(w, "\nCAUSAS (CAT-005)\n")
+	screen.Fprintf(w, "\nCAUSAS (CAT-005)\n")
 	for _, p := range r.Periods {
 		last := "en curso"
 		if !p.Ended.IsZero() {
 			last = clock(p.Ended)
 		}
-		fmt.Fprintf(w, "%s – %s\t%d %s\t%s\n", clock(p.Began), last, p.Cause, causes[p.Cause], p.Motive)
+		screen.Fprintf(w, "%s – %s\t%d %s\t%s\n", clock(p.Began), last, p.Cause, causes[p.Cause], p.Motive)
 	}
-	fmt.Fprintf(w, "\nDOCUMENTOS EMITIDOS EN CONTINGENCIA\ntipo\testablecimiento\tpunto\tcantidad\tprimero\túltimo\n")
+	screen.Fprintf(w, "\nDOCUMENTOS EMITIDOS EN CONTINGENCIA\ntipo\testablecimiento\tpunto\tcantidad\tprimero\túltimo\n")
 	total := 0
 	for _, d := range r.Documents {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", d.Document, d.Establishment, d.PointOfSale, d.Documents, d.First, d.Last)
+		screen.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", d.Document, d.Establishment, d.PointOfSale, d.Documents, d.First, d.Last)
 		total += d.Documents
 	}
-	fmt.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
+	screen.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
 	return w.Flush()
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
 	"text/tabwriter"
 	"time"
+
+	"dtegate/cmd/screen"
 )
 
 type deliveryCommand struct {
@@ -46,13 +46,13 @@ func (c *deliveryList) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	if len(list) == 0 {
-		fmt.Println("nothing was given up")
+		screen.Printf("nothing was given up\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY")
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY\n")
 	for _, f := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, local(f.Since), f.Error)
+		screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, local(f.Since), f.Error)
 	}
 	return w.Flush()
 }
@@ -75,7 +75,7 @@ func (c *deliveryRetry) Run(ctx context.Context, top *cli) error {
 			return err
 		}
 		if codes = codesOf(list); len(codes) == 0 {
-			fmt.Println("nothing was given up")
+			screen.Printf("nothing was given up\n")
 			return nil
 		}
 	}
@@ -124,9 +124,9 @@ func (f gatewayFlags) settle(ctx context.Context, top *cli, do string, codes []s
 	case done.Retried+done.Forgotten == 0:
 		return errors.New("nothing was given up of it")
 	case do == "retry":
-		fmt.Printf("%d set due again\n", done.Retried)
+		screen.Printf("%d set due again\n", done.Retried)
 	default:
-		fmt.Printf("%d forgotten\n", done.Forgotten)
+		screen.Printf("%d forgotten\n", done.Forgotten)
 	}
 	return nil
 }

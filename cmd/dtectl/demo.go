@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/screen"
 )
 
 type demoCommand struct {
@@ -43,7 +45,7 @@ func (c *demoCommand) Run(ctx context.Context) error {
 		if err := await(ctx, "http://"+d.ops+"/readyz"); err != nil {
 			return err
 		}
-		d.greet(os.Stdout)
+		d.greet(screen.Out)
 		return nil
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -94,7 +96,7 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 			if time.Since(began) > 10*time.Second {
 				pause = 100 * time.Millisecond
 			}
-			fmt.Fprintf(os.Stderr, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
+			screen.Fprintf(screen.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -128,7 +130,7 @@ func await(ctx context.Context, url string) error {
 
 // greet prints where everything is and a sale to paste.
 func (d *demo) greet(w io.Writer) {
-	fmt.Fprintf(w, strings.TrimLeft(`
+	screen.Fprintf(w, strings.TrimLeft(`
 The branch is open.
   tills       http://%[1]s      (token in %[2]s/pos.token)
   operators   http://%[3]s      (/ is the status page; /metrics /livez /readyz /status)

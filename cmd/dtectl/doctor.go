@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
 )
@@ -27,11 +27,11 @@ func (c *doctorCommand) Run(ctx context.Context, top *cli) error {
 	d.examine(ctx, top.Config)
 	var err error
 	if c.JSON {
-		e := json.NewEncoder(os.Stdout)
+		e := json.NewEncoder(screen.Data())
 		e.SetIndent("", "  ")
 		err = e.Encode(d.findings)
 	} else {
-		err = d.print(os.Stdout)
+		err = d.print(screen.Out)
 	}
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (d *doctor) count(status string) (n int) {
 func (d *doctor) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range d.findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
+		screen.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
 		if f.Do != "" {
-			fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
+			screen.Fprintf(w, "\t\t→ %s\n", f.Do)
 		}
 	}
 	return w.Flush()

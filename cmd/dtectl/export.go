@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -43,13 +43,13 @@ func (c *exportCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(os.Stdout, 1<<16)
+	out := bufio.NewWriterSize(screen.Data(), 1<<16)
 	unsettled, err := c.export(ctx, store, out)
 	if err = errors.Join(err, out.Flush(), store.Close()); err != nil {
 		return err
 	}
 	if unsettled > 0 {
-		fmt.Fprintf(os.Stderr, "%d documents have no outcome yet: their estado is empty\n", unsettled)
+		screen.Fprintf(screen.Err, "%d documents have no outcome yet: their estado is empty\n", unsettled)
 	}
 	return nil
 }
@@ -130,6 +130,19 @@ func (e *exported) row() []string {
 		strconv.FormatInt(e.TokenID, 10), e.CreatedAt, e.Origin, e.Rule, e.Event}
 }
 
+// cells keeps a spreadsheet from taking a text for a formula: MH's seal, for one, is not ours. Of what this product writes
+// nothing begins so.
+func cells(row []string) []string {
+	for i, text := range row {
+		if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
+			if _, err := dte.ParseAmount(text); err != nil {
+				row[i] = "'" + text
+			}
+		}
+	}
+	return row
+}
+
 // storedHead is what an export needs of the engine's stored head (engine/head.go).
 type storedHead struct {
 	Document      string    `json:"document"`
@@ -158,7 +171,7 @@ type storedHead struct {
 func (c *exportCommand) export(ctx context.Context, store *storage.Store, out io.Writer) (unsettled int, err error) {
 	table := csv.NewWriter(out)
 	table.UseCRLF = true
-	write := func(e *exported) error { return table.Write(e.row()) }
+	write := func(e *exported) error { return table.Write(cells(e.row())) }
 	if c.Format == "json" {
 		lines := json.NewEncoder(out)
 		lines.SetEscapeHTML(false)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/storage"
@@ -40,9 +41,9 @@ func (c *initCommand) Run(top *cli) error {
 		return err
 	}
 	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
-		fmt.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
+		screen.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
 	}
-	fmt.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
+	screen.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
 	return nil
 }

@@ -3,11 +3,14 @@ package main
 
 import (
 	"context"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"dtegate/cmd/screen"
 )
 
 type cli struct {
@@ -36,8 +39,23 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	log.SetOutput(screen.Err) // that of slog.Default as well
 	var c cli
-	k := kong.Parse(&c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
-		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))
-	k.FatalIfErrorf(k.Run(&c))
+	k := parser(ctx, &c)
+	command, err := k.Parse(os.Args[1:])
+	k.FatalIfErrorf(err)
+	if err := command.Run(&c); err != nil {
+		k.FatalIfErrorf(shownError{err})
+	}
 }
+
+func parser(ctx context.Context, c *cli) *kong.Kong {
+	return kong.Must(c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
+		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(screen.Out, screen.Err))
+}
+
+// shownError says what an error says in a way that no terminal obeys, each line behind the first indented.
+type shownError struct{ error }
+
+func (e shownError) Error() string { return screen.Lines(e.error.Error()) }
+func (e shownError) Unwrap() error { return e.error }

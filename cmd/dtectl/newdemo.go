@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/sign"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
@@ -46,7 +47,7 @@ func newDemo(ctx context.Context, dir string) (*demo, error) {
 		}
 		return d, d.writeConfig(d.config)
 	}
-	fmt.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
+	screen.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ const (
 func (d *demo) writeConfig(path string) error {
 	var points strings.Builder
 	for i := 1; i <= 8; i++ {
-		fmt.Fprintf(&points, "\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i)
+		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i))
 	}
 	host, port, err := net.SplitHostPort(d.inbox)
 	if err != nil {

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 )
 
 type queueCommand struct {
@@ -50,7 +49,7 @@ func (c *queueCommand) Run(ctx context.Context, top *cli) error {
 		if err != nil {
 			return err
 		}
-		total := o.print(os.Stdout, time.Now())
+		total := o.print(screen.Out, time.Now())
 		if !c.Watch || total == 0 && o.Contingency == nil {
 			return nil
 		}
@@ -94,33 +93,33 @@ func (o *owed) print(out io.Writer, now time.Time) (total int) {
 		if p.Declared {
 			word = ", by the operator's word"
 		}
-		fmt.Fprintf(w, "CONTINGENCY\tcause %d since %s%s\t%s\n", p.Cause, local(p.Began), word, p.Motive)
+		screen.Fprintf(w, "CONTINGENCY\tcause %d since %s%s\t%s\n", p.Cause, local(p.Began), word, p.Motive)
 	}
 	for _, q := range queues {
 		if n := o.Waiting[q[0]]; n > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%s\n", q[0], n, q[1])
+			screen.Fprintf(w, "%s\t%d\t%s\n", q[0], n, q[1])
 			total += n
 		}
 	}
 	if total == 0 {
-		fmt.Fprintln(w, "nothing waits")
+		screen.Fprintf(w, "nothing waits\n")
 	}
 	for _, d := range []struct {
 		what string
 		at   time.Time
 	}{{"oldest document", o.Oldest}, {"event due", o.EventDeadline}, {"documents due", o.DocumentDeadline}, {"correction due", o.CorrectionDeadline}} {
 		if !d.at.IsZero() {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", d.what, local(d.at), relative(d.at.Sub(now)))
+			screen.Fprintf(w, "%s\t%s\t%s\n", d.what, local(d.at), relative(d.at.Sub(now)))
 		}
 	}
 	if at := o.TechnicalReport; !at.IsZero() {
-		fmt.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl contingency report)\n", local(at))
+		screen.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl contingency report)\n", local(at))
 	}
 	if n := o.Waiting["correct"]; n > 0 {
-		fmt.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, local(o.RefusedDeadline))
+		screen.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, local(o.RefusedDeadline))
 	}
 	if o.Refused != "" {
-		fmt.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)
+		screen.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)
 	}
 	_ = w.Flush() // to a terminal
 	return total

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/storage"
 )
 
@@ -65,7 +65,7 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 		return c.skip(ctx, cfg, store)
 	}
 	possible := possibleSeries(cfg, r.Taken, time.Now())
-	printRestoration(os.Stdout, r)
+	printRestoration(screen.Out, r)
 	var plan []storage.Skip
 	switch {
 	case c.AcceptMark && (c.Advance > 0 || c.TrustCopy) || c.TrustCopy && c.Advance > 0:
@@ -95,14 +95,14 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	if err := recordReconciled(ctx, cfg, store, len(plan), c.Reason+missingText(r.Missing)); err != nil {
 		return err
 	}
-	fmt.Println("reconciled: these series go on at")
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	screen.Printf("reconciled: these series go on at\n")
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
 	report := make(map[string]uint64)
 	for _, k := range plan {
 		report[k.Series] = max(report[k.Series], k.To)
 	}
 	for _, series := range sortedKeys(report) {
-		fmt.Fprintf(w, "  %s\t%d\n", series, report[series]+1)
+		screen.Fprintf(w, "  %s\t%d\n", series, report[series]+1)
 	}
 	return w.Flush()
 }
@@ -116,48 +116,48 @@ func (c *reconcileCommand) skip(ctx context.Context, cfg *config.Config, store *
 		if err := store.SkipTo(ctx, series, c.Skip[series], c.Reason); err != nil {
 			return err
 		}
-		fmt.Printf("%s goes on at %d\n", series, c.Skip[series]+1)
+		screen.Printf("%s goes on at %d\n", series, c.Skip[series]+1)
 	}
 	return recordReconciled(ctx, cfg, store, len(c.Skip), c.Reason)
 }
 
 func printRestoration(out io.Writer, r *storage.Restoration) {
-	fmt.Fprintf(out, "\nThis store is as it was at %s. What was issued after that is not in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", local(r.Taken))
+	screen.Fprintf(out, "\nThis store is as it was at %s. What was issued after that is not in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", local(r.Taken))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SERIES\tIN THE BACKUP\tMARK")
+	screen.Fprintf(w, "SERIES\tIN THE BACKUP\tMARK\n")
 	for _, b := range r.Series {
 		mark := fmt.Sprint(b.Marked)
 		if r.MarkLost {
 			mark = "lost"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", b.Series, b.Last, mark)
+		screen.Fprintf(w, "%s\t%d\t%s\n", b.Series, b.Last, mark)
 	}
 	if r.Begun > 0 {
-		fmt.Fprintf(w, "(begun after the backup)\t0\tup to %d\n", r.Begun)
+		screen.Fprintf(w, "(begun after the backup)\t0\tup to %d\n", r.Begun)
 	}
 	_ = w.Flush() // to a terminal
-	fmt.Fprintln(out)
+	screen.Fprintf(out, "\n")
 	accept := ""
 	if len(r.Missing) > 0 {
 		accept = " --accept-missing"
-		fmt.Fprintln(out, "The second copy is damaged. These documents are not in the store; MH, the archive, the customers' mail or a backup may\nhave them. The series go on behind them, so that no number is used twice, once you accept that:")
+		screen.Fprintf(out, "The second copy is damaged. These documents are not in the store; MH, the archive, the customers' mail or a backup may\nhave them. The series go on behind them, so that no number is used twice, once you accept that:\n")
 		for _, m := range r.Missing {
-			fmt.Fprintf(out, "  %v\n", m)
+			screen.Fprintf(out, "  %v\n", m)
 		}
-		fmt.Fprintln(out)
+		screen.Fprintf(out, "\n")
 	}
 	if r.Doubt > 0 {
-		fmt.Fprintf(out, "The end of the copy cannot be read: up to %d changes may have been there. Every series goes on so much further.\n\n", r.Doubt)
+		screen.Fprintf(out, "The end of the copy cannot be read: up to %d changes may have been there. Every series goes on so much further.\n\n", r.Doubt)
 	}
 	if r.MarkLost && r.Copy {
-		fmt.Fprint(out, "The high-water mark was lost with the box. If the second copy was live to the end (the appliance logs when it is\nnot, and so do its metrics), the store lacks nothing else:\n\n  dtectl reconcile --trust-copy"+accept+"\n\nOtherwise compare with the tills' last receipts and use --advance.\n\n")
+		screen.Fprintf(out, "The high-water mark was lost with the box. If the second copy was live to the end (the appliance logs when it is\nnot, and so do its metrics), the store lacks nothing else:\n\n  dtectl reconcile --trust-copy%s\n\nOtherwise compare with the tills' last receipts and use --advance.\n\n", accept)
 		return
 	}
 	if r.MarkLost {
-		fmt.Fprint(out, "The high-water mark was lost with the store. Find the last number of each series: on the tills' last\nreceipts, in what was mailed, in MH's portal. Then move all of them far enough, for example\n\n  dtectl reconcile --advance 10000\n\n")
+		screen.Fprintf(out, "The high-water mark was lost with the store. Find the last number of each series: on the tills' last\nreceipts, in what was mailed, in MH's portal. Then move all of them far enough, for example\n\n  dtectl reconcile --advance 10000\n\n")
 		return
 	}
-	fmt.Fprint(out, "The mark knows the last numbers, to within one. Compare it with the tills' last receipts, then\n\n  dtectl reconcile --accept-mark"+accept+"\n\n")
+	screen.Fprintf(out, "The mark knows the last numbers, to within one. Compare it with the tills' last receipts, then\n\n  dtectl reconcile --accept-mark%s\n\n", accept)
 }
 
 // takeCopy takes what the configured second copy holds and the store lacks, nil when that is nothing. A copy of which
@@ -166,21 +166,21 @@ func takeCopy(ctx context.Context, cfg *config.Config) (*storage.Witness, error)
 	if cfg.SecondCopy == "" {
 		return nil, nil
 	}
-	bar := newBar(os.Stderr)
+	bar := newBar(screen.Err)
 	taken, err := storage.TakeCopy(ctx, cfg.SecondCopy, cfg.Store(slog.Default()), bar.show)
 	bar.end()
 	switch {
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt):
-		fmt.Printf("nothing was taken from the second copy: %v\n", err)
+		screen.Printf("nothing was taken from the second copy: %v\n", err)
 		return nil, nil
 	case errors.Is(err, storage.ErrNoStore):
 		return nil, nil // there is no copy, or no store: opening it says which
 	case err != nil || taken == nil:
 		return nil, err
 	}
-	fmt.Println("taken from the second copy, of the same history, every link verified:")
+	screen.Printf("taken from the second copy, of the same history, every link verified:\n")
 	for _, a := range taken.Series {
-		fmt.Printf("  %v, %d changes\n", a, a.Changes)
+		screen.Printf("  %v, %d changes\n", a, a.Changes)
 	}
 	return taken, nil
 }
@@ -196,13 +196,13 @@ func recordTaken(ctx context.Context, cfg *config.Config, store *storage.Store, 
 func (c *reconcileCommand) giveUp(ctx context.Context, cfg *config.Config, store *storage.Store) error {
 	behind := store.Behind()
 	marks := true
-	fmt.Println("Other media of this box know more than its store, and nothing is numbered before that is settled:")
+	screen.Printf("Other media of this box know more than its store, and nothing is numbered before that is settled:\n")
 	for _, w := range behind {
-		fmt.Printf("  %v\n", &w)
+		screen.Printf("  %v\n", &w)
 		marks = marks && w.Medium == storage.WitnessMark
 	}
 	if !c.AcceptMissing && !(marks && c.AcceptMark) {
-		fmt.Print("\nFind the right disk, or the right card, first: what they know was given to customers. When nothing of it can be had,\n\n  dtectl reconcile --accept-missing\n\nmoves every series behind it, and the documents between are lost to this box. MH, the archive and the mail have them.\n")
+		screen.Printf("\nFind the right disk, or the right card, first: what they know was given to customers. When nothing of it can be had,\n\n  dtectl reconcile --accept-missing\n\nmoves every series behind it, and the documents between are lost to this box. MH, the archive and the mail have them.\n")
 		return errors.New("nothing is numbered before that is settled")
 	}
 	last, err := store.LastChange()
@@ -216,7 +216,7 @@ func (c *reconcileCommand) giveUp(ctx context.Context, cfg *config.Config, store
 	for _, w := range behind {
 		what = append(what, w.String())
 	}
-	fmt.Println("settled: the series go on behind these numbers")
+	screen.Printf("settled: the series go on behind these numbers\n")
 	return recordReconciled(ctx, cfg, store, len(behind), "missing documents accepted: "+strings.Join(what, "; "))
 }
 

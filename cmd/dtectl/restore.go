@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -26,7 +26,7 @@ func (c *restoreCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	o := cfg.Store(slog.Default())
-	bar := newBar(os.Stderr)
+	bar := newBar(screen.Err)
 	b, err := storage.Restore(ctx, c.Dir, o, bar.show)
 	bar.end()
 	return restored(ctx, cfg, b, c.AcceptMark, err)
@@ -43,7 +43,7 @@ func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	bar := newBar(os.Stderr)
+	bar := newBar(screen.Err)
 	b, missing, err := storage.Rebuild(ctx, c.Dir, cfg.Store(slog.Default()), bar.show)
 	bar.end()
 	if err == nil && len(missing) > 0 {
@@ -57,11 +57,11 @@ func restored(ctx context.Context, cfg *config.Config, b *storage.Backup, accept
 	if errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("%s is there: a store is never overwritten; move it away first: %w", cfg.Data, err)
 	}
-	if err := describeBackup(os.Stdout, b, err); err != nil {
+	if err := describeBackup(screen.Out, b, err); err != nil {
 		return err
 	}
-	if _, err := printVouched(os.Stdout, cfg, storage.OpenReadOnly); err != nil {
-		fmt.Printf("who wrote the rules and the acts is not known: %v\n", err) // the store is there, and must be reconciled
+	if _, err := printVouched(screen.Out, cfg, storage.OpenReadOnly); err != nil {
+		screen.Printf("who wrote the rules and the acts is not known: %v\n", err) // the store is there, and must be reconciled
 	}
 	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: acceptMark})
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -85,7 +86,7 @@ func (c *rulesBuildCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(path)
+	screen.Printf("%s\n", path)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/plugins"
@@ -73,7 +74,7 @@ func (c *rulesNewCommand) Run() error {
 	if err := c.writeTest(to); err != nil {
 		return fmt.Errorf("writing the rule's test: %w", err)
 	}
-	fmt.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
+	screen.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
 	return nil
 }
@@ -121,10 +122,10 @@ func (c *rulesTestCommand) Run(ctx context.Context) error {
 	}
 	var failed []error
 	for _, name := range names {
-		fmt.Printf("%s\n", name)
+		screen.Printf("%s\n", name)
 		a, err := c.try(ctx, name, hosts, catalogues)
 		if err == nil {
-			err = a.print(os.Stdout)
+			err = a.print(screen.Out)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
@@ -213,7 +214,7 @@ func declareFuel(path string, peak int64) error {
 	if !strings.HasPrefix(old, `"fuel"`) {
 		text += ",\n  " + old
 	}
-	fmt.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
+	screen.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
 	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
 }
 

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"dtegate/cmd/screen"
 )
 
 // comparison is a stored document beside what a rule makes of its facts.
@@ -33,10 +35,10 @@ type comparison struct {
 
 func (c *comparison) print(out io.Writer) {
 	if len(c.Differences) == 0 {
-		fmt.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
+		screen.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
 	}
 	for _, d := range c.Differences {
-		fmt.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
+		screen.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
 	}
 }
 
@@ -93,7 +95,7 @@ func (p *periodFlags) progress(day string) float64 {
 // follow prints a stream and returns its last line.
 func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
 	defer resp.Body.Close()
-	bar := newGauge(os.Stderr)
+	bar := newGauge(screen.Err)
 	defer bar.clear()
 	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
 		l := new(streamed)
@@ -103,7 +105,7 @@ func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
 		switch {
 		case l.Differs != nil:
 			bar.clear()
-			l.Differs.print(os.Stdout)
+			l.Differs.print(screen.Out)
 		case l.Progress != nil:
 			bar.show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents, l.Progress.Day))
 		case l.Error != "":
@@ -139,22 +141,22 @@ func (c *rulesBacktestCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	if last.Refused != nil {
-		return last.Refused.print(os.Stdout)
+		return last.Refused.print(screen.Out)
 	}
 	t := last.Totals
-	fmt.Printf("%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	screen.Printf("%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
 	printCounts(t.Results)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		f := t.Fields[name]
-		fmt.Fprintf(w, "%s\t%d times\t%s →\t%s\t\n", name, f.Documents, f.Old, f.New)
+		screen.Fprintf(w, "%s\t%d times\t%s →\t%s\t\n", name, f.Documents, f.Old, f.New)
 	}
 	return w.Flush()
 }
 
 func printCounts(results map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		fmt.Printf("%d %s\n", results[name], name)
+		screen.Printf("%d %s\n", results[name], name)
 	}
 }
 
@@ -176,10 +178,10 @@ func (c *rulesReplayCommand) Run(ctx context.Context, top *cli) error {
 			return err
 		}
 		if one.Result != "identical" {
-			one.print(os.Stdout)
+			one.print(screen.Out)
 			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
 		}
-		fmt.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		screen.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
 		return nil
 	}
 	if c.From == "" {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"text/tabwriter"
 	"time"
+
+	"dtegate/cmd/screen"
 )
 
 // shelf is what GET /admin/rules answers.
@@ -95,7 +96,7 @@ func (a *activation) print(out io.Writer) error {
 		if s.Error != "" {
 			word, text = "FAILED", s.Error
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
+		screen.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -108,11 +109,11 @@ func (a *activation) print(out io.Writer) error {
 		}
 		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
 	case a.Already:
-		fmt.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
+		screen.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
 	case a.State == "coming":
-		fmt.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+		screen.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
 	case a.State != "":
-		fmt.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+		screen.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
 	}
 	return nil
 }
@@ -132,8 +133,8 @@ func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE")
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
 	for _, r := range s.Rules {
 		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
 			continue
@@ -149,7 +150,7 @@ func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
 		case r.Expires != "":
 			note = "nothing takes over then"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, note)
+		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, note)
 	}
 	return w.Flush()
 }
@@ -171,26 +172,26 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 		counts[r.State]++
 		if r.Trouble != nil && r.Off == nil {
 			refused++
-			fmt.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, r.Trouble.Text)
+			screen.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, r.Trouble.Text)
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	fmt.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	screen.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
 	for _, r := range s.Rules {
 		if r.State == "coming" {
-			fmt.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
+			screen.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
 		}
 		if r.Expires != "" {
-			fmt.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+			screen.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
 		}
 	}
 	if r := s.Return; r != nil {
-		fmt.Printf("returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, r.Reason)
+		screen.Printf("returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, r.Reason)
 	}
 	for _, n := range s.Notes {
-		fmt.Printf("note     %s\n", n)
+		screen.Printf("note     %s\n", n)
 	}
 	if refused > 0 {
 		return fmt.Errorf("%d rules in the store may not compute", refused)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/screen"
 )
 
 type rulesPushCommand struct {
@@ -41,7 +43,7 @@ func (c *rulesPushCommand) Run(ctx context.Context, top *cli) error {
 	}
 	results := make([]*pushed, len(branches))
 	var done, failed atomic.Int64
-	bar := newGauge(os.Stderr)
+	bar := newGauge(screen.Err)
 	var g errgroup.Group
 	g.SetLimit(max(1, c.Parallel))
 	for i, b := range branches {
@@ -57,7 +59,7 @@ func (c *rulesPushCommand) Run(ctx context.Context, top *cli) error {
 	}
 	_ = g.Wait() // every failure is in the results
 	bar.clear()
-	return report(os.Stdout, results)
+	return report(screen.Out, results)
 }
 
 func (c *rulesPushCommand) branches(top *cli) ([]*gateway, error) {
@@ -154,11 +156,11 @@ func (c *rulesPushCommand) push(ctx context.Context, b *gateway, files []*bundle
 // report prints a line a branch and bundle, and fails when a branch has.
 func report(out io.Writer, results []*pushed) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BRANCH\tBUNDLE\tRESULT\t")
+	screen.Fprintf(w, "BRANCH\tBUNDLE\tRESULT\t\n")
 	var failed []string
 	for _, r := range results {
 		for _, l := range r.lines {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.branch.url, l[0], l[1], l[2])
+			screen.Fprintf(w, "%s\t%s\t%s\t%s\n", r.branch.url, l[0], l[1], l[2])
 		}
 		if r.err != nil {
 			failed = append(failed, r.branch.url)
@@ -194,7 +196,7 @@ func (c *rulesActivateCommand) Run(ctx context.Context, top *cli) error {
 		if err := b.ask(ctx, http.MethodPost, "/admin/rules", url.Values{"reason": {c.Reason}}, f.data, &a); err != nil {
 			return err
 		}
-		if err := a.print(os.Stdout); err != nil {
+		if err := a.print(screen.Out); err != nil {
 			return err
 		}
 	}
@@ -204,15 +206,14 @@ func (c *rulesActivateCommand) Run(ctx context.Context, top *cli) error {
 // gauge is a progress bar on a terminal; elsewhere it shows nothing.
 type gauge struct {
 	mu  sync.Mutex
-	out io.Writer // nil: nobody looks
+	out *screen.Writer // nil: nobody looks
 }
 
-func newGauge(f *os.File) *gauge {
-	b := &gauge{}
-	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-		b.out = f
+func newGauge(out *screen.Writer) *gauge {
+	if !out.Terminal() {
+		out = nil
 	}
-	return b
+	return &gauge{out: out}
 }
 
 func (b *gauge) show(part float64, text string) {
@@ -223,11 +224,11 @@ func (b *gauge) show(part float64, text string) {
 	defer b.mu.Unlock()
 	const width = 30
 	n := int(min(1, max(0, part)) * width)
-	fmt.Fprintf(b.out, "\r[%s%s] %s\x1b[K", strings.Repeat("#", n), strings.Repeat("·", width-n), text)
+	b.out.Redraw(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
 }
 
 func (b *gauge) clear() {
 	if b.out != nil {
-		fmt.Fprint(b.out, "\r\x1b[K")
+		b.out.Redraw("")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"dtegate/cmd/screen"
 )
 
 type rulesShadowCommand struct {
@@ -38,7 +40,7 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *cli) error {
 	if err := b.ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
 		return err
 	}
-	return a.print(os.Stdout)
+	return a.print(screen.Out)
 }
 
 type rulesShadowShow struct{ gatewayFlags }
@@ -77,10 +79,10 @@ func showShadow(ctx context.Context, top *cli, f gatewayFlags, method string) er
 	if s.Running {
 		word = "runs until " + local(s.Until)
 	}
-	fmt.Printf("%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
+	screen.Printf("%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
 	printCounts(s.Results)
 	for _, c := range s.Differing {
-		c.print(os.Stdout)
+		c.print(screen.Out)
 	}
 	return nil
 }

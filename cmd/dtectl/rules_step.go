@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"dtegate/cmd/screen"
 )
 
 // ruleTarget names a bundle of a branch.
@@ -41,12 +43,12 @@ func (c *ruleTarget) step(ctx context.Context, top *cli, path string) error {
 	if err := b.ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
-	fmt.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	screen.Printf("%s %s is live\n", back.To.Name, back.To.Version)
 	if back.Expired != "" {
-		fmt.Printf("its own dates were over on %s\n", back.Expired)
+		screen.Printf("its own dates were over on %s\n", back.Expired)
 	}
 	for _, r := range back.Off {
-		fmt.Printf("%s %s is retired\n", r.Name, r.Version)
+		screen.Printf("%s %s is retired\n", r.Name, r.Version)
 	}
 	return nil
 }

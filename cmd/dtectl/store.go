@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -40,35 +39,35 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 		return fmt.Errorf("checking store (is the appliance stopped?): %w", err)
 	}
 	checkForms(ctx, cfg, report)
-	fmt.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
+	screen.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
 	for _, series := range slices.Sorted(maps.Keys(report.Last)) {
-		fmt.Printf("  %s  1…%d\n", series, report.Last[series])
+		screen.Printf("  %s  1…%d\n", series, report.Last[series])
 	}
 	for _, l := range report.Lost {
-		fmt.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, local(l.At), l.Reason)
+		screen.Printf("given up  %s  %d…%d on %s: %s\n", l.Series, l.From, l.To, local(l.At), l.Reason)
 	}
 	for _, m := range report.Missing {
-		fmt.Printf("missing   %v\n", m)
+		screen.Printf("missing   %v\n", m)
 	}
 	for _, p := range report.Problems {
-		fmt.Printf("problem   %v\n", p)
+		screen.Printf("problem   %v\n", p)
 		if c.Verbose && p.Detail != "" {
-			fmt.Printf("          %s\n", p.Detail)
+			screen.Printf("          %s\n", p.Detail)
 		}
 	}
 	c.affected(report, cfg)
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)
 	}
-	fmt.Println("integrity: whole")
-	bad, err := printVouched(os.Stdout, cfg, storage.OpenReadOnly)
+	screen.Printf("integrity: whole\n")
+	bad, err := printVouched(screen.Out, cfg, storage.OpenReadOnly)
 	switch {
 	case err != nil:
 		return fmt.Errorf("asking who wrote the rules and the acts: %w", err)
 	case bad > 0:
 		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes nothing", bad)
 	}
-	fmt.Println("no problem found")
+	screen.Printf("no problem found\n")
 	return nil
 }
 
@@ -83,21 +82,21 @@ func (c *fsckCommand) affected(report *storage.Report, cfg *config.Config) {
 		if a.To != a.From {
 			numbers = fmt.Sprintf("%d…%d", a.From, a.To)
 		}
-		fmt.Printf("document  %s  %s", a.Series, numbers)
+		screen.Printf("document  %s  %s", a.Series, numbers)
 		if a.Code != (storage.Code{}) {
-			fmt.Printf("  %s", dte.Code(a.Code))
+			screen.Printf("  %s", dte.Code(a.Code))
 		}
-		fmt.Printf("  %s cannot be read", a.What)
+		screen.Printf("  %s cannot be read", a.What)
 		for _, dir := range held.holders(a.Code) {
-			fmt.Printf("; whole in %s", dir)
+			screen.Printf("; whole in %s", dir)
 		}
-		fmt.Println()
+		screen.Printf("\n")
 	}
 	if cfg.SecondCopy != "" {
-		fmt.Printf("The second copy (%s) holds what was acknowledged while it was live: dtectl rebuild takes the store from there.\n", cfg.SecondCopy)
+		screen.Printf("The second copy (%s) holds what was acknowledged while it was live: dtectl rebuild takes the store from there.\n", cfg.SecondCopy)
 	}
 	if cfg.Archive != nil {
-		fmt.Println("The archive holds the final documents: dtectl export and the archive's own tools show them.")
+		screen.Printf("The archive holds the final documents: dtectl export and the archive's own tools show them.\n")
 	}
 }
 
@@ -109,7 +108,7 @@ func (c *fsckCommand) backups() heldBackups {
 	for _, dir := range c.Backup {
 		s, err := storage.OpenBackup(dir, storage.Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 		if err != nil {
-			fmt.Printf("backup    %s cannot be asked: %v\n", dir, err)
+			screen.Printf("backup    %s cannot be asked: %v\n", dir, err)
 			continue
 		}
 		held[dir] = s
@@ -149,16 +148,14 @@ func (c *showCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
-	if err := json.NewEncoder(os.Stdout).Encode(json.RawMessage(entry.Head)); err != nil {
-		return fmt.Errorf("printing record: %w", err)
-	}
+	screen.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
+	screen.Printf("%s\n", entry.Head)
 	parts, err := store.Parts(entry.Code)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		fmt.Printf("%s %s\n", p.Name, p.Data)
+		screen.Printf("%s %s\n", p.Name, p.Data)
 	}
 	return nil
 }

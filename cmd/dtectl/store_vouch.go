@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/vouch"
@@ -65,18 +65,18 @@ func boxOf(cfg *config.Config) (*vouch.Key, error) {
 func (v *vouched) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range v.rules.Rules {
-		fmt.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
+		screen.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
 	}
 	for _, n := range v.rules.Notes {
-		fmt.Fprintf(w, "rule\t%s\n", n)
+		screen.Fprintf(w, "rule\t%s\n", n)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, p := range v.acts.Problems {
-		fmt.Fprintf(out, "problem   %s\n", p)
+		screen.Fprintf(out, "problem   %s\n", p)
 	}
-	_, err := fmt.Fprintf(out, "authenticity of the trail: %s\n", v.acts)
+	_, err := screen.Fprintf(out, "authenticity of the trail: %s\n", v.acts)
 	return err
 }
 

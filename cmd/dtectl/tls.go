@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/gateway/certificate"
 )
 
@@ -44,11 +45,11 @@ func showTLS(own *certificate.Own) error {
 	for _, ip := range leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
-	fmt.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        %s\n", own.AuthorityFile(),
+	screen.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        %s\n", own.AuthorityFile(),
 		authority.NotAfter.Format(time.DateOnly), certificate.Fingerprint(authority), leaf.NotAfter.Format(time.DateOnly), strings.Join(names, " "))
 	for _, n := range own.Names {
 		if !certificate.May(authority, n) {
-			fmt.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, which the tills must trust anew\n", n)
+			screen.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, which the tills must trust anew\n", n)
 		}
 	}
 	return nil

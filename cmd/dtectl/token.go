@@ -1,13 +1,12 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 )
 
 // A change is live in the running appliance within a second, and recorded there; it needs no admin token.
@@ -34,7 +33,7 @@ func (c *tokenNewCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(token)
+	screen.Printf("%s\n", token)
 	return nil
 }
 
@@ -65,7 +64,7 @@ func (c *tokenRotateCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(token)
+	screen.Printf("%s\n", token)
 	return nil
 }
 
@@ -82,7 +81,7 @@ func (c *tokenRevokeCommand) Run(top *cli) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := f.Revoke(c.ID, who(), time.Now())
 		if err == nil {
-			fmt.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+			screen.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
 		}
 		return err
 	})
@@ -102,11 +101,11 @@ func (c *tokenListCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t")
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
 	for _, t := range file.Tokens {
 		if t.Active() || c.All {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, time.Now()))
+			screen.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, time.Now()))
 		}
 	}
 	return w.Flush()

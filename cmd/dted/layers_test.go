@@ -51,9 +51,10 @@ var layers = map[string][]string{
 	"plugins":         {"rules/bundle"},
 
 	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/vouch", "rules/bundle", "storage"},
-	"cmd/dted": {"cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
+	"cmd/screen":      {},
+	"cmd/dted": {"cmd/screen", "cmd/dted/config", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl": {"cmd/screen", "cmd/dted/config", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
 
 	"deploy": {},

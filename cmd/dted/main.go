@@ -4,7 +4,7 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,18 +13,19 @@ import (
 	"syscall"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 )
 
 func main() {
 	path := flag.String("config", "/etc/dted/dted.toml", "the configuration file")
 	flag.Parse()
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := slog.New(slog.NewTextHandler(screen.Err, nil))
 	slog.SetDefault(log)
 	tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *path, log); err != nil {
-		fmt.Fprintln(os.Stderr, "dted:", err)
+		_, _ = io.WriteString(screen.Err, "dted: "+screen.Lines(err.Error())+"\n")
 		os.Exit(1)
 	}
 }

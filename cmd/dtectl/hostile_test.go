@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/audit"
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// hostile is what a customer, an operator or MH may have written: it clears the screen, turns the direction of reading, colours by
+// a C1 control, overwrites its line and forges another.
+const hostile = "=1\x1b[2J\u202e\u009b31m\r\nok\tforged\u2028\x00\x7f\u200b"
+
+// Everything that dtectl writes for people goes through the package screen.
+func TestScreen_Source(t *testing.T) {
+	around := regexp.MustCompile(`fmt\.F?[Pp]rint|os\.Std(out|err)|log\.(Print|Fatal|Panic)|\bprint(ln)?\("|syscall\.(Stdout|Stderr|Write)|/dev/(tty|std)`)
+	allowed := map[string]bool{"demo.go": true, "main.go": false}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 20 {
+		t.Fatal(err, len(files))
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if line = strings.TrimSpace(line); allowed[file] && line == "cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr" {
+				continue // the log of a child
+			}
+			if around.MatchString(line) {
+				t.Errorf("%s:%d goes around screen: %s", file, i+1, line)
+			}
+		}
+	}
+}
+
+// answers are an appliance's, by path; HOSTILE stands for the hostile text.
+var answers = map[string]string{
+	"/admin/audit": `{"acts":[{"number":1,"at":"2026-11-01T00:00:00Z","who":HOSTILE,"from":HOSTILE,"what":HOSTILE,"target":HOSTILE,"detail":HOSTILE,"outcome":HOSTILE,"error":HOSTILE,"authenticity":HOSTILE}]}`,
+	"/admin/rules": `{"day":HOSTILE,"engine":HOSTILE,"notes":[HOSTILE],"rules":[
+		{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE,"state":"live","from":HOSTILE,"until":HOSTILE,"way":HOSTILE,"who":HOSTILE,"expires":HOSTILE,"trouble":{"why":HOSTILE,"text":HOSTILE}},
+		{"name":HOSTILE,"version":HOSTILE,"state":"coming","off":{"way":HOSTILE,"reason":HOSTILE}}],"return":{"to":{"name":HOSTILE,"version":HOSTILE},"reason":HOSTILE},
+		"rule":{"name":HOSTILE,"version":HOSTILE},"state":HOSTILE,"steps":[{"name":HOSTILE,"detail":HOSTILE},{"name":HOSTILE,"error":HOSTILE}]}`,
+	"/admin/rules/shadow":       `{"rule":{"name":HOSTILE,"version":HOSTILE},"results":{HOSTILE:1},"differing":[DIFFERS],"steps":[{"name":HOSTILE,"error":HOSTILE}],"refused":HOSTILE}`,
+	"/admin/rules/backtest":     `{"differs":DIFFERS}{"totals":{"documents":1,"results":{HOSTILE:1},"fields":{HOSTILE:{"documents":1,"old":HOSTILE,"new":HOSTILE}}}}`,
+	"/admin/rules/replay":       `{"code":HOSTILE,"rule":{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE},"result":"identical","replayed":{HOSTILE:1}}`,
+	"/status":                   `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE,"waiting":{"settle":0}}}`,
+	"/admin/contingency":        `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE}}`,
+	"/admin/delivery":           `{"failures":[{"codigoGeneracion":HOSTILE,"step":HOSTILE,"to":HOSTILE,"error":HOSTILE}]}`,
+	"/admin/contingency/report": `{"Issuer":{"nombre":HOSTILE,"nit":HOSTILE,"correo":HOSTILE},"issuer":{"nombre":HOSTILE},"periods":[{"cause":5,"motive":HOSTILE}],"documents":[{"document":HOSTILE,"first":HOSTILE}],"noted":{"reference":HOSTILE},"who":{"name":HOSTILE}}`,
+	"/admin/tokens":             `{"tokens":[{"id":1,"name":HOSTILE,"point_of_sale":1,"permissions":[HOSTILE],"pointOfSale":1}]}`,
+	"/admin/backup":             `{"error":HOSTILE}`,
+}
+
+func (b *box) appliance() {
+	quoted, err := json.Marshal(hostile)
+	b.must(err)
+	differs := `{"code":HOSTILE,"control":HOSTILE,"document":HOSTILE,"date":HOSTILE,"result":HOSTILE,"error":HOSTILE,"differences":[{"path":HOSTILE,"old":HOSTILE,"new":HOSTILE}]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, known := answers[r.URL.Path]
+		if !known { // whatever else: a refusal in hostile words
+			w.WriteHeader(http.StatusConflict)
+			text = `{"message":HOSTILE,"errors":[{"path":HOSTILE,"message":HOSTILE}]}`
+		}
+		_, _ = w.Write([]byte(strings.ReplaceAll(strings.ReplaceAll(text, "DIFFERS", differs), "HOSTILE", string(quoted))))
+	}))
+	b.t.Cleanup(server.Close)
+	text, err := os.ReadFile(b.top.Config)
+	b.must(err)
+	b.must(config.WriteFile(b.top.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:1"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
+}
+
+// dtectl runs a verb as main does, and returns what it writes to both outputs.
+func (b *box) dtectl(args ...string) (said string, err error) {
+	b.t.Helper()
+	saved := os.Stderr
+	defer func() { os.Stderr = saved }()
+	said, err = output(b.t, func() error {
+		os.Stderr = os.Stdout
+		var c cli
+		k := parser(context.Background(), &c)
+		command, err := k.Parse(append([]string{"--config", b.top.Config}, args...))
+		if err != nil {
+			return err
+		}
+		if err = command.Run(&c); err != nil {
+			k.Errorf("%s", shownError{err})
+		}
+		return err
+	})
+	return said, err
+}
+
+// TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line. Every verb is
+// here, or says why it prints nothing from outside.
+func TestHostile(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	b.appliance()
+	code := dte.Code{15: 1, 6: 0x40, 8: 0x80}
+	head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": hostile, "ambiente": "00", "date": "2026-11-01", "total": "16.40", "form": "normal",
+		"rule": map[string]string{"name": hostile, "version": hostile}, "response": map[string]string{"selloRecibido": hostile}, "mail": hostile, "cause": hostile})
+	b.must(err)
+	s := b.store()
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: storage.Code(code), State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" + hostile)}}}, nil
+	})
+	b.must(err)
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
+		return storage.Draft{Code: storage.Code{9}, State: 64, Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}}, nil
+	})
+	b.must(err)
+	b.must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile, Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
+	b.must(s.Close())
+	key, err := os.ReadFile(b.at("rules.key"))
+	b.must(err)
+	private, err := bundle.ParsePrivate(key)
+	b.must(err)
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
+		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: "central-it", Private: private})
+	b.must(err)
+	b.must(config.WriteFile(b.at("x.dterule"), data), os.Mkdir(b.at("copy"), 0o700))
+
+	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
+		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
+		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
+		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "push", b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
+		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"},
+		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
+		{"reconcile"}, {"clock", "accept"}, {"rules", hostile}, {"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
+	covered := make(map[string]bool)
+	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
+		"rules keygen": "makes a key", "rules sign": "signs a bundle", "demo": "runs the appliance"} {
+		covered[name] = why != ""
+	}
+	shown := regexp.MustCompile(`\\u001b\[2J\\u202e\\u009b31m`)
+	seen := 0
+	for _, args := range verbs {
+		said, _ := b.dtectl(args...)
+		for _, r := range said {
+			if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
+				t.Errorf("dtectl %q lets %q out:\n%q", args, r, said)
+				break
+			}
+		}
+		if strings.Contains("\n"+said, "\nok\tforged") || strings.Contains("\n"+said, "\nok  forged") || strings.Contains(said, "ok\tforged") {
+			t.Errorf("dtectl %q lets a line be forged:\n%s", args, said)
+		}
+		if shown.MatchString(said) {
+			seen++
+		}
+		var c cli
+		if command, err := parser(t.Context(), &c).Parse(args); err == nil {
+			covered[strings.Join(names(command.Command()), " ")] = true
+		} else if args[0] != "export" && len(args) != 2 {
+			t.Errorf("dtectl %q is no verb: %v", args, err)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d verbs show a hostile text: the test drives too little", seen)
+	}
+	var c cli
+	for _, leaf := range parser(t.Context(), &c).Model.Leaves(false) {
+		if name := strings.Join(names(strings.TrimPrefix(leaf.FullPath(), "dtectl ")), " "); !covered[name] {
+			t.Errorf("dtectl %s is not tried", name)
+		}
+	}
+
+	// What programs read is not altered, and what a spreadsheet reads begins with no formula.
+	said, err := b.dtectl("export", "--from", "2026-11-01", "--to", "2026-11-30", "--format", "json")
+	var line struct {
+		Seal string `json:"selloRecibido"`
+	}
+	if err != nil || json.Unmarshal([]byte(said), &line) != nil || line.Seal != hostile {
+		t.Errorf("%v: %q", err, said)
+	}
+	if said, err := b.dtectl("export", "--from", "2026-11-01", "--to", "2026-11-30"); err != nil || !strings.Contains(said, `"'=1`) || strings.Contains(said, `"=1`) {
+		t.Errorf("%v: %q", err, said)
+	}
+}
+
+// names are the words of a verb without its arguments.
+func names(path string) (words []string) {
+	for _, word := range strings.Fields(path) {
+		if !strings.HasPrefix(word, "<") && !strings.HasPrefix(word, "[") && !strings.HasPrefix(word, "-") {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// Only what a spreadsheet takes for a formula is altered.
+func TestExport_Cells(t *testing.T) {
+	for text, want := range map[string]string{"": "", "DTE-01": "DTE-01", "16.40": "16.40", "-16.40": "-16.40", "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0", "+1": "'+1", "-1+cmd": "'-1+cmd", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "＝1": "'＝1"} {
+		if got := cells([]string{text})[0]; got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
