@@ -9,6 +9,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"dtegate/rules/fuel"
 )
 
 // What a guest is given: the ten functions of wasi_snapshot_preview1 that a plain Go guest imports, and no other. None
@@ -30,6 +32,7 @@ type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
 	said   []byte
+	meter  *meter
 }
 
 type surroundingsKey struct{}
@@ -110,7 +113,15 @@ func given(ctx context.Context, r wazero.Runtime) error {
 		}
 		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), f.params, f.results).Export(name)
 	}
-	_, err := b.Instantiate(ctx)
+	if _, err := b.Instantiate(ctx); err != nil {
+		return err
+	}
+	spent := func(ctx context.Context, _ api.Module, _ []uint64) {
+		ctx.Value(surroundingsKey{}).(*surroundings).meter.spent()
+	}
+	host := r.NewHostModuleBuilder(fuel.ImportModule)
+	host.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(spent), nil, nil).Export(fuel.ImportName)
+	_, err := host.Instantiate(ctx)
 	return err
 }
 

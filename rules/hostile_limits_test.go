@@ -92,6 +92,11 @@ func TestLoad_Limits(t *testing.T) {
 		{"a table of many ways", "function 4: it has", further(table(10_000, 30))},
 		{"many tables of many ways", "is estimated at", many(200, table(9_000, 10))},
 		{"many conditions", "is estimated at", many(10, w.Function{Locals: []byte{w.I32}, Code: bytes.Repeat(w.Join(w.Op(w.LocalGet, 0), []byte{w.If, w.Empty, w.End}), 12_000)})},
+		{"many loops in a row", "is estimated at", many(5, w.Function{Code: bytes.Repeat([]byte{w.Loop, w.Empty, w.End}, 6000)})},
+		{"many calls between many globals", "function 4: it has 10003 calls", with(func(g *w.Module) {
+			g.Globals = bytesRepeated(w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End}), 1000)
+			g.Functions = append(g.Functions, w.Function{Code: w.Join([]byte{w.Loop, w.Empty, w.Loop, w.Empty, w.End, w.End}, bytes.Repeat(w.Op(w.Call, w.Initialize), 10_000))})
+		}).Bytes()},
 		{"a frame of 1.2 MiB", "bytes of stack, more than 1048576", further(handOn)},
 	} {
 		for _, engine := range []string{"compiler", "interpreter"} {

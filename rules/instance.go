@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -19,8 +18,7 @@ type instance struct {
 	code     *code
 	module   api.Module
 	memory   api.Memory
-	fuel     api.MutableGlobal
-	left     api.MutableGlobal // of the stack
+	meter    meter
 	evaluate api.Function
 	context  context.Context // carries around
 	around   *surroundings
@@ -41,15 +39,18 @@ func (c *code) instantiate(ctx context.Context) (*instance, error) {
 	}
 	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")
 	global := func(name string) api.MutableGlobal { return i.module.ExportedGlobal(name).(api.MutableGlobal) }
-	i.fuel, i.left = global(fuel.Export), global(fuel.StackExport) // fuel.Meter has put them there
+	// fuel.Meter has put them there.
+	i.meter = meter{fuel: global(fuel.Export), stack: global(fuel.StackExport), limit: c.host.options.Timeout}
+	i.around.meter = &i.meter
 	for _, name := range []string{fuel.StartExport, "_initialize"} {
 		start := i.module.ExportedFunction(name)
 		if start == nil {
 			continue
 		}
-		e := i.enter(c.host.options.StartFuel, 20)
-		_, err := start.Call(e.ctx)
-		if err := i.leave(e, name, err); err != nil {
+		budget := c.host.options.StartFuel
+		i.meter.begin(budget)
+		_, err := start.Call(i.context)
+		if _, err := i.leave(budget, name, err); err != nil {
 			return nil, errors.Join(err, i.close())
 		}
 	}
@@ -59,45 +60,21 @@ func (c *code) instantiate(ctx context.Context) (*instance, error) {
 // close ends the instance.
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// entry is a call of the guest that is under way.
-type entry struct {
-	ctx    context.Context
-	stop   context.CancelFunc
-	budget int64
-}
-
-// enter sets the limits of a call: fuel, stack and the host's time-out. A call that has several parts enters once, and gives each part
-// the whole stack.
-func (i *instance) enter(budget int64, times time.Duration) entry {
-	e := entry{budget: budget}
-	e.ctx, e.stop = i.limit(times)
-	i.fuel.Set(uint64(budget))
-	i.left.Set(fuel.Stack)
-	return e
-}
-
-// leave ends a call that returned err, and says why it failed.
-func (i *instance) leave(e entry, what string, err error) error {
-	defer e.stop()
+// leave ends a call that began with a budget and returned err. It returns the fuel that was used, and why the call failed. A call that
+// has several parts begins once and leaves once.
+func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
+	left := i.meter.end()
 	switch {
 	case err == nil || errors.Is(err, ErrTrap):
-		return err
-	case int64(i.fuel.Get()) < 0:
-		return fmt.Errorf("%w: %s used more than %d units", ErrFuel, what, e.budget)
-	case int64(i.left.Get()) < 0:
-		return fmt.Errorf("%w: %s used more than %d bytes of stack", ErrTrap, what, fuel.Stack)
-	case e.ctx.Err() != nil:
-		return fmt.Errorf("%w: %s ran longer than %v", errTimeout, what, i.code.host.options.Timeout)
+		return budget - left, err
+	case left < 0:
+		return 0, fmt.Errorf("%w: %s used more than %d units", ErrFuel, what, budget)
+	case int64(i.meter.stack.Get()) < 0:
+		return 0, fmt.Errorf("%w: %s used more than %d bytes of stack", ErrTrap, what, fuel.Stack)
+	case i.meter.late:
+		return 0, fmt.Errorf("%w: %s worked longer than %v, with %d of %d units left", ErrTimeout, what, i.meter.limit, left, budget)
 	}
-	return fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
-}
-
-// limit gives the context of a call: without a deadline, unless the host has a time-out.
-func (i *instance) limit(times time.Duration) (context.Context, context.CancelFunc) {
-	if t := i.code.host.options.Timeout; t > 0 {
-		return context.WithTimeout(i.context, t*times)
-	}
-	return i.context, func() {}
+	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
 // firstLine leaves the engine's stack trace out: it has numbers for names.
@@ -108,9 +85,10 @@ func firstLine(err error) string {
 
 // describe asks the module for its description.
 func (i *instance) describe() ([]byte, error) {
-	e := i.enter(i.code.host.options.Fuel, 1)
-	r, err := i.module.ExportedFunction("dte_describe").Call(e.ctx)
-	if err := i.leave(e, "dte_describe", err); err != nil {
+	budget := i.code.host.options.Fuel
+	i.meter.begin(budget)
+	r, err := i.module.ExportedFunction("dte_describe").Call(i.context)
+	if _, err := i.leave(budget, "dte_describe", err); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModule, err)
 	}
 	at, length := uint32(r[0]>>32), uint32(r[0])
@@ -142,12 +120,11 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 // is to be room for so many bytes: a view, good until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
-	e := i.enter(budget, 1)
-	what, err := i.run(e.ctx, room, length)
-	if err := i.leave(e, what, err); err != nil {
+	i.meter.begin(budget)
+	what, err := i.run(room, length)
+	if used, err = i.leave(budget, what, err); err != nil {
 		return nil, 0, err
 	}
-	used = budget - int64(i.fuel.Get())
 	status := int32(uint32(i.stack[0]))
 	switch {
 	case status < 0:
@@ -163,21 +140,21 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 }
 
 // run makes sure of the buffer, writes the message into it and calls dte_evaluate. what is the function that failed.
-func (i *instance) run(ctx context.Context, room, length int) (what string, err error) {
+func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, 64<<10)
-		r, err := i.module.ExportedFunction("dte_buffer").Call(ctx, uint64(need))
+		r, err := i.module.ExportedFunction("dte_buffer").Call(i.context, uint64(need))
 		if err != nil {
 			return "dte_buffer", err
 		}
 		i.buffer, i.size = uint32(r[0]), need
-		i.left.Set(fuel.Stack)
+		i.meter.stack.Set(fuel.Stack)
 	}
 	if !i.memory.Write(i.buffer, i.message) {
 		return "dte_buffer", fmt.Errorf("%w: its buffer at %d lies outside its memory", ErrTrap, i.buffer)
 	}
 	i.stack[0] = uint64(uint32(length))
-	return "dte_evaluate", i.evaluate.CallWithStack(ctx, i.stack[:])
+	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
 }
 
 // checkAnswer refuses an answer that does not fit the description.

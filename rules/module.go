@@ -3,7 +3,6 @@ package rules
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,7 @@ func (m *Module) Close(ctx context.Context) error {
 }
 
 // Evaluate computes one document. On an error the instance is thrown away, and out means nothing. Only waiting for an
-// instance ends with ctx: a call is over in its budget's time.
+// instance ends with ctx: a call is over in its budget's time, or in Options.Timeout.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -78,7 +77,7 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 		metrics.evaluated(time.Since(began), used)
 	case errors.Is(err, ErrFuel):
 		metrics.failed("fuel")
-	case errors.Is(err, errTimeout):
+	case errors.Is(err, ErrTimeout):
 		metrics.failed("timeout")
 	default:
 		metrics.failed("trap")
@@ -88,5 +87,3 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 	}
 	return err
 }
-
-var errTimeout = fmt.Errorf("%w: out of time", ErrTrap)

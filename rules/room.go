@@ -21,7 +21,7 @@ func (h *Host) config() wazero.RuntimeConfig {
 	if h.options.Engine == "interpreter" {
 		config = wazero.NewRuntimeConfigInterpreter()
 	}
-	return config.WithCloseOnContextDone(h.options.Timeout > 0).WithMemoryLimitPages(h.options.MemoryPages)
+	return config.WithMemoryLimitPages(h.options.MemoryPages)
 }
 
 // open makes a room with what guests are given in it. What is compiled there is kept in a folder, unless that is "".

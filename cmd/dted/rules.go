@@ -25,8 +25,8 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, box *vouch.Ke
 		return nil, err
 	}
 	if d.host.Engine() == "compiler" {
-		// An unproven module may do its worst here first: with a time-out, and with less to break.
-		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Timeout: 10 * time.Second, Logger: d.log})
+		// An unproven module may do its worst here first, with less to break.
+		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Logger: d.log})
 		if err != nil {
 			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
 		}

@@ -36,20 +36,21 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code to be put into a function, in front of offset at.
+// insertion is code to be put into a function at an offset, in place of so many bytes that stand there.
 type insertion struct {
-	at     int
-	kind   int
-	region int // of a charge
-	callee int // that the stack is passed to; −1: whatever the table has
+	at, instead int
+	kind        int
+	region      int // of a charge
+	index       int // of the function that is called or referred to; −1: whatever the table has
 }
 
 // Kinds of insertions.
 const (
-	charge = iota // the price of a region; at the function's beginning, its frame too
-	length        // the price of a copy or fill
-	growth        // the price of the size that the memory has now
-	pass          // the stack that this function leaves to the function that it calls next
+	charge    = iota // the price of a region; at the function's beginning, its frame too
+	length           // the price of a copy or fill
+	growth           // the price of the size that the memory has now
+	call             // a call of a function of the module, with the stack that this function leaves to it
+	reference        // ref.func
 )
 
 // read scans one function and holds it against the limits.
@@ -76,6 +77,9 @@ func (m *module) read(body []byte, s signature) error {
 	if f.moved > maxMoves {
 		return fmt.Errorf("it has %d values to select where its control flow merges, more than %d", f.moved, maxMoves)
 	}
+	if f.reloads() > maxReloads {
+		return fmt.Errorf("it has %d calls, those of metering included, in a module of %d globals: their product is more than %d", f.called, m.globals, maxReloads)
+	}
 	if frame := f.frame(); frame > maxFrame {
 		return fmt.Errorf("it needs up to %d bytes of stack, more than %d", frame, maxFrame)
 	}
@@ -91,7 +95,7 @@ func (m *module) write(f *scan) []byte {
 	at := f.begin
 	for _, i := range f.insertions {
 		w.out = append(w.out, body[at:i.at]...)
-		at = i.at
+		at = i.at + i.instead
 		w.insert(i)
 	}
 	return append(w.out, body[at:]...)
@@ -144,16 +148,20 @@ func (w *writer) insert(i insertion) {
 		w.out = append(w.out, opMemorySize, 0, opI64ExtendI32U, opI64Const, 10, opI64Shl, opI64Sub) // 64 KiB / Grain
 		w.op(opGlobalSet, w.fuel())
 		w.check(false)
-	case pass:
-		if i.callee < 0 || w.m.bodies[i.callee-w.m.imported].calls { // others do not look at it
+	case call:
+		if i.index < 0 || w.m.bodies[i.index-w.m.imported].calls { // others do not look at it
 			w.op(opLocalGet, w.left)
 			w.op(opGlobalSet, w.stack())
 		}
+		if i.index >= 0 {
+			w.op(opCall, w.m.shifted(i.index))
+		}
+	case reference:
+		w.op(opRefFunc, w.m.shifted(i.index))
 	}
 }
 
-// charge subtracts a price from the fuel and traps below zero. frame: it also finds out what the function's frame leaves
-// of the stack.
+// charge subtracts a price from the fuel. frame: it also finds out what the function's frame leaves of the stack.
 func (w *writer) charge(price int64, frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	w.out = append(appendS64(append(w.out, opI64Const), price), opI64Sub)
@@ -166,7 +174,7 @@ func (w *writer) charge(price int64, frame bool) {
 	w.check(frame)
 }
 
-// check traps when the fuel, or the stack, is negative.
+// check asks the host when the fuel, or the stack, is negative.
 func (w *writer) check(frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	if frame {
@@ -174,11 +182,12 @@ func (w *writer) check(frame bool) {
 		w.out = append(w.out, opI64Or)
 	}
 	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
-	if frame { // for the host to see what it was
+	if frame { // for the host to see it. The function does not read the global any more
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}
-	w.out = append(w.out, opUnreachable, opEnd)
+	w.op(opCall, w.m.imported)
+	w.out = append(w.out, opEnd)
 }
 
 func (w *writer) op(op byte, index int) { w.out = appendU32(append(w.out, op), index) }

@@ -1,8 +1,9 @@
-// Package fuel rewrites a WebAssembly module so that the module counts what it executes, and traps when a budget is
-// used up: a limit that is the same on every machine and in every engine, where a clock is not.
+// Package fuel rewrites a WebAssembly module so that the module counts what it executes, and asks its host when what it was
+// given is used up: a limit that is the same on every machine and in every engine, where a clock is not.
 //
 // Fuel. A mutable global holds the fuel that is left. Every function entry and every loop header subtracts the price of
-// its region, and traps below zero. A region is the code between one header and the headers inside it; control only
+// its region, and calls the host below zero. The host ends the call, or sets the global and lets the module go on: a budget
+// may be given in slices, which change nothing in what a module computes or uses. So no module runs for long without its host. A region is the code between one header and the headers inside it; control only
 // flows forward through a region, so each of its instructions runs at most once a passage. The price is 1 and 1 more
 // for each Grain instructions. Instructions that work longer than an addition count as several (see instruction.price):
 // calls by their parameters and results, a merge of control flow by the locals that a compiler must move there,
@@ -11,7 +12,7 @@
 // than it executes: a budget is declared from measured use (see bundle.Manifest), never guessed.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an upper bound
-// of its frame from it at its entry, traps below zero, and passes the rest on before each of its calls. A function that
+// of its frame from it at its entry, calls the host below zero, and passes the rest on before each of its calls. A function that
 // calls nothing needs no charge, for its frame is at most maxFrame. Engines limit the stack too, but each elsewhere: here
 // the same recursion ends at the same call in every engine.
 //
@@ -22,7 +23,8 @@
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
 // values, reference types and copies of memory. It refuses every other (vectors, threads, tail calls, exceptions,
 // passive segments, tables that grow). Whether the module is valid is for the engine to say that runs the result.
-// Custom sections, which are for debuggers, are left out.
+// Custom sections, which are for debuggers, are left out. The host's function is imported behind the module's own imports,
+// therefore each function of the module's own has an index that is higher by one.
 package fuel
 
 import (
@@ -31,10 +33,13 @@ import (
 )
 
 const (
-	// Export is the name of the global that holds the fuel that is left, an i64; negative after the trap.
+	// ImportModule and ImportName are the function that the host gives to every metered module. It takes and gives nothing. The
+	// module calls it when the fuel or the stack is negative: the host makes the fuel zero or more, or ends the call.
+	ImportModule, ImportName = "dte_host", "dte_spent"
+	// Export is the name of the global that holds the fuel that is left, an i64; negative when the module calls the host.
 	Export = "dte_fuel"
-	// StackExport is the name of the global that holds the bytes of stack that are left, an i64; negative after the
-	// trap. The host sets it to Stack before each call.
+	// StackExport is the name of the global that holds the bytes of stack that are left, an i64; negative when the module
+	// calls the host because they do not suffice: the host must end the call then. The host sets it to Stack before each call.
 	StackExport = "dte_stack"
 	// StartExport is the name of the module's start function, if the module has one. It does not run by itself any more:
 	// the host calls it first.

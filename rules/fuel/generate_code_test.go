@@ -12,7 +12,7 @@ func (g *maker) instruction() {
 	if len(g.stack)-g.base() > mostHeight {
 		g.settle(nil)
 	}
-	switch g.choose(28) {
+	switch g.choose(29) {
 	case 0, 1:
 		t := g.kind()
 		g.emit(constant(t, g.byte()))
@@ -67,6 +67,8 @@ func (g *maker) instruction() {
 		g.nest()
 	case 26:
 		g.all()
+	case 27:
+		g.chase()
 	default:
 		g.choice()
 	}
@@ -305,5 +307,41 @@ func (g *maker) choice() {
 		g.emit([]byte{w.Return})
 		g.leave()
 		g.end()
+	}
+}
+
+// chase is a loop that fills memory with addresses far from each other, and then loops that load, or store, where the
+// address points to that they loaded before. Its steps are as many as the tape says, or without end.
+func (g *maker) chase() {
+	at := g.local(i32)
+	if at < 0 {
+		return
+	}
+	whole := g.m.Pages<<16 - 8
+	stride := 64*(1+g.byte()) + 4*g.choose(16)
+	next := w.Join(w.Op(w.LocalGet, at), w.I32Const(stride*(1+2*g.choose(40))), []byte{w.I32Add}, w.I32Const(whole), []byte{0x70}) // remainder
+	turn := func(code []byte, steps int) []byte {                                                                                  // of a loop, until the address is a multiple of steps
+		again := w.Op(w.Br, 0)
+		if steps > 0 {
+			again = w.Join(w.Op(w.LocalGet, at), w.I32Const(steps), []byte{0x70}, w.Op(w.BrIf, 0))
+		}
+		return w.Join([]byte{w.Loop, w.Empty}, code, again, []byte{w.End})
+	}
+	g.emit(w.I32Const(0), w.Op(w.LocalSet, at), turn(w.Join(w.Op(w.LocalGet, at), next, w.Op(w.I32Store, 0, 0), next, w.Op(w.LocalSet, at)), 1+g.byte()))
+	for range 1 + g.choose(3) {
+		step := w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.I32Load, 0, 0), w.Op(w.LocalSet, at))
+		if g.choose(3) == 0 {
+			step = w.Join(w.Op(w.LocalGet, at), w.I32Const(whole), []byte{0x70}, w.Op(w.LocalTee, at), next, w.Op(w.I32Store, 0, 0), step)
+		}
+		steps := 0
+		if g.choose(4) > 0 {
+			steps = 1 + g.byte()
+		}
+		g.emit(turn(bytes.Repeat(step, 1+g.choose(20)), steps))
+		if steps == 0 {
+			g.leave()
+			g.emit([]byte{w.Unreachable})
+			return
+		}
 	}
 }

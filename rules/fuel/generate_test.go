@@ -16,7 +16,7 @@ const (
 )
 
 // maker makes a valid module out of any bytes, so that whatever a fuzzer does to the bytes is another module: functions
-// with several results, blocks, loops, branches, recursion, a table, memory. Each byte is a choice. What an instruction
+// with several results, blocks, loops, branches, recursion, a table, memory, pointers that are chased over all of it. Each byte is a choice. What an instruction
 // needs on the operand stack and is not there is put there first.
 type maker struct {
 	tape       []byte
@@ -47,8 +47,8 @@ func (o *opened) label() []byte {
 // made is the module of a tape. "run" takes nothing and gives an i64.
 func made(tape []byte) []byte {
 	g := &maker{tape: tape}
-	g.m = w.Module{Pages: 1 + g.choose(3), Data: map[int]string{0: "sixteen bytes !!"}}
-	for range g.choose(4) {
+	g.m = w.Module{Pages: 1 + g.choose(soundPages), Data: map[int]string{0: "sixteen bytes !!"}}
+	for range g.times() {
 		t := g.kind()
 		g.globals = append(g.globals, t)
 		g.m.Globals = append(g.m.Globals, w.Join([]byte{t, 1}, constant(t, 7), []byte{w.End}))

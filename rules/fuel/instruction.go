@@ -136,7 +136,7 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 		r.byte()
 		i.push = 1
 	case opRefFunc:
-		m.reference(r)
+		i.index = m.reference(r)
 		i.push, i.price = 1, crossing // the compiler asks the host for it
 	case prefixed:
 		m.prefixed(r, &i)

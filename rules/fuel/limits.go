@@ -15,6 +15,7 @@ const (
 	maxLocals    = 1000     // of a function, its parameters included
 	maxBody      = 64 << 10 // bytes of a function; the largest of a plain Go guest has 12,000
 	maxMoves     = 100_000  // values moved where control flow merges, in a function; a plain Go guest has 11,000
+	maxReloads   = 500_000  // globals, once for each call, in a function: 170 bytes each in the compiler; a plain Go guest has 1700
 	maxHeight    = 10_000   // values on the operand stack of a function
 
 	minFrame = 4 << 10 // bytes of stack that each function which calls is charged at least

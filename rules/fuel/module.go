@@ -3,6 +3,7 @@ package fuel
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const magic = "\x00asm\x01\x00\x00\x00"
@@ -79,42 +80,45 @@ func parse(wasm []byte) (*module, error) {
 	return m, r.err
 }
 
+// sequence is the sections' numbers in their order.
+var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection, exportSection,
+	elementSection, dataCountSection, codeSection, dataSection} // without a start: the host calls it
+
 // encode writes the module out, metered.
 func (m *module) encode(start int64) ([]byte, error) {
-	out := []byte(magic)
-	added, exported := false, false
-	add := func(id int, body []byte) {
-		out = append(appendU32(append(out, byte(id)), len(body)), body...)
-	}
+	content := make(map[int][]byte)
 	for _, s := range m.sections {
-		body := s.body
-		if order[s.id] > order[globalSection] && !added {
-			add(globalSection, appendGlobals(appendU32(nil, 2), start))
-			added = true
-		}
-		switch s.id {
-		case globalSection:
-			body, added = appendGlobals(more(body, 2), start), true
-		case exportSection:
-			body, exported = m.appendExports(body), true
-		case startSection:
-			continue // the host calls it
-		case codeSection:
-			var err error
-			if body, err = m.code(body); err != nil {
-				return nil, err
-			}
-		}
-		add(s.id, body)
+		content[s.id] = s.body
 	}
-	if !exported {
+	if content[exportSection] == nil {
 		return nil, errors.New("it exports nothing")
+	}
+	var err error
+	if code, there := content[codeSection]; there {
+		if content[codeSection], err = m.code(code); err != nil {
+			return nil, err
+		}
+	}
+	m.appendImport(content)
+	content[globalSection] = appendGlobals(more(content[globalSection], 2), start)
+	content[exportSection] = m.appendExports(content[exportSection])
+	if elements, there := content[elementSection]; there {
+		content[elementSection] = m.shiftElements(elements)
+	}
+	out := []byte(magic)
+	for _, id := range sequence {
+		if body, there := content[id]; there {
+			out = append(appendU32(append(out, byte(id)), len(body)), body...)
+		}
 	}
 	return out, nil
 }
 
-// more is a section's vector with its count increased.
+// more is a section's vector with its count increased; a section that is not there is an empty vector.
 func more(body []byte, by int) []byte {
+	if body == nil {
+		return appendU32(nil, by)
+	}
 	r := &reader{b: body}
 	n := r.u32()
 	return append(appendU32(nil, n+by), body[r.at:]...)
@@ -129,18 +133,70 @@ func appendGlobals(b []byte, start int64) []byte {
 	return b
 }
 
-func (m *module) appendExports(b []byte) []byte {
-	add := func(name string, kind byte, index int) {
-		b = append(append(b, byte(len(name))), name...)
-		b = appendU32(append(b, kind), index)
+// appendImport imports the host's function, behind the other imports. Thereby every function of the module's own has an
+// index that is higher by one.
+func (m *module) appendImport(content map[int][]byte) {
+	t := slices.Index(m.types, signature{})
+	if t < 0 {
+		t = len(m.types)
+		content[typeSection] = append(more(content[typeSection], 1), 0x60, 0, 0)
+	}
+	imports := more(content[importSection], 1)
+	for _, name := range []string{ImportModule, ImportName} {
+		imports = append(append(imports, byte(len(name))), name...)
+	}
+	content[importSection] = appendU32(append(imports, kindFunction), t)
+}
+
+// shifted is the index of a function in the metered module.
+func (m *module) shifted(f int) int {
+	if f >= m.imported {
+		f++
+	}
+	return f
+}
+
+func (m *module) appendExports(body []byte) []byte {
+	r := &reader{b: body}
+	n := r.u32()
+	add := 2
+	if m.start > 0 {
+		add++
+	}
+	out := appendU32(make([]byte, 0, len(body)+64), n+add)
+	export := func(name string, kind byte, index int) {
+		if kind == kindFunction {
+			index = m.shifted(index)
+		}
+		out = append(appendU32(out, len(name)), name...)
+		out = appendU32(append(out, kind), index)
+	}
+	for range n {
+		export(r.name(), r.byte(), r.u32())
 	}
 	if m.start > 0 {
-		b = more(b, 3)
-		add(StartExport, kindFunction, m.start-1)
-	} else {
-		b = more(b, 2)
+		export(StartExport, kindFunction, m.start-1)
 	}
-	add(Export, kindGlobal, m.globals)
-	add(StackExport, kindGlobal, m.globals+1)
-	return b
+	export(Export, kindGlobal, m.globals)
+	export(StackExport, kindGlobal, m.globals+1)
+	return out
+}
+
+// shiftElements is the section of the table's segments with the functions' new indexes.
+func (m *module) shiftElements(body []byte) []byte {
+	r := &reader{b: body}
+	segments := r.u32()
+	out := appendU32(make([]byte, 0, len(body)+len(body)/8), segments)
+	for range segments {
+		at := r.at
+		r.u32()
+		r.constant()
+		out = append(out, body[at:r.at]...)
+		n := r.u32()
+		out = appendU32(out, n)
+		for range n {
+			out = appendU32(out, m.shifted(r.u32()))
+		}
+	}
+	return out
 }

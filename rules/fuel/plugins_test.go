@@ -34,6 +34,7 @@ func start(t *testing.T, wasm []byte) *guest {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache))
 	t.Cleanup(func() { _, _ = r.Close(ctx), cache.Close(ctx) })
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
+	lend(t, r)
 	m, err := r.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,8 @@ package fuel
 
 // Prices in instructions. They are measured: no instruction of a guest whose memory is in the processor's caches works
 // longer than 1.5 ns for each instruction that it is charged, so that a unit is at most 100 ns (see
-// TestMeter_Worst). What waits for
-// memory that is in no cache at each step works up to 3.5 µs a unit: a price for that would make honest loads fifty times as dear.
+// TestMeter_Worst). What waits for memory that is in no cache at each step works up to 3.5 µs a unit. A price for that would
+// make honest loads fifty times as dear; the host ends such a guest by its time.
 const (
 	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
 	indirect   = 16  // a call through a table

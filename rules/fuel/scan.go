@@ -23,6 +23,7 @@ type scan struct {
 	values       int // that instructions compute
 	widest       int // parameters and results of a call
 	passed       int // parameters and results of all calls
+	called       int // calls, those included that metering adds
 	accesses     int // of memory
 	pieces       int // of straight code, between two branches or labels
 	merged       int // values that are selected where control flow merges
@@ -42,9 +43,17 @@ type block struct {
 
 func newScan(m *module, r *reader, s signature, locals int) *scan {
 	f := &scan{m: m, r: r, results: s.results, locals: locals, prices: []int{locals / 4}, pieces: 3, words: (locals + 63) / 64}
-	f.insertions = []insertion{{at: r.at, kind: charge}}
+	f.put(insertion{at: r.at, kind: charge})
 	f.open(instruction{push: s.results}, 0)
 	return f
+}
+
+// put notes code that metering adds. All of it has a call, except ref.func.
+func (f *scan) put(i insertion) {
+	f.insertions = append(f.insertions, i)
+	if i.kind != reference {
+		f.called++
+	}
 }
 
 func (f *scan) open(i instruction, region int) {
@@ -94,7 +103,7 @@ func (f *scan) step(at int, i instruction) {
 		f.pieces += 4 // and those of the charge
 		f.loops++
 		f.open(i, len(f.prices))
-		f.insertions = append(f.insertions, insertion{at: f.r.at, kind: charge, region: len(f.prices)})
+		f.put(insertion{at: f.r.at, kind: charge, region: len(f.prices)})
 		f.prices = append(f.prices, 0)
 	case opIf:
 		f.pieces += 3
@@ -135,15 +144,23 @@ func (f *scan) plain(at int, i instruction) {
 		f.widest = max(f.widest, i.pop+i.push)
 		if i.op == opCallIndirect || i.index >= f.m.imported {
 			f.calls = true
-			f.insertions = append(f.insertions, insertion{at: at, kind: pass, callee: i.index})
+			own := insertion{at: at, kind: call, index: i.index}
+			if i.index >= 0 {
+				own.instead = f.r.at - at
+			}
+			f.put(own)
+		} else {
+			f.called++
 		}
+	case opRefFunc:
+		f.put(insertion{at: at, instead: f.r.at - at, kind: reference, index: i.index})
 	case opMemoryCopy, opMemoryFill:
 		f.pieces += 4
 		f.accesses += 2
-		f.insertions = append(f.insertions, insertion{at: at, kind: length})
+		f.put(insertion{at: at, kind: length})
 	case opMemoryGrow:
 		f.pieces += 4
-		f.insertions = append(f.insertions, insertion{at: f.r.at, kind: growth})
+		f.put(insertion{at: f.r.at, kind: growth})
 	}
 	if i.op >= opI32Load && i.op <= opI64Store32 {
 		f.accesses++
@@ -222,7 +239,12 @@ func count(set []uint64) (n int) {
 }
 
 // frame is an upper bound of the bytes of stack that a call of the function takes: a compiler has at most one place for
-// each value, an interpreter for each local and each place of the operand stack.
+// each value, two of them after each call for where the memory is now, an interpreter for each local and each place of the
+// operand stack.
 func (f *scan) frame() int {
-	return max(minFrame, 256+8*(f.locals+f.values+f.merged+f.widest+f.results))
+	return max(minFrame, 256+8*(f.locals+f.values+2*f.called+f.merged+f.widest+f.results))
 }
+
+// reloads is how many values a compiler reads again after the function's calls: the globals, with those that metering adds,
+// and where the memory is. Most are never used, and yet take room until the function is compiled.
+func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }

@@ -44,6 +44,9 @@ func (m *module) typeSignatures(r *reader) error {
 func (m *module) imports(r *reader) error {
 	for range r.items("imports", maxImports) {
 		from, name := r.name(), r.name()
+		if from == ImportModule {
+			return fmt.Errorf("it imports %s.%s, which is the host's own", from, name)
+		}
 		if r.byte() != kindFunction && r.err == nil {
 			return fmt.Errorf("it imports %s.%s, which is not a function", from, name)
 		}
@@ -167,10 +170,12 @@ func data(r *reader) error {
 
 // reference reads a function that may be called through a table. It must be the module's own: an imported one costs
 // more than such a call is charged.
-func (m *module) reference(r *reader) {
-	if n := r.u32(); n < m.imported {
+func (m *module) reference(r *reader) int {
+	n := r.u32()
+	if n < m.imported {
 		r.fail("it refers to the imported function %d other than to call it", n)
 	}
+	return n
 }
 
 // constant skips the expression of an initial value or an offset: one constant and an end.

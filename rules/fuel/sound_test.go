@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 
 	"dtegate/rules/fuel"
 )
 
 const (
 	soundFuel  = 20_000
+	soundSlice = 3000
 	soundPages = 16
-	worstUnit  = 100 * time.Nanosecond // of the processor, compiled; see TestMeter_Worst
+	worstUnit  = 100 * time.Nanosecond // of the processor, compiled, with all memory in its caches; see TestMeter_Worst
+	worstWait  = 4 * time.Microsecond  // where each step waits for memory
 	noise      = 4                     // how many times slower than it is this machine may be, and
 	hiccup     = 60 * time.Millisecond // how long it may hold a thread up
 )
@@ -50,14 +51,16 @@ type seen struct {
 type ran struct {
 	seen
 	compiling, running time.Duration
-	held               int // bytes of memory, linear and stack
+	longest            time.Duration // that the host waited for the guest to come back to it
+	held               int           // bytes of memory, linear and stack
 }
 
-func soundRun(t testing.TB, config wazero.RuntimeConfig, wasm []byte, budget int64) (o ran) {
+func soundRun(t testing.TB, config wazero.RuntimeConfig, wasm []byte, units int64) (o ran) {
 	t.Helper()
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(soundPages))
 	defer r.Close(ctx)
+	lend(t, r)
 	began := processor()
 	c, err := r.CompileModule(ctx, wasm)
 	o.compiling = processor() - began
@@ -68,16 +71,15 @@ func soundRun(t testing.TB, config wazero.RuntimeConfig, wasm []byte, budget int
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, stack := m.ExportedGlobal(fuel.Export).(api.MutableGlobal), m.ExportedGlobal(fuel.StackExport).(api.MutableGlobal)
-	left.Set(uint64(budget))
+	given, ctx := budget(m, units, soundSlice)
 	run := m.ExportedFunction("run")
 	began = processor()
 	o.results, err = run.Call(ctx)
-	o.running = processor() - began
+	o.running, o.longest = processor()-began, given.longest
 	if err != nil {
 		o.failure, _, _ = strings.Cut(err.Error(), "\n")
 	}
-	o.fuel, o.stack = int64(left.Get()), int64(stack.Get())
+	o.fuel, o.stack = given.left(), int64(given.stack.Get())
 	b, _ := m.Memory().Read(0, m.Memory().Size())
 	o.memory, o.held = sha256.Sum256(b), len(b)
 	// Both engines keep their stack in the function that was called.
@@ -124,6 +126,10 @@ func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 	if fast.running > noise*time.Duration(used)*worstUnit+hiccup {
 		t.Fatalf("%d units took %v, more than %v each\n%x", used, fast.running, worstUnit, wasm)
 	}
+	// One charge may be for more than a slice: a copy of the whole memory.
+	if most := noise*max(soundSlice, soundPages<<16/fuel.Grain)*worstWait + hiccup; fast.longest > most {
+		t.Fatalf("it did not come back to its host for %v\n%x", fast.longest, wasm)
+	}
 	if most := soundPages<<16 + fuel.MaxHeld; fast.held > most || slow.held > most {
 		t.Fatalf("it holds %d bytes compiled and %d interpreted, more than %d\n%x", fast.held, slow.held, most, wasm)
 	}
@@ -131,7 +137,7 @@ func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 }
 
 // FuzzMeter_Sound: whatever the fuel rewriter takes compiles within the estimate, ends within its budget's time and
-// within the memory's limit, and does the same in both engines. "go test -fuzz FuzzMeter_Sound" looks for more.
+// within the memory's limit, comes back to its host after each slice, and does the same in both engines. "go test -fuzz FuzzMeter_Sound" looks for more.
 func FuzzMeter_Sound(f *testing.F) {
 	for seed := range 10 {
 		f.Add(tape(rand.New(rand.NewPCG(uint64(seed), 11))))
