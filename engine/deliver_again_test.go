@@ -88,8 +88,8 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		printed := shelf.get(r.PDFURL)
 		shelf.mu.Lock()
 		delete(shelf.objects, r.JSONURL)
-		shelf.objects[r.PDFURL], shelf.sums[r.PDFURL] = []byte("%PDF as it was printed then"), "then"
 		shelf.mu.Unlock()
+		shelf.put(r.PDFURL, "%PDF as it was printed then", "then")
 		entry, err := b.store.Get(storage.Code(codeOf(r)))
 		if err != nil {
 			t.Fatal(err)

@@ -325,9 +325,7 @@ func TestDeliver_Archive(t *testing.T) {
 		p.set(func() { p.replies = nil })
 		shelf.answering(503)
 		r = b.issue(saleTo("b", ""))
-		shelf.mu.Lock()
-		shelf.objects[r.JSONURL], shelf.sums[r.JSONURL] = []byte("{}"), "x"
-		shelf.mu.Unlock()
+		shelf.put(r.JSONURL, "{}", "x")
 		shelf.answering(0)
 		time.Sleep(24 * time.Hour)
 		if u = b.undelivered(); u.GivenUp != 1 || u.Failures[0].Step != "archive" || u.Failures[0].Code != r.Code || string(shelf.get(r.JSONURL)) != "{}" {

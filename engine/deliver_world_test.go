@@ -276,6 +276,18 @@ func (s *bucket) get(key string) []byte {
 	return s.objects[key]
 }
 
+func (s *bucket) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects)
+}
+
+func (s *bucket) put(key, object, sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects[key], s.sums[key] = []byte(object), sum
+}
+
 func (s *bucket) answering(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

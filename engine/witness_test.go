@@ -91,8 +91,8 @@ func TestWitness_Archive(t *testing.T) {
 		b.issue(sale("2", 200))
 		b.issue(sale("3", 200))
 		time.Sleep(time.Minute)
-		if len(shelf.objects) != 6 {
-			b.t.Fatalf("%d objects", len(shelf.objects))
+		if n := shelf.count(); n != 6 {
+			b.t.Fatalf("%d objects", n)
 		}
 		b.putBack(old)
 		mine := points
