@@ -117,7 +117,7 @@ func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 	}
 	used := soundFuel - fast.fuel
 	if fast.fuel < 0 { // worth a longer look
-		const more = 1_000_000
+		const more = 300_000
 		longer := soundRun(t, wazero.NewRuntimeConfigCompiler(), metered, more)
 		if used := more - longer.fuel; longer.running > noise*time.Duration(used)*worstUnit+hiccup {
 			t.Fatalf("%d units took %v, more than %v each\n%x", used, longer.running, worstUnit, wasm)

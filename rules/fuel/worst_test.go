@@ -3,11 +3,13 @@ package fuel_test
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 
+	"dtegate/rules/fuel"
 	w "dtegate/rules/wasmtest"
 )
 
@@ -75,4 +77,27 @@ func chain(n int) (code []byte) {
 		code = w.Join(code, w.Op(w.LocalGet, l), w.Op(w.LocalGet, (l+37)%n), []byte{w.I32Add}, w.Op(w.LocalSet, l))
 	}
 	return code
+}
+
+// TestMeter_Work: shapes that a compiler works long for, in a module of a few bytes, are compiled within the estimate.
+func TestMeter_Work(t *testing.T) {
+	for name, m := range map[string]w.Module{
+		"calls, and globals that are read again after each": {Globals: slices.Repeat([][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(5), []byte{w.End})}, 150),
+			Functions: []w.Function{{}, {Export: "run", Results: []byte{w.I64}, Code: w.Join(bytes.Repeat(w.Op(w.Call, 0), 3000), w.I64Const(1))}}},
+		"loops in a row": {Functions: []w.Function{{Export: "run", Results: []byte{w.I64}, Code: w.Join(bytes.Repeat([]byte{w.Loop, w.Empty, w.End}, 1000), w.I64Const(1))}}},
+	} {
+		m.Pages = 1
+		wasm := m.Bytes()
+		work, err := fuel.Work(wasm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		o := soundRun(t, wazero.NewRuntimeConfigCompiler(), meter(t, wasm), soundFuel)
+		runtime.UnlockOSThread()
+		t.Logf("%s: %v, estimated at %v", name, o.compiling, time.Duration(work))
+		if o.compiling > noise/2*time.Duration(work)+10*time.Millisecond {
+			t.Errorf("%s: compiled in %v, estimated at %v", name, o.compiling, time.Duration(work))
+		}
+	}
 }
