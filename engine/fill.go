@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 
 	"dtegate/engine/dte"
 )
@@ -36,36 +35,4 @@ func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 		}
 	}
 	return control, nil
-}
-
-// Check reports what the schema would refuse of the facts that are there, so that one answer tells all. It spends
-// nothing.
-func (e *Engine) Check(_ context.Context, req Request) []dte.Fault {
-	now := e.now()
-	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
-	if err != nil {
-		return nil
-	}
-	d, err := e.draft(req, now)
-	if err != nil || kinds[req.Document].against != nothing {
-		return nil // what it is issued against is not known: nothing to hold it to
-	}
-	late := laterThanIssue(d)
-	return append(late, e.breaches(rule, d, late)...)
-}
-
-// breaches is Check for a draft, less the paths that known faults name already.
-func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
-	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
-	named := make(map[string]bool, len(known))
-	for _, f := range known {
-		named[f.Path] = true
-	}
-	faults := found[:0]
-	for _, f := range found {
-		if !named[f.Path] {
-			faults = append(faults, f)
-		}
-	}
-	return faults
 }

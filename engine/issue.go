@@ -157,14 +157,18 @@ func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluat
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := e.against(d, o); err != nil {
+	err = e.against(d, o)
+	faults := faultsOf(err)
+	switch {
+	case err != nil && len(faults) == 0:
 		return nil, nil, err
+	case err != nil && kinds[d.request.Document].against == takeBack:
+		refused := *err.(*Error)
+		refused.Faults = append(faults, e.besideLines(r, d, o)...)
+		return nil, nil, &refused
 	}
-	computed, err := e.compute(ctx, r, d)
-	if err != nil {
-		return nil, nil, err
-	}
-	return o, computed, e.drawn(d, o, computed.rule, computed)
+	computed, err := e.amounts(ctx, r, d, o, faults)
+	return o, computed, err
 }
 
 // idempotency returns the key of a request in its point of sale's own space, nil if it has none.

@@ -6,10 +6,9 @@ import (
 	"dtegate/engine/dte"
 )
 
-// noteFacts completes a note with what its original says: the reference, the receptor when the till names none, and
-// the flags, which must be the original's (SPEC 4.4).
-func noteFacts(f dte.Value, o *origin) (dte.Value, error) {
-	var faults []dte.Fault
+// noteFacts completes a note with what its original says: the reference, what the till leaves out of the receptor, and the
+// flags, which must be the original's (SPEC 4.4). It adds to the faults what the note says otherwise.
+func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
 	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
 		was := o.facts.Get(flag).Bool()
 		if said := f.Get(flag); said.Exists() && said.Bool() != was {
@@ -17,14 +16,12 @@ func noteFacts(f dte.Value, o *origin) (dte.Value, error) {
 		}
 		f = f.With(flag, dte.Bool(was))
 	}
-	if len(faults) > 0 {
-		return f, refuse(faults)
-	}
 	receptor := f.Get("receptor")
-	if !receptor.Exists() || receptor.IsNull() {
+	if present(receptor) {
+		faults = append(faults, sameTaxpayer(receptor, o)...)
+		receptor = completeReceptor(receptor, o.facts.Get("receptor"))
+	} else {
 		receptor = o.facts.Get("receptor")
-	} else if faults := sameTaxpayer(receptor, o); len(faults) > 0 {
-		return f, refuse(faults)
 	}
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	lines := f.Get("cuerpoDocumento")
@@ -42,8 +39,34 @@ func noteFacts(f dte.Value, o *origin) (dte.Value, error) {
 	}
 	return f.With("cuerpoDocumento", dte.Arr(items...)).
 		With("documentoRelacionado", dte.Arr(related)).
-		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.head.Document)})), nil
+		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.head.Document)})), faults
 }
+
+// receptorPairs are the members of a receptor that mean something together only: an activity's code and its words.
+var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
+
+// completeReceptor gives a receptor of a note what it leaves out, from the original's. An address is one thing, and so is a
+// pair: of these nothing is mixed.
+func completeReceptor(said, was dte.Value) dte.Value {
+	said = identified(said)
+	complete := said
+	for _, m := range was.Members() {
+		if present(said.Get(m.Name)) || !present(m.Value) {
+			continue
+		}
+		half := false
+		for _, p := range receptorPairs {
+			half = half || m.Name == p[0] && present(said.Get(p[1])) || m.Name == p[1] && present(said.Get(p[0]))
+		}
+		if !half {
+			complete = complete.With(m.Name, m.Value)
+		}
+	}
+	return complete
+}
+
+// present tells that a fact is there and not null.
+func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // identified gives a receptor both of its names: a NIT is a document of type 36 (CAT-022), and one generation of a
 // schema asks for the one, another for the other.

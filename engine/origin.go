@@ -98,17 +98,18 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 		}
 		return wrong(CodeNotProcessed, "El documento original no está PROCESSED, está "+estado)
 	}
-	var faults []dte.Fault
-	if said := d.request.Origin.Document; said != "" && said != o.head.Document {
+	return nil
+}
+
+// misnamed is what a request says of its origin and is not so.
+func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
+	if said.Document != "" && said.Document != o.head.Document {
 		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition, Message: "El documento original es de tipo " + o.head.Document})
 	}
-	if said := d.request.Origin.Date; said != "" && said != o.head.Date {
+	if said.Date != "" && said.Date != o.head.Date {
 		faults = append(faults, dte.Fault{Path: "documentoRelacionado.fechaEmision", Code: dte.FaultCondition, Message: "El documento original se emitió el " + o.head.Date})
 	}
-	if len(faults) > 0 {
-		return refuse(faults)
-	}
-	return nil
+	return faults
 }
 
 // open reads what an origin was made of.
@@ -141,13 +142,17 @@ func amount(v dte.Value, name string) dte.Amount {
 }
 
 // against completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
-// draws. A note's amounts are not known yet; see drawn.
-func (e *Engine) against(d *draft, o *origin) (err error) {
+// draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
+func (e *Engine) against(d *draft, o *origin) error {
 	if kinds[d.request.Document].against == takeBack {
 		return e.takeBack(d, o)
 	}
-	d.facts, err = noteFacts(d.facts, o)
-	return err
+	faults := o.misnamed(d.request.Origin)
+	d.facts, faults = noteFacts(d.facts, o, faults)
+	if len(faults) > 0 {
+		return refuse(faults)
+	}
+	return nil
 }
 
 // drawn says what a computed document takes of its origin, or refuses it when that is more than is left.

@@ -57,6 +57,12 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	if len(faults) > 0 {
 		return &Error{Code: refusal, Message: faults[0].Message, Faults: faults}
 	}
+	return e.completeReturn(d, o, lines)
+}
+
+// completeReturn makes the facts of a return with its lines.
+func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
+	code := dte.Str(dte.Code(o.entry.Code).String())
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
 		d.facts = d.facts.With("receptor", receptor)
 	}

@@ -54,6 +54,8 @@ type Request struct {
 	Wait time.Duration
 	// Warnings are for analisisHacienda.observaciones: what whoever read the request would have the till know.
 	Warnings []string
+	// Unread are the facts, by path, that faults of the request left out. Check adds nothing up that depends on one.
+	Unread []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
 }

@@ -22,6 +22,7 @@ type decoded struct {
 	origin          *engine.Origin
 	testContingency bool
 	faults          []dte.Fault
+	entries         []string // members that became the first entries of the appendix
 	warnings        []string // of what is taken, and may not be what the till means
 }
 

@@ -59,6 +59,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 // wholly refuses a request that is wrong already, with what the rules find wrong beside it.
 func (g *Gateway) wholly(ctx context.Context, d *decoded, req engine.Request) *Problem {
 	if !d.full() {
+		req.Unread = d.unread()
 		d.merge(g.o.Engine.Check(ctx, req))
 	}
 	return d.endpoint.invalid(d.faults)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -40,6 +41,7 @@ func (d *decoded) entry(f *field, v dte.Value) dte.Value {
 	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
 		d.fault(f.name, dte.FaultLength, fmt.Sprintf("Lleva de 1 a %d caracteres", maxEntry))
 	}
+	d.entries = append(d.entries, f.name)
 	return dte.Obj(dte.Member{Name: "campo", Value: dte.Str(f.name)}, dte.Member{Name: "etiqueta", Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
 }
 
@@ -155,6 +157,9 @@ func (d *decoded) requestPath(path string) string {
 		in, rest = inResumen, below
 	}
 	name, rest := segment(rest)
+	if in == inRoot && name == "apendice" {
+		return d.appendixPath(rest)
+	}
 	if in == inResumen && name == "pagos" && !given(d.body.Get("pagos")) {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
@@ -166,6 +171,19 @@ func (d *decoded) requestPath(path string) string {
 		return path
 	}
 	return match.name + match.below(rest)
+}
+
+// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
+func (d *decoded) appendixPath(rest string) string {
+	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+	n, err := strconv.Atoi(number)
+	switch {
+	case !ok || err != nil:
+		return "apendice"
+	case n < len(d.entries):
+		return d.entries[n]
+	}
+	return index("apendice", n-len(d.entries)) + below
 }
 
 // fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that

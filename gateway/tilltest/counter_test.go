@@ -184,6 +184,12 @@ func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 					t.Errorf("%s: %v", other, a)
 				}
 			}
+			// What the till leaves out is the original's.
+			for said, member := range map[string]string{`{"correo":"otra@example.com"}`: "otra@example.com", `{"nit":"06140202801028"}`: "Comercial El Roble", `{"nombreComercial":"El Roblito"}`: "El Roblito"} {
+				if a := note(said); a.Estado != "PROCESSED" || !strings.Contains(a.Document, member) || !strings.Contains(a.Document, "06140202801028") {
+					t.Errorf("%s: %v %s", said, a, a.Document)
+				}
+			}
 			for _, same := range []string{`{"nit":"0614-020280-102-8"`, `{"tipoDocumento":"36","numDocumento":"06140202801028"`} {
 				if a := note(same + rest); a.Estado != "PROCESSED" {
 					t.Errorf("%s: %v", same, a)

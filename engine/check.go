@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"dtegate/engine/dte"
+)
+
+// This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
+// Check; one that it could read is refused by compute and draw, which collect likewise.
+
+// Check reports what is wrong with the facts that are there: what the schema refuses, what the origin forbids, and, where
+// every amount that the rule reads is known, what the rule refuses. It spends nothing.
+func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
+	now := e.now()
+	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return nil
+	}
+	d, err := e.draft(req, now)
+	if err != nil {
+		return faultsOf(err)
+	}
+	var o *origin
+	var faults []dte.Fault
+	if kinds[req.Document].against != nothing {
+		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
+			return nil // not known: nothing to compare with
+		}
+		if o, err = e.origin(ctx, d); err != nil {
+			return faultsOf(err)
+		}
+		if err := e.against(d, o); err != nil {
+			if faults = faultsOf(err); kinds[req.Document].against == takeBack {
+				return append(faults, e.besideLines(rule, d, o)...)
+			}
+		}
+	}
+	if !rule.adds(req.Unread) {
+		late := laterThanIssue(d)
+		return append(append(faults, late...), e.breaches(rule, d, late)...)
+	}
+	computed, err := e.amounts(ctx, rule, d, o, faults)
+	if err == nil {
+		_, err = e.fill(d, computed)
+		evaluations.Put(computed)
+	}
+	return faultsOf(err)
+}
+
+// amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:
+// the faults known so far, the rule's, the origin's and the layout's.
+func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faults []dte.Fault) (*evaluation, error) {
+	computed, err := e.compute(ctx, r, d)
+	if err != nil {
+		if found := faultsOf(err); len(found) > 0 {
+			return nil, refuse(append(faults, found...))
+		}
+		return nil, err
+	}
+	if o != nil {
+		if err := e.drawn(d, o, computed.rule, computed); err != nil {
+			found := faultsOf(err)
+			if len(found) == 0 {
+				evaluations.Put(computed)
+				return nil, err
+			}
+			faults = append(faults, found...)
+		}
+	}
+	if len(faults) == 0 {
+		return computed, nil
+	}
+	_, err = e.fill(d, computed)
+	evaluations.Put(computed)
+	return nil, refuse(append(faults, faultsOf(err)...))
+}
+
+// besideLines is what the layout refuses of a return beside its lines, of which some do not exist.
+func (e *Engine) besideLines(r *rule, d *draft, o *origin) (faults []dte.Fault) {
+	if e.completeReturn(d, o, nil) != nil {
+		return nil
+	}
+	for _, f := range e.breaches(r, d, nil) {
+		if strings.HasPrefix(f.Path, "apendice") {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+// faultsOf are the faults that an error names.
+func faultsOf(err error) []dte.Fault {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Faults
+	}
+	return nil
+}
+
+// adds tells whether a rule reads none of the facts that are missing: only then can it add the sale up.
+func (r *rule) adds(unread []string) bool {
+	for _, path := range unread {
+		for _, f := range r.bind.description.Columns {
+			if touches(path, linesName+"."+f.Name) {
+				return false
+			}
+		}
+		for _, f := range r.bind.description.Scalars {
+			if touches(path, strings.ReplaceAll(f.Name, "[]", "")) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const linesName = "cuerpoDocumento"
+
+// touches tells whether of two paths one lies at or below the other; "" is above all.
+func touches(a, b string) bool {
+	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
+
+// breaches is what the layout refuses of a draft, less the paths that known faults name already.
+func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
+	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
+	named := make(map[string]bool, len(known))
+	for _, f := range known {
+		named[f.Path] = true
+	}
+	faults := found[:0]
+	for _, f := range found {
+		if !named[f.Path] {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
