@@ -48,7 +48,7 @@ func TestAccessLog(t *testing.T) {
 	for _, item := range doc.Get("paths").Members() {
 		for _, o := range item.Value.Members() {
 			method, path := strings.ToUpper(o.Name), strings.ReplaceAll(item.Name, "{codigoGeneracion}", saidCode)
-			body := strings.ReplaceAll(string(o.Value.Get("requestBody").Get("content").Get("application/json").Get("example").Append(nil)), "ORIGINAL", saidCode)
+			body := string(exampleOf(o.Value.Get("requestBody").Get("content").Get("application/json")).Append(nil))
 			status, line := ask(method, path, body, "token-that-is-secret")
 			if method == "GET" || path == "/dte/documentos-info" {
 				if line != "" {

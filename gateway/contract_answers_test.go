@@ -104,11 +104,10 @@ func TestContract_Answers(t *testing.T) {
 	for _, item := range doc.Get("paths").Members() {
 		for _, o := range item.Value.Members() {
 			method, path := o.Name, fill.Replace(item.Name)
-			body := string(o.Value.Get("requestBody").Get("content").Get("application/json").Get("example").Append(nil))
+			body := string(exampleOf(o.Value.Get("requestBody").Get("content").Get("application/json")).Append(nil))
 			if !o.Value.Get("requestBody").Exists() {
 				body = ""
 			}
-			body = strings.ReplaceAll(body, "ORIGINAL", saidCode)
 			if item.Name == "/dte/descarga/{codigoGeneracion}" {
 				path += "?token=" + table.pass(parsed(t, saidCode), "letter", 0, time.Now().Add(time.Minute))
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/gateway/apitest"
 	"dtegate/gateway/codes"
 )
 
@@ -269,7 +270,7 @@ func TestContract_Examples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := dte.Parse(data)
+		want, err := dte.Parse(bytes.ReplaceAll(data, []byte("ORIGINAL"), []byte(saidCode)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,11 +278,45 @@ func TestContract_Examples(t *testing.T) {
 		if !paths.Get(name).Exists() {
 			name += "/{codigoGeneracion}"
 		}
-		example := paths.Get(name).Get("post").Get("requestBody").Get("content").Get("application/json").Get("example")
-		if !bytes.Equal(example.Append(nil), want.Append(nil)) {
+		content := paths.Get(name).Get("post").Get("requestBody").Get("content").Get("application/json")
+		if !bytes.Equal(exampleOf(content).Append(nil), want.Append(nil)) {
 			t.Errorf("the example of %s is not %s", name, file)
 		}
 	}
+}
+
+// TestContract_ExamplesValid: every example of the contract is what its schema says.
+func TestContract_ExamplesValid(t *testing.T) {
+	seen, faults, err := apitest.Examples(OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Error(f)
+	}
+	if seen < 16 {
+		t.Errorf("%d examples were looked at", seen)
+	}
+}
+
+// TestContract_Amounts: every number has a format that a generated client keeps an amount in.
+func TestContract_Amounts(t *testing.T) {
+	var walk func(path string, v dte.Value)
+	walk = func(path string, v dte.Value) {
+		kind := v.Get("type")
+		if kind.Text() == "number" || slices.Contains(itemsOf(kind), "number") {
+			if v.Get("format").Text() != "double" {
+				t.Errorf("%s is a number without the format double", path)
+			}
+		}
+		for _, m := range v.Members() {
+			walk(path+"/"+m.Name, m.Value)
+		}
+		for i := range v.Len() {
+			walk(path+"[]", v.Index(i))
+		}
+	}
+	walk("", contractOf(t))
 }
 
 // TestDocs: the reference page shows every operation and schema, and its links lead somewhere.

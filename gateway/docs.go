@@ -117,7 +117,7 @@ func (c *contractView) operation(method, path string, o dte.Value) operationView
 		m := c.member("", content.Get("schema"), o.Get("requestBody").Get("required").Bool())
 		v.Body = &m
 		var pretty bytes.Buffer
-		if json.Indent(&pretty, content.Get("example").Append(nil), "", "  ") == nil {
+		if json.Indent(&pretty, exampleOf(content).Append(nil), "", "  ") == nil {
 			v.Example = pretty.String()
 		}
 	}
@@ -216,4 +216,12 @@ func kind(s dte.Value) string {
 		return t.Text() + " (" + f + ")"
 	}
 	return t.Text()
+}
+
+// exampleOf is the first example of a body.
+func exampleOf(content dte.Value) dte.Value {
+	if all := content.Get("examples").Members(); len(all) > 0 {
+		return all[0].Value.Get("value")
+	}
+	return content.Get("example")
 }
