@@ -119,7 +119,7 @@ func (w *world) corrected(t *testing.T, r *Record) *Record {
 		entry, err = w.engine.move(t.Context(), entry, storage.Change{To: Reported}, h)
 	}
 	if err == nil {
-		entry, err = w.engine.correct(t.Context(), entry, h, sale("", 4520), "")
+		entry, _, err = w.engine.correct(t.Context(), entry, h, sale("", 4520), "")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,9 @@ import (
 type correction struct {
 	At      time.Time `json:"at"`
 	TokenID int64     `json:"token_id"`
-	Digest  string    `json:"digest"`  // of the request, hex
-	Refused string    `json:"refused"` // what MH had said
+	Digest  string    `json:"digest"`          // of the request, hex
+	Refused string    `json:"refused"`         // what MH had said
+	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that it stored
 	// Forwarded is when the corrected form was first sent, by MH's clock.
 	Forwarded time.Time `json:"forwarded,omitzero"`
 }
@@ -74,24 +75,29 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	case !e.now().Before(until):
 		return nil, &Error{Code: CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
 	}
-	if entry, err = e.correct(ctx, entry, h, req, digest); err != nil {
+	entry, stored, err := e.correct(ctx, entry, h, req, digest)
+	if err != nil {
 		return nil, err
 	}
 	e.metrics.corrections.WithLabelValues(h.Document).Inc()
 	e.acted(req.Caller, ActCorrect, code, "")
 	e.wake()
-	return e.public(entry)
+	r, err := e.public(entry)
+	if err == nil {
+		r.Stored = stored
+	}
+	return r, err
 }
 
-// correct computes, signs and stores the corrected form in one batch. The caller holds the document's lock.
-func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req Request, digest string) (storage.Entry, error) {
+// correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller holds the document's lock.
+func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
 	part, err := e.store.Part(entry.Code, h.facts())
 	if err != nil {
-		return entry, internal(err)
+		return entry, 0, internal(err)
 	}
 	was, err := dte.Parse(part)
 	if err != nil {
-		return entry, internal(fmt.Errorf("reading facts: %w", err))
+		return entry, 0, internal(fmt.Errorf("reading facts: %w", err))
 	}
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
@@ -106,26 +112,29 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 	d.request.Document = h.Document
 	r, err := e.rules.Load().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
-		return entry, unavailable(err, "No hay reglas para el documento del "+h.Date)
+		return entry, 0, unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
 	ev, err := e.compute(ctx, r, d)
 	if err != nil {
-		return entry, err
+		return entry, 0, err
 	}
 	defer evaluations.Put(ev)
 	r = ev.rule
 	document, faults := r.filler.Fill(nil, d.facts, &ev.computed, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
-		return entry, refuse(faults)
+		return entry, 0, refuse(faults)
 	}
 	jws, err := e.signer.Right(d.code, next.Form).Sign(ctx, document)
 	if err != nil {
-		return entry, unavailable(err, "El documento no pudo firmarse")
+		return entry, 0, unavailable(err, "El documento no pudo firmarse")
 	}
+	facts := d.facts.Append(nil)
+	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
 	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), recipient(d.facts)
 	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
-	return e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
-		Parts: []storage.Part{{Name: next.facts(), Data: d.facts.Append(nil)}, {Name: next.Form, Data: jws}}}, &next)
+	entry, err = e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
+		Parts: []storage.Part{{Name: next.facts(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
+	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
 // expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last

@@ -30,6 +30,7 @@ type head struct {
 	PointID       int64               `json:"point_id"`
 	TokenID       int64               `json:"token_id"`
 	CreatedAt     time.Time           `json:"created_at"`
+	Bytes         int64               `json:"bytes,omitempty"` // of the facts and the signed form that the sale stored
 	Rule          RuleRef             `json:"rule"`
 	Warnings      []string            `json:"warnings,omitempty"`
 	Response      *authority.Response `json:"response,omitempty"`

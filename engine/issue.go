@@ -121,12 +121,12 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 	if entry.State == Deferred {
 		e.wake()
 		record, err = e.view(entry, made.head, made.document, made.jws)
-		return record, pathContingency, err
+		return made.stored(record), pathContingency, err
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from durable state.
 	record, err = e.transmitFresh(ctx, entry, made, req.Wait)
-	return record, pathOnline, err
+	return made.stored(record), pathOnline, err
 }
 
 // compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
@@ -302,6 +302,14 @@ type prepared struct {
 	jws      []byte
 }
 
+// stored notes on the record of a new document, nil for none, what it took.
+func (p *prepared) stored(r *Record) *Record {
+	if r != nil {
+		r.Stored = p.head.Bytes
+	}
+	return r
+}
+
 // sign stamps the number on what fill made, signs it, and returns it as it is to be stored.
 func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation, slot storage.Slot, from *origin) (s storage.Draft, err error) {
 	control, err := p.stamp(d, slot.Number)
@@ -317,7 +325,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Rule: r.ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), Mail: recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), Mail: recipient(d.facts),
 	}
 	p.head = h
 	s = storage.Draft{

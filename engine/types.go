@@ -103,6 +103,9 @@ type Record struct {
 	Rule           RuleRef
 	Warnings       []string
 	Invalidation   *Invalidation // nil until somebody asked for it
+
+	// Stored is how many bytes of facts and signed document this request has had stored: 0 of what was there already.
+	Stored int64
 }
 
 // Codes of Error. The gateway's problem table makes HTTP of them.

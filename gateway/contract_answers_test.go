@@ -19,6 +19,7 @@ import (
 type said struct {
 	Engine // what the tills do not reach
 	err    error
+	stored int64 // bytes of each document
 }
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
@@ -30,7 +31,7 @@ func (s *said) record() (*engine.Record, error) {
 	return &engine.Record{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
 		Estado: engine.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
 		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
-		SequenceNumber: "1", CreatedAt: time.Unix(1, 0), Invalidation: &engine.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
+		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0), Invalidation: &engine.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
 func (s *said) Issue(context.Context, engine.Request) (*engine.Record, error) { return s.record() }

@@ -46,7 +46,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	g.keeps(ctx, t, r)
+	g.keeps(t, r)
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. A restart forgets
-// it.
+// daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. After a restart
+// recall reads it from the store.
 type daily struct {
 	most int64 // bytes of a token
 
@@ -41,6 +42,15 @@ func (d *daily) add(token, bytes int64, now time.Time) {
 	d.used[token] += bytes
 }
 
+// recalled adds what a token had stored on a day, unless that is over.
+func (d *daily) recalled(day string, token, bytes int64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.turn(now); d.day == day {
+		d.used[token] += bytes
+	}
+}
+
 // turn begins another day. The caller holds mu.
 func (d *daily) turn(now time.Time) {
 	if day := dte.Date(now); day != d.day {
@@ -65,7 +75,23 @@ func (g *Gateway) affords(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// keeps counts what a sale has had stored: the facts, which are about the body, and the signed document.
-func (g *Gateway) keeps(ctx *fasthttp.RequestCtx, t *Token, r *engine.Record) {
-	g.daily.add(t.ID, int64(len(ctx.PostBody())+len(r.JWS)), g.o.Now())
+// keeps counts what a sale has had stored. One that was there already costs nothing.
+func (g *Gateway) keeps(t *Token, r *engine.Record) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
+
+// recall adds what the tokens had stored today before the start.
+func (g *Gateway) recall(ctx context.Context) {
+	if g.o.Usage == nil {
+		return
+	}
+	now := g.o.Now()
+	used, err := g.o.Usage(ctx, dte.Date(now))
+	if err != nil {
+		if ctx.Err() == nil {
+			g.o.Logger.Error("the tokens' bytes of today begin anew", "error", err)
+		}
+		return
+	}
+	for token, bytes := range used {
+		g.daily.recalled(dte.Date(now), token, bytes, g.o.Now())
+	}
 }

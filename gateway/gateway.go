@@ -72,6 +72,8 @@ type Options struct {
 	APITLS, OpsTLS *tls.Config
 	// Limits of a token.
 	Limits Limits
+	// Usage returns how many bytes each token had stored on a day (yyyy-mm-dd) before the start; nil: nobody knows.
+	Usage func(ctx context.Context, day string) (map[int64]int64, error)
 	// Access is what tokens may do beside issuing.
 	Access Access
 	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a token.
@@ -191,6 +193,9 @@ func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "f
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()
+	recalled := make(chan struct{})
+	go func() { defer close(recalled); g.recall(g.serving) }()
+	defer func() { g.stop(); <-recalled }()
 	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiPlaces, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 

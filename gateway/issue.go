@@ -50,7 +50,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err != nil {
 			return err
 		}
-		g.keeps(ctx, t, r)
+		g.keeps(t, r)
 		answerRecord(ctx, fasthttp.StatusCreated, r)
 		return nil
 	}

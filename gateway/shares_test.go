@@ -62,9 +62,9 @@ func (s *shared) refusals(reason string) float64 {
 
 // What a token may have stored in a day is its own: then it is refused until midnight in El Salvador, and no other is.
 func TestShares_Daily(t *testing.T) {
-	s := newShared(t, new(said), Limits{Daily: 450})
+	s := newShared(t, &said{stored: 120}, Limits{Daily: 450})
 	for want, n := 201, 0; n < 8; n++ {
-		if n >= 4 { // 4 sales of 120 bytes and their signatures
+		if n >= 4 { // 4 sales of 120 bytes
 			want = 429
 		}
 		status, kind, wait := s.ask("POST", "/dte/dte01", "hog", 0)
@@ -82,6 +82,38 @@ func TestShares_Daily(t *testing.T) {
 		t.Errorf("%v are counted", got)
 	}
 	s.now = s.now.Add(18 * time.Hour)
+	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
+		t.Errorf("the next day: %d %s", status, kind)
+	}
+}
+
+// What was stored already costs nothing, and a restart gives no token another day's bytes.
+func TestShares_DailyRestart(t *testing.T) {
+	replays := newShared(t, new(said), Limits{Daily: 100})
+	for range 20 {
+		if status, kind, _ := replays.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
+			t.Fatalf("a sale that was there already: %d %s", status, kind)
+		}
+	}
+	s := newShared(t, &said{stored: 120}, Limits{Daily: 450})
+	if status, _, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 { // before the store is read
+		t.Fatal(status)
+	}
+	s.o.Usage = func(_ context.Context, day string) (map[int64]int64, error) {
+		if day != "2026-11-21" {
+			t.Errorf("asked for %s", day)
+		}
+		return map[int64]int64{1: 330}, nil
+	}
+	s.recall(t.Context())
+	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 429 || kind != "QUOTA_EXCEEDED" {
+		t.Errorf("after a restart: %d %s", status, kind)
+	}
+	if status, kind, _ := s.ask("POST", "/dte/dte01", "quiet", 0); status != 201 {
+		t.Errorf("another till: %d %s", status, kind)
+	}
+	s.now = s.now.Add(18 * time.Hour)
+	s.daily.recalled("2026-11-21", 1, 1<<40, s.now) // read over midnight
 	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
 		t.Errorf("the next day: %d %s", status, kind)
 	}

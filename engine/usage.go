@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Usage reads from a store what each token had stored before the start of the appliance.
+type Usage struct {
+	store  *storage.Store
+	shelf  *Shelf
+	upTo   uint64 // id
+	before time.Time
+}
+
+// NewUsage returns the usage of all that a store holds by now. The shelf, which may be nil, knows when tills sell.
+func NewUsage(store *storage.Store, shelf *Shelf, now time.Time) *Usage {
+	return &Usage{store: store, shelf: shelf, upTo: store.LastID(), before: now}
+}
+
+// Of returns how many bytes each token had stored on a day (yyyy-mm-dd, El Salvador's): its sales of that day and its
+// corrections. It reads the heads of two days, at the pace of background work. Documents of older programs count nothing.
+func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was stored on %q: %w", day, err)
+	}
+	after, err := firstID(u.store, at.AddDate(0, 0, -1).Format(time.DateOnly)) // what is corrected was issued a day ago at most
+	if err != nil {
+		return nil, fmt.Errorf("finding the first document before %s: %w", day, err)
+	}
+	rest := func() {}
+	if u.shelf != nil {
+		rest = u.shelf.pace(2).rest
+	}
+	used := make(map[int64]int64)
+	for after < u.upTo {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		entries, err := u.store.Page(after, 256)
+		if err != nil {
+			return nil, fmt.Errorf("reading what was stored on %s: %w", day, err)
+		}
+		if len(entries) == 0 {
+			break
+		}
+		for _, entry := range entries {
+			if after = entry.ID; after > u.upTo || !isDocument(entry.State) {
+				continue
+			}
+			h, err := decodeHead(entry)
+			if err != nil {
+				return nil, err
+			}
+			if h.Date == day {
+				used[h.TokenID] += h.Bytes
+			}
+			for _, c := range h.Corrections {
+				if dte.Date(c.At) == day && c.At.Before(u.before) {
+					used[c.TokenID] += c.Bytes
+				}
+			}
+		}
+		rest()
+	}
+	return used, nil
+}
