@@ -21,6 +21,9 @@ func main() {
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(screen.Err, nil))
 	slog.SetDefault(log)
+	if err := seal(); err != nil {
+		log.Warn("the memory can be read by other processes of this account", "error", err)
+	}
 	tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
