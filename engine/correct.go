@@ -69,7 +69,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	until := h.correctable(e.law().correction)
 	switch {
 	case entry.State != Rejected:
-		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento REJECTED; está " + estados[entry.State]}
+		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + estados[entry.State]}
 	case until.IsZero():
 		return nil, &Error{Code: CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
 	case !e.now().Before(until):

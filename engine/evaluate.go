@@ -151,7 +151,7 @@ func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	case "amount":
 		a, err := v.Amount()
 		if err != nil {
-			return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser un número: " + err.Error()}
+			return 0, &dte.Fault{Code: dte.FaultType, Message: "Debe ser un número menor que 92,000,000,000, de a lo sumo 8 decimales"}
 		}
 		return int64(a), nil
 	case "integer":

@@ -88,7 +88,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 	case entry.State == Invalidated:
 		return e.public(entry)
 	case entry.State != Accepted:
-		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento PROCESSED; está " + estados[entry.State]}
+		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + estados[entry.State]}
 	case !h.Invalidation.pending():
 		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
 			return nil, err
@@ -250,15 +250,15 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
 	switch {
 	case never && req.Replacement != "":
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "No lleva documento de reemplazo"}})
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Esta invalidación no lleva documento de reemplazo"}})
 	case never:
 		return nil
 	case req.Replacement == "":
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Es obligatorio con tipoAnulacion 1 y 3"}})
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)"}})
 	}
 	code, err := dte.ParseCode(req.Replacement)
 	if err != nil {
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: UUID 8-4-4-4-12, hexadecimal"}})
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}})
 	}
 	other, err := e.store.Get(storage.Code(code))
 	var h *head
@@ -266,7 +266,7 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 		h, err = decodeHead(other)
 	}
 	if err != nil || code == req.Code || other.State != Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, PROCESSED"}})
+		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda"}})
 	}
 	return nil
 }

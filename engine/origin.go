@@ -38,6 +38,9 @@ const (
 // ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 
+// creditableNames are what people call them.
+var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
+
 // draw is what a document takes of a counter of its origin.
 type draw struct {
 	Line   uint32 `json:"line"`
@@ -94,9 +97,9 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 			estado = "en invalidación"
 		}
 		if isReturn {
-			return wrong(CodeOriginStatus, "El documento de origen no está PROCESSED, está "+estado)
+			return wrong(CodeOriginStatus, "Hacienda no ha aceptado el documento de origen: está "+estado)
 		}
-		return wrong(CodeNotProcessed, "El documento original no está PROCESSED, está "+estado)
+		return wrong(CodeNotProcessed, "Hacienda no ha aceptado el documento original: está "+estado)
 	}
 	return nil
 }
@@ -181,7 +184,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 		}
 		if rest := int64(left[i]) - credited; n > rest {
 			faults = append(faults, dte.Fault{Path: "cuerpoDocumento", Code: "CREDIT_ABOVE_ORIGINAL",
-				Message: fmt.Sprintf("%s es %s y del documento original quedan %s", name, dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
+				Message: fmt.Sprintf("%s suma %s, y del documento original quedan %s", creditableNames[i], dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
 		}
 	}
 	if len(faults) > 0 {

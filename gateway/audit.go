@@ -67,7 +67,7 @@ func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.Re
 		}
 		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: who(ctx), From: ctx.RemoteIP().String(), What: what})
 		if err != nil {
-			return &engine.Error{Code: engine.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Err: err}
+			return &engine.Error{Code: engine.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
 		}
 		err = h(ctx)
 		open.Target, open.Detail = remark(ctx, actTarget), remark(ctx, actDetail)

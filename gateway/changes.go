@@ -32,7 +32,7 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if v := string(q.Peek("wait")); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || time.Duration(n)*time.Second > maxWait {
-			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange, Message: "Segundos, de 0 a 60"})
+			faults = append(faults, dte.Fault{Path: "wait", Code: dte.FaultRange, Message: "Debe ser un número de segundos, de 0 a 60"})
 		}
 		wait = n
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
@@ -68,13 +70,13 @@ func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
 func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if given(one) && given(list) {
-		d.fault("pago", dte.FaultCondition, "Lleve pago o pagos, no los dos")
-		d.fault("pagos", dte.FaultCondition, "Lleve pago o pagos, no los dos")
+		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
+		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
 		return resumen
 	}
 	if !given(one) && !given(list) {
 		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
-			d.fault("pago", dte.FaultRequired, "Es obligatorio cuando condicionOperacion es 2 o 3")
+			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con otra condición")
 			return resumen
 		}
 		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
@@ -155,7 +157,7 @@ func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
 		return d.number(v, f, prefix)
 	case isObject:
 		if v.Kind() != dte.KindObject {
-			return d.wrong(prefix+f.name, "Debe ser un objeto")
+			return d.wrong(prefix+f.name, "Debe ser un grupo de datos, no un solo valor")
 		}
 		o := d.object(v, f, prefix+f.name+".", nil)
 		if f.person {
@@ -242,7 +244,7 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 			break
 		}
 		if v.Index(i).Kind() != dte.KindObject {
-			d.wrong(index(path, i), "Debe ser un objeto")
+			d.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
 			items = append(items, dte.Obj()) // so that those behind it keep their places
 			continue
 		}
@@ -331,6 +333,7 @@ next:
 		if name, ok := strings.CutPrefix(f.Path, "resumen."); ok && d.fieldOf(inResumen, name) == nil {
 			f.Message = totalName(name) + " " + f.Message
 		}
+		f.Message = sentence(f.Message)
 		f.Path = d.requestPath(f.Path)
 		for _, have := range d.faults {
 			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
@@ -339,6 +342,12 @@ next:
 		}
 		d.fault(f.Path, f.Code, f.Message)
 	}
+}
+
+// sentence begins a message with a capital letter, as all those of a request do.
+func sentence(message string) string {
+	first, size := utf8.DecodeRuneInString(message)
+	return string(unicode.ToUpper(first)) + message[size:]
 }
 
 // totalName is what people call a total that the rule computes.

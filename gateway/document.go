@@ -30,8 +30,8 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
 	if err != nil {
-		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no es un UUID",
-			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "Debe tener la forma 8-4-4-4-12, hexadecimal"}}}
+		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no está bien escrito",
+			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
 	}
 	return code, nil
 }

@@ -73,8 +73,8 @@ func (d *decoded) onePerson(p dte.Value, prefix string) {
 	if nit == "" || number == "" || nit == number || !comparable || d.faulty(prefix+"nit") || d.faulty(prefix+"numDocumento") {
 		return
 	}
-	d.fault(prefix+"nit", dte.FaultCondition, "Es de otra persona que numDocumento")
-	d.fault(prefix+"numDocumento", dte.FaultCondition, "Es de otra persona que nit")
+	d.fault(prefix+"nit", dte.FaultCondition, "El NIT es de otra persona que el número de documento")
+	d.fault(prefix+"numDocumento", dte.FaultCondition, "El número de documento es de otra persona que el NIT")
 }
 
 // digits writes a number of a person as digits alone, and refuses one that has not as many as it may.

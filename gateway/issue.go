@@ -138,7 +138,7 @@ func syntax(err error, body []byte) *Problem {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
 		line := bytes.LastIndexByte(before, '\n') + 1
 		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
-		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: s.Message + where}}
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: sentence(s.Message) + where}}
 	}
 	return p
 }

@@ -73,7 +73,7 @@ func (d *decoded) shape() {
 // noteOrigin reads which document a note adjusts, from the payload's name, the client library's, or both.
 func (d *decoded) noteOrigin() {
 	if t := d.body.Get("tipoDte"); given(t) && t.Text() != d.endpoint.document {
-		d.fault("tipoDte", dte.FaultCondition, "Este punto de acceso emite documentos de tipo "+d.endpoint.document)
+		d.fault("tipoDte", dte.FaultCondition, "Esta dirección emite documentos de tipo "+d.endpoint.document)
 	}
 	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
 	inner := related.Get("codigoGeneracion")
@@ -95,7 +95,7 @@ func (d *decoded) code(v dte.Value, path string) dte.Code {
 	}
 	c, err := dte.ParseCode(v.Text())
 	if err != nil {
-		d.fault(path, dte.FaultPattern, "No es un código de generación: UUID 8-4-4-4-12, hexadecimal")
+		d.fault(path, dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
 	}
 	return c
 }
@@ -129,7 +129,7 @@ func (d *decoded) withholdings() {
 		_, noCode := dte.ParseCode(v.Get("numeroDocumento").Text())
 		if n, _ := v.Get("tipoGeneracion").Int(); n == 2 && noCode != nil && v.Get("numeroDocumento").Exists() {
 			d.fault(d.requestPath(index("cuerpoDocumento", i)+".numeroDocumento"), dte.FaultPattern,
-				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, use tipoGeneracion 1")
+				"Un documento electrónico se nombra con su código de generación; si solo tiene el número, indíquelo como de papel (1)")
 		}
 		if !v.Get("descripcion").Exists() {
 			v = v.With("descripcion", dte.Str("Retención de IVA sobre el documento "+v.Get("numeroDocumento").Text()))

@@ -353,13 +353,15 @@ func (c *compiler) rule(s *schema, at int) *rule {
 	}
 	for _, x := range s.one {
 		y := c.rule(x, at)
-		y.reason = x.explain("")
+		y.reason = x.explain(f.document)
 		r.one = append(r.one, y)
 	}
 	for _, x := range s.choices {
 		y := choiceRule{when: c.rule(x.when, at)}
-		y.when.reason = "cuando " + x.when.explain("")
-		y.unless = "salvo " + y.when.reason
+		y.when.reason, y.unless = unsaid, unsaid
+		if said := x.when.explain(f.document); said != "" {
+			y.when.reason, y.unless = "cuando "+said, "salvo cuando "+said
+		}
 		if x.then != nil {
 			y.then = c.rule(x.then, at)
 		}

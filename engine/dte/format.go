@@ -12,8 +12,8 @@ type format struct {
 }
 
 var formats = map[string]*format{
-	"date":  {"una fecha AAAA-MM-DD", isDate},
-	"email": {"un correo electrónico", isEmail},
+	"date":  {"una fecha como 2026-12-31", isDate},
+	"email": {"una dirección de correo como nombre@dominio.com", isEmail},
 }
 
 func findFormat(name string) (*format, error) {

@@ -16,24 +16,38 @@ func (r *run) fail(f Fault) {
 	}
 }
 
+// unsaid is the cause of a condition that no sentence says.
+const unsaid = "-"
+
 // breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
 // CONDITION, and is left out where a plain fault was told already.
 func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
 	}
-	f := Fault{Path: r.path(&r.fields[fi]), Code: code, Message: x.message(code, &r.slots[si])}
+	f := r.fields[fi].fault(x, code, &r.slots[si], r.cause)
+	f.Path = r.path(&r.fields[fi])
 	if r.cause != "" {
 		for i := range r.faults {
 			if r.faults[i].Path == f.Path {
 				return fail
 			}
 		}
-		f.Code = FaultCondition
-		f.Message += ", " + r.cause
 	}
 	r.fail(f)
 	return fail
+}
+
+// fault is what breaking a rule at the field tells, for a cause if there is one; the path is the caller's.
+func (f *field) fault(x *rule, code string, s *slot, cause string) Fault {
+	told := Fault{Code: code, Message: x.message(f.document, code, s)}
+	if cause != "" {
+		told.Code = FaultCondition
+		if cause != unsaid {
+			told.Message += ", " + cause
+		}
+	}
+	return told
 }
 
 // breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
@@ -41,7 +55,7 @@ func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet == 0 && r.cause == "" {
 		f := Fault{r.path(&r.fields[fi]), FaultPrecision, quote(s) + " tiene más de 8 decimales"}
 		if _, err := ParseAmount(s.text); err == ErrRange {
-			f.Code, f.Message = FaultRange, quote(s)+" está fuera de ±92,000,000,000"
+			f.Code, f.Message = FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
 		}
 		for i := range r.faults {
 			if r.faults[i].Path == f.Path {
@@ -61,25 +75,51 @@ func (r *run) breachRepeat(fi int, first int32) verdict {
 }
 
 func (r *run) breachCode(fi int, code string) {
-	list := r.fields[fi].list
-	r.fail(Fault{r.path(&r.fields[fi]), FaultCatalogue, "«" + clip(code) + "» no está en " + list.id + " (" + list.name + ")"})
+	r.fail(Fault{r.path(&r.fields[fi]), FaultCatalogue, r.fields[fi].list.lacks(code)})
 }
 
-// message says in Spanish what is wrong with s and what x allows. X may be nil for REQUIRED.
-func (x *rule) message(code string, s *slot) string {
+// lacks says that a code is not in the list: of a code that repeats within each departamento, in that one.
+func (c *catalogue) lacks(code string) string {
+	words := strings.Fields(c.name)
+	for i, w := range words {
+		if w != strings.ToUpper(w) { // IVA stays as it is
+			words[i] = strings.ToLower(w)
+		}
+	}
+	name := strings.Join(words, " ")
+	if parent, own, ok := strings.Cut(code, "/"); ok {
+		return "«" + clip(own) + "» no está en el catálogo de Hacienda: " + name + " (" + c.id + ") del departamento " + clip(parent)
+	}
+	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.id + ")"
+}
+
+// message says to a cashier, in Spanish, what is wrong with s at a place of the document, and what x allows. X may be nil
+// for REQUIRED.
+func (x *rule) message(document, code string, s *slot) string {
 	switch code {
 	case FaultRequired:
-		if x == nil {
-			return "es obligatorio"
-		}
-		return "es obligatorio: se espera " + x.describe()
+		return x.missing(document)
 	case FaultType:
-		return "se espera " + x.describe() + " y vino " + kindNoun(s)
-	case FaultEnum:
-		if len(x.enum) == 1 {
-			return "debe ser " + list(x.enum, "") + " y vino " + quote(s)
+		switch {
+		case x.types == typeNull:
+			return "no debe llevar ningún dato"
+		case x.types&^typeNull == typeObject && s.kind == KindNull:
+			return "faltan sus datos"
+		case x.types&^typeNull == typeObject:
+			return "debe llevar sus datos por separado, y vino " + kindNoun(s)
+		case s.kind == KindNull:
+			return x.missing(document)
 		}
-		return quote(s) + " no es uno de los valores permitidos: " + list(x.enum, " o ")
+		return "debe ser " + x.describe(document) + ", y vino " + kindNoun(s)
+	case FaultEnum:
+		n, _ := nounOf(document)
+		if s.kind == KindNull {
+			return "está vacío, y debe ser " + n.named(x.enum)
+		}
+		if n.name == "" {
+			return quote(s) + " no se admite aquí: debe ser " + n.named(x.enum)
+		}
+		return quote(s) + " no se admite como " + bare(n.name) + ": debe ser " + n.named(x.enum)
 	case FaultLength:
 		n := utf8.RuneCountInString(s.text)
 		if n == 0 {
@@ -87,7 +127,16 @@ func (x *rule) message(code string, s *slot) string {
 		}
 		return "tiene " + count(n, "carácter", "caracteres") + " y debe tener " + span(x.minLength, x.maxLength, "carácter", "caracteres")
 	case FaultPattern:
-		return quote(s) + " no tiene la forma " + x.forms()
+		for _, p := range x.patterns {
+			if !p.match(s.text) {
+				words, ok := p.form()
+				if !ok {
+					return quote(s) + " no está escrito " + words
+				}
+				return quote(s) + " no es " + words
+			}
+		}
+		return quote(s) + " no está escrito como lo pide Hacienda"
 	case FaultFormat:
 		var nouns []string
 		for _, f := range x.formats {
@@ -95,20 +144,42 @@ func (x *rule) message(code string, s *slot) string {
 		}
 		return quote(s) + " no es " + strings.Join(nouns, " y ")
 	case FaultRange:
-		return quote(s) + " está fuera de rango: debe ser " + x.limits()
+		return quote(s) + " no se admite: debe ser " + x.limits()
 	case FaultPrecision:
 		if d := decimals(x.multiple); d >= 0 {
 			return quote(s) + " debe tener a lo más " + count(d, "decimal", "decimales")
 		}
-		return quote(s) + " no es múltiplo de " + x.multiple.String()
+		return quote(s) + " debe ser un múltiplo de " + x.multiple.String()
 	case FaultCount:
 		return "tiene " + count(int(s.count), "elemento", "elementos") + " y debe tener " + span(x.minItems, x.maxItems, "elemento", "elementos")
 	}
-	return "debe cumplir exactamente una de las alternativas: " + x.alternatives()
+	if said := x.alternatives(); said != "" {
+		return "debe cumplirse solo una de estas condiciones: " + said
+	}
+	return "estos datos no van juntos como lo pide Hacienda"
 }
 
-// describe says what a value may be: "texto de 1 a 250 caracteres o null".
-func (x *rule) describe() string {
+// missing says that a value is due; what it must be is said where that helps.
+func (x *rule) missing(document string) string {
+	if x == nil || x.types&^(typeNull|typeObject|typeArray) == 0 {
+		return "es obligatorio"
+	}
+	switch what := x.describe(document); what {
+	case "un dato", "un texto", "un número":
+		return "es obligatorio"
+	default:
+		return "es obligatorio: debe ser " + what
+	}
+}
+
+// bare is a noun without its article.
+func bare(name string) string {
+	_, name, _ = strings.Cut(name, " ")
+	return name
+}
+
+// describe says what a value may be: "un texto de 1 a 250 caracteres". That it may be missing is not said.
+func (x *rule) describe(document string) string {
 	var parts []string
 	add := func(t typeSet, noun string) {
 		if x.types&t != 0 {
@@ -117,36 +188,34 @@ func (x *rule) describe() string {
 	}
 	switch {
 	case x.hasEnum:
-		return list(x.enum, " o ")
+		n, _ := nounOf(document)
+		return n.named(x.enum)
+	case len(x.formats) > 0:
+		add(typeString, x.formats[0].noun)
+	case len(x.patterns) > 0:
+		words, ok := x.patterns[0].form()
+		if !ok {
+			words = "un texto"
+		}
+		add(typeString, words)
 	case x.minLength > 0 || x.maxLength < math.MaxInt:
 		length := span(x.minLength, x.maxLength, "carácter", "caracteres")
 		if !strings.HasPrefix(length, "de ") {
 			length = "de " + length
 		}
-		add(typeString, "texto "+length)
-	case len(x.formats) > 0:
-		add(typeString, x.formats[0].noun)
+		add(typeString, "un texto "+length)
 	default:
-		add(typeString, "texto")
+		add(typeString, "un texto")
 	}
 	add(typeInteger, "un número entero")
 	add(typeNumber, "un número")
 	add(typeBool, "true o false")
 	add(typeArray, "una lista")
-	add(typeObject, "un objeto")
-	add(typeNull, "null")
+	add(typeObject, "un grupo de datos")
 	if len(parts) == 0 {
-		return "un valor"
+		return "un dato"
 	}
 	return strings.Join(parts, " o ")
-}
-
-func (x *rule) forms() string {
-	var all []string
-	for _, p := range x.patterns {
-		all = append(all, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(p.source))
-	}
-	return strings.Join(all, " y ")
 }
 
 func (x *rule) limits() string {
@@ -170,52 +239,22 @@ func (b bound) words() string {
 	return word + b.limit.String()
 }
 
+// alternatives says what each part of a oneOf asks for, "" where one of them cannot be said.
 func (x *rule) alternatives() string {
 	var all []string
 	for _, y := range x.one {
+		if y.reason == "" {
+			return ""
+		}
 		all = append(all, y.reason)
 	}
 	return strings.Join(all, "; ")
 }
 
-// explain says in Spanish when a condition holds: "tipoDocumento es «13»".
-func (s *schema) explain(at string) string {
-	var all []string
-	name := at
-	if name == "" {
-		name = "el valor"
-	}
-	if s.hasEnum {
-		all = append(all, name+" es "+list(s.enum, " o "))
-	} else if s.types != 0 && (len(s.properties) == 0 || s.types&typeObject == 0) {
-		all = append(all, name+" es "+(&rule{types: s.types, maxLength: math.MaxInt}).describe())
-	}
-	for _, b := range s.bounds {
-		all = append(all, name+" es "+b.words())
-	}
-	for _, p := range s.patterns {
-		all = append(all, name+" tiene la forma "+p.source)
-	}
-	for _, n := range s.required {
-		all = append(all, "hay "+join(at, n))
-	}
-	for i := range s.properties {
-		p := &s.properties[i]
-		all = append(all, p.explain(join(at, p.name)))
-	}
-	for _, x := range s.all {
-		all = append(all, x.explain(at))
-	}
-	if len(all) == 0 {
-		return "se cumple otra condición sobre " + name
-	}
-	return strings.Join(all, " y ")
-}
-
 func kindNoun(s *slot) string {
 	switch s.kind {
 	case KindNull:
-		return "null"
+		return "vacío"
 	case KindBool:
 		return quote(s)
 	case KindNumber:
@@ -225,7 +264,7 @@ func kindNoun(s *slot) string {
 	case KindArray:
 		return "una lista"
 	}
-	return "un objeto"
+	return "un grupo de datos"
 }
 
 func quote(s *slot) string {
@@ -239,7 +278,7 @@ func quote(s *slot) string {
 		}
 		return clip(s.text)
 	case KindNull:
-		return "null"
+		return "vacío"
 	case KindArray, KindObject:
 		return kindNoun(s)
 	}
@@ -253,26 +292,6 @@ func clip(s string) string {
 		return s
 	}
 	return string([]rune(s)[:most]) + "…"
-}
-
-func list(values []Value, last string) string {
-	const most = 12
-	var b strings.Builder
-	for i := range values {
-		switch {
-		case i == most:
-			return b.String() + "…"
-		case i == 0:
-		case i == len(values)-1:
-			b.WriteString(last)
-		default:
-			b.WriteString(", ")
-		}
-		s := slot{}
-		s.scalar(&values[i])
-		b.WriteString(quote(&s))
-	}
-	return b.String()
 }
 
 func count(n int, one, many string) string {

@@ -15,12 +15,13 @@ import (
 
 // told is a place of the sources that tells somebody what is wrong.
 type told struct {
-	file    string // "gateway/decode.go"
-	line    int
-	code    string // "" where another line gives it
-	status  int    // 0 where another line gives it
-	fault   bool   // an element of errors
-	message string // "…" stands for what only the request knows
+	file     string // "gateway/decode.go"
+	line     int
+	code     string // "" where another line gives it
+	status   int    // 0 where another line gives it
+	fault    bool   // an element of errors
+	operator bool   // the text is marked as an operator's
+	message  string // "…" stands for what only the request knows
 }
 
 // folders are the packages whose texts and codes reach an answer.
@@ -128,7 +129,7 @@ func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 	name := typeName(c.Fun)
 	at := s.set.Position(c.Pos()).Line
 	if x, ok := tellers[name]; ok && len(c.Args) > x.text {
-		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text])}
+		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "operatorProblem"}
 		if x.code >= 0 {
 			f.code = s.text(pkg, c.Args[x.code])
 			f.status = status(c.Args[x.status])
@@ -172,7 +173,7 @@ func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 		case "Message":
 			f.message = text
 		}
-		f.fault = f.fault || typeName(field.X) == "f" || typeName(field.X) == "e"
+		f.fault = f.fault || strings.HasPrefix(file, "engine/dte/") // whose errors are all faults
 	}
 	if f.code != "" || f.message != "" && f.message != "…" {
 		s.found = append(s.found, f)
@@ -212,6 +213,8 @@ func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 			f.code = s.text(pkg, kv.Value)
 		case "Message":
 			f.message = s.text(pkg, kv.Value)
+		case "Operator":
+			f.operator = typeName(kv.Value) == "true"
 		case "Status":
 			f.status = status(kv.Value)
 		}

@@ -51,9 +51,9 @@ var description = &abi.Description{
 	Faults: []abi.FaultText{
 		faultNotPositive: {Code: "WITHHOLDING_NOT_POSITIVE", Message: "El monto debe ser mayor que cero"},
 		faultCents:       {Code: "WITHHOLDING_CENTS", Message: "El monto lleva a lo sumo dos decimales"},
-		fault22:          {Code: "WITHHELD_NOT_22", Message: "Con el código 22 el IVA retenido es el 1 % de montoSujetoGrav, con a lo sumo un centavo de diferencia"},
-		faultC4:          {Code: "WITHHELD_NOT_C4", Message: "Con el código C4 el IVA retenido es el 13 % de montoSujetoGrav, con a lo sumo un centavo de diferencia"},
-		faultC9:          {Code: "WITHHELD_ABOVE_AMOUNT", Message: "Con el código C9 el IVA retenido no puede superar montoSujetoGrav"},
+		fault22:          {Code: "WITHHELD_NOT_22", Message: "Con el código 22 el IVA retenido es el 1 % del monto sujeto, con a lo sumo un centavo de diferencia"},
+		faultC4:          {Code: "WITHHELD_NOT_C4", Message: "Con el código C4 el IVA retenido es el 13 % del monto sujeto, con a lo sumo un centavo de diferencia"},
+		faultC9:          {Code: "WITHHELD_ABOVE_AMOUNT", Message: "Con el código C9 el IVA retenido no puede superar el monto sujeto"},
 		faultOverflow:    {Code: "AMOUNT_OVERFLOW", Message: "La suma hasta esta línea supera 92,000,000,000.00"},
 	},
 }

@@ -87,17 +87,17 @@ func SaleFaults() []abi.FaultText {
 		FaultPrice:          {Code: "PRICE_NEGATIVE", Message: "El precio no puede ser negativo"},
 		FaultDiscount:       {Code: "DISCOUNT_ABOVE_LINE", Message: "El descuento debe estar entre cero y el monto de la línea"},
 		FaultOverflow:       {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
-		FaultNoGravado:      {Code: "NO_GRAVADO_LINE", Message: "Una línea con noGravado lleva cantidad 1, precio 0, uniMedida 99 y ningún descuento ni tributo"},
-		FaultTaxLine:        {Code: "TAX_LINE", Message: "Un tributo como línea lleva codTributo, tipoItem 4, cantidad 1 y uniMedida 99, es gravado y no lleva descuento, otro tributo ni noGravado"},
-		FaultTaxOnExempt:    {Code: "TAX_ON_EXEMPT_LINE", Message: "Una línea que no es gravada no lleva el tributo 20"},
-		FaultGallons:        {Code: "TAX_NEEDS_GALLONS", Message: "FOVIAL y COTRANS se calculan por galón: uniMedida debe ser 22"},
+		FaultNoGravado:      {Code: "NO_GRAVADO_LINE", Message: "Un cargo no gravado va en una línea con cantidad 1, precio 0 y unidad de medida 99, sin descuento ni tributos"},
+		FaultTaxLine:        {Code: "TAX_LINE", Message: "Un tributo va en una línea gravada con cantidad 1, tipo de ítem 4 y unidad de medida 99, sin descuento, otros tributos ni cargo no gravado"},
+		FaultTaxOnExempt:    {Code: "TAX_ON_EXEMPT_LINE", Message: "Una línea que no es gravada no lleva el IVA (tributo 20)"},
+		FaultGallons:        {Code: "TAX_NEEDS_GALLONS", Message: "FOVIAL y COTRANS se calculan por galón: la unidad de medida debe ser 22"},
 		FaultGlobalDiscount: {Code: "GLOBAL_DISCOUNT_ABOVE_TOTAL", Message: "El descuento global debe estar entre cero y el total que descuenta"},
 		FaultCents:          {Code: "GLOBAL_DISCOUNT_CENTS", Message: "El descuento global lleva a lo sumo dos decimales"},
 		FaultPayments:       {Code: "PAYMENTS_NOT_TOTAL", Message: "Los pagos deben sumar el total a pagar"},
-		FaultReceptor:       {Code: "RECEPTOR_NOT_IDENTIFIED", Message: "Desde este monto el receptor debe identificarse con su documento"},
+		FaultReceptor:       {Code: "RECEPTOR_NOT_IDENTIFIED", Message: "Desde este monto el cliente debe identificarse con su nombre y su documento"},
 		FaultBothRetentions: {Code: "RETENTION_AND_PERCEPTION", Message: "Una operación no lleva retención y percepción de IVA a la vez"},
 		WarnRetention:       {Code: "RETENTION_BELOW_THRESHOLD", Message: "Se aplicó la retención de IVA por debajo del monto desde el que la ley la exige", Warning: true},
-		FaultNothing:        {Code: "NOTHING_SOLD", Message: "Una línea con noGravado necesita al menos otra con venta"},
+		FaultNothing:        {Code: "NOTHING_SOLD", Message: "Un cargo no gravado necesita al menos otra línea con venta"},
 	}
 }
 
