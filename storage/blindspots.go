@@ -50,6 +50,11 @@ const keyDigits = 24
 // behind finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble reads by
 // block, and tells a reader not where a damaged one ends.
 func behind(r pebble.Reader, from, upper []byte) []byte {
+	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
+}
+
+// behindWith is behind where reads tells whether something can be read from a key on.
+func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	digits := make([]byte, keyDigits)
 	copy(digits, from[min(1, len(from)):])
 	start := new(big.Int).SetBytes(digits)
@@ -65,7 +70,7 @@ func behind(r pebble.Reader, from, upper []byte) []byte {
 		if n.Cmp(most) >= 0 || bytes.Compare(key(n), upper) >= 0 {
 			return upper
 		}
-		if readsFrom(r, key(n), upper) {
+		if reads(key(n)) {
 			break
 		}
 		low.Set(high)
@@ -74,7 +79,7 @@ func behind(r pebble.Reader, from, upper []byte) []byte {
 	for one := big.NewInt(1); new(big.Int).Sub(high, low).Cmp(one) > 0; {
 		middle := new(big.Int).Add(low, high)
 		middle.Rsh(middle, 1)
-		if readsFrom(r, key(new(big.Int).Add(start, middle)), upper) {
+		if reads(key(new(big.Int).Add(start, middle))) {
 			high = middle
 		} else {
 			low = middle

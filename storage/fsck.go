@@ -278,8 +278,11 @@ func (c *checker) entry(id uint64) (*entryRow, []byte, error) {
 	return nil, row, nil
 }
 
+// markProblem is where a Problem lies that the mark knows of.
+const markProblem = "high-water mark"
+
 func (c *checker) checkMark(marked []uint64, err error) {
-	const where = "high-water mark"
+	const where = markProblem
 	if err != nil {
 		c.problemAt(where, "%v", err)
 		return

@@ -51,7 +51,10 @@ var (
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)
 )
 
-var be = binary.BigEndian
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian // of Pebble's log
+)
 
 func seriesKey(name string) []byte { return append([]byte{tableSeries}, name...) }
 

@@ -176,7 +176,7 @@ func (c *copyChain) each(ctx context.Context, fs vfs.FS, p *meter, fn func(frame
 func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *restoredRow, p *meter) ([]Missing, error) {
 	told := c.end.told.clone()
 	for _, part := range c.parts {
-		if err := c.replay(ctx, fs, db, part, &told, row, p); err != nil {
+		if err := c.replay(ctx, fs, part, &told, row, p, func(repr []byte, filled bool) error { return apply(db, repr, filled) }); err != nil {
 			return nil, err
 		}
 	}
@@ -211,8 +211,8 @@ func (c *copyChain) rebuild(ctx context.Context, fs vfs.FS, db *pebble.DB, row *
 // cannot be read.
 const leastChange = 256
 
-// replay writes what one segment holds, around damage too.
-func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, part position, told *copyState, row *restoredRow, p *meter) error {
+// replay calls write with every batch that one segment holds, around damage too; filled: of rows as they stood.
+func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *copyState, row *restoredRow, p *meter, write func(repr []byte, filled bool) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)
 	if err != nil {
 		return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
@@ -235,9 +235,9 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, db *pebble.DB, part p
 			c := cursor{b: f.Payload}
 			c.place()
 			c.u64() // the announcement is in the batch
-			return apply(db, c.b, false)
+			return write(c.b, false)
 		case frameRows:
-			return apply(db, f.Payload, true)
+			return write(f.Payload, true)
 		}
 		return nil
 	})

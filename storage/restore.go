@@ -253,7 +253,8 @@ func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Rest
 	for _, k := range r.Known {
 		i := slices.IndexFunc(v.Series, func(b Behind) bool { return b.Series == k.Name })
 		if i < 0 {
-			i, v.Series = len(v.Series), append(v.Series, Behind{Series: k.Name})
+			// The mark names no series: what it says of one that is not here may be said of this one.
+			i, v.Series = len(v.Series), append(v.Series, Behind{Series: k.Name, Marked: v.Begun})
 		}
 		v.Series[i].Known = k.Last
 	}

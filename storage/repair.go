@@ -1,0 +1,256 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// RepairFrom is what Repair takes rows from beside the damaged store itself, the best first. Every member may be empty.
+type RepairFrom struct {
+	Copy    string   // a second copy
+	Backups []string // folders that Backup made
+	// Part asks elsewhere for a part that no medium here has, as the archive. What it returns counts when the journal says
+	// that these are the bytes; nil when there is nothing.
+	Part func(ctx context.Context, e Entry, name string) ([]byte, error)
+	// Series tells a record's series from the record itself, where no medium knows its name any more; "" when it does not.
+	Series func(e Entry) string
+}
+
+// Repaired says what Repair did.
+type Repaired struct {
+	Damaged   string // where the damaged store lies now
+	Documents int
+	Last      map[string]uint64 // number of each series, as it is in the store
+	Sources   []RepairSource
+	// Whole: nothing is missing, and nothing can have been numbered behind the ends of the series. The store issues at once.
+	// Otherwise it is to be reconciled, as one that was rebuilt: see Restoration, Missing and Reconcile.
+	Whole   bool
+	Missing []Missing
+	Lacking []Affected // the records of which something is missing whose codes are known
+}
+
+// RepairSource is one medium that Repair read.
+type RepairSource struct {
+	Name     string
+	Taken    int      // rows that no medium before it had
+	Bad      []string // what of it cannot be read
+	Diverged []string // series of which it holds another history: nothing of them was taken
+}
+
+// ErrSound: the store has no damage that Repair mends.
+var ErrSound = errors.New("the store is not damaged")
+
+// Repair makes a new store of everything that a damaged one still reads and of what other media have, and puts it in the
+// damaged one's place, which stays beside it. The journals come first: a medium's link is taken where the chain of hashes
+// goes on through it, what the damaged store reads is preferred. Then every record and part is held against the digest in its
+// journal, whichever medium it comes from. Indexes are made anew. The new store is walked before it gets its name. No number
+// is ever given again that any of the media, or the mark, knows.
+//
+// The damaged store is only read. Until the new one is whole it stays where it is, and Repair begins anew when it was cut
+// short; from then on the next Repair ends the work. The store must not be open, and needs as much room again.
+//
+// ErrSound; ErrInUse; ErrNoStore when there is no store to repair; ErrMark when the mark is unreadable or another store's.
+func Repair(ctx context.Context, from RepairFrom, o Options, progress Progress) (*Repaired, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		return nil, errors.New("storage: Options.Now is not set")
+	}
+	r := &repairer{o: &o, from: from, progress: progress, said: &Repaired{}, histories: newHistories()}
+	err := r.run(ctx)
+	if r.own != nil {
+		err = errors.Join(err, r.own.close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repairing %s: %w", o.Dir, err)
+	}
+	return r.said, nil
+}
+
+// repairedDir is where a repaired store waits that is whole: only its name is missing.
+func (o *Options) repairedDir() string { return o.Dir + ".repaired" }
+
+// damagedDir is where a store is kept that was repaired at a time, Unix ns.
+func (o *Options) damagedDir(at int64) string {
+	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
+}
+
+type repairer struct {
+	o        *Options
+	from     RepairFrom
+	progress Progress
+	said     *Repaired
+
+	own     *folder
+	sources []rowSource
+	copy    *copyChain // nil: there is none
+	db      *pebble.DB // the new store
+	id      [16]byte
+	*histories
+	proof *proof
+	row   restoredRow
+
+	unsure bool // the end of the log may be damaged, although Pebble does not say so
+	known  bool // what the store says of itself has been read, all of it
+}
+
+func (r *repairer) run(ctx context.Context) error {
+	fs := r.o.FS
+	if _, err := fs.Stat(r.o.Dir); err != nil {
+		return r.resume(err)
+	}
+	if err := r.damaged(ctx); err != nil {
+		return err
+	}
+	// 1. Aside. A crash leaves what the next Repair removes.
+	aside := r.o.Dir + ".new"
+	if err := errors.Join(fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir())); err != nil {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	if err := r.room(); err != nil {
+		return err
+	}
+	if err := fill(r.o, aside, [16]byte{}); err != nil {
+		return err
+	}
+	at := *r.o
+	at.Dir = aside
+	var err error
+	if r.db, err = openPebble(&at, &damage{}, false); err != nil {
+		return err
+	}
+	err = r.assemble(ctx)
+	if err == nil {
+		err = r.db.Flush()
+	}
+	if err = errors.Join(err, r.db.Close()); err != nil {
+		return err
+	}
+	report, err := checkCopy(ctx, r.o, aside, nil, &meter{})
+	if err != nil {
+		return err
+	}
+	r.said.Documents, r.said.Last = report.Documents, report.Last
+	if !r.said.Whole {
+		if err := markRestored(r.o, aside, r.row); err != nil {
+			return err
+		}
+	}
+	// 2. Whole. If we crash from here on, the next Repair finds it, or begins anew with the store where it was.
+	if err := errors.Join(syncDir(fs, aside), fs.Rename(aside, r.o.repairedDir()), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+		return err
+	}
+	// 3. In place.
+	if err := r.own.close(); err != nil {
+		return err
+	}
+	r.own = nil
+	for at := r.row.At; ; at++ {
+		r.said.Damaged = r.o.damagedDir(at)
+		if _, err := fs.Stat(r.said.Damaged); err != nil {
+			break
+		}
+	}
+	if err := errors.Join(fs.Rename(r.o.Dir, r.said.Damaged), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+		return err
+	}
+	return r.place()
+}
+
+// place gives the repaired store its name.
+func (r *repairer) place() error {
+	fs := r.o.FS
+	return errors.Join(fs.Rename(r.o.repairedDir(), r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
+}
+
+// resume ends a repair that was cut short between its last two steps.
+func (r *repairer) resume(missing error) error {
+	fs := r.o.FS
+	if _, err := fs.Stat(r.o.repairedDir()); err != nil {
+		return fmt.Errorf("%w (%w)", ErrNoStore, missing)
+	}
+	names, err := fs.List(fs.PathDir(r.o.Dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, fs.PathBase(r.o.Dir)+".damaged-") {
+			r.said.Damaged = max(r.said.Damaged, fs.PathJoin(fs.PathDir(r.o.Dir), name))
+		}
+	}
+	at := *r.o
+	at.Dir = r.o.repairedDir()
+	db, err := openPebble(&at, &damage{}, true)
+	if err != nil {
+		return err
+	}
+	row, err := restoration(db)
+	if err == nil && row != nil {
+		r.said.Missing, r.said.Lacking, err = lacking(db, row.Known)
+	}
+	r.said.Whole = row == nil
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return r.place()
+}
+
+// damaged is nil when there is something to mend.
+func (r *repairer) damaged(ctx context.Context) error {
+	report, err := Check(ctx, *r.o)
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err != nil {
+		r.unsure = true // it cannot even be opened
+		return nil
+	}
+	left := len(report.Problems) // without those that reconciling ends
+	restored := slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Where == describeKey(keyRestored) })
+	for _, p := range report.Problems {
+		if p.Where == describeKey(keyRestored) || restored && p.Where == markProblem {
+			left--
+		}
+		// Of the last 32 KiB of its log Pebble cannot tell what is damaged from what was never synced: the mark can.
+		r.unsure = r.unsure || p.Where == markProblem
+	}
+	switch {
+	case len(report.Problems) == 0:
+		return ErrSound
+	case left == 0:
+		return fmt.Errorf("%w: it is to be reconciled", ErrSound)
+	}
+	return nil
+}
+
+// open finds out what there is to read.
+func (r *repairer) open() (err error) {
+	if r.own, err = openFolder(r.o, "the damaged store", true); err != nil {
+		return err
+	}
+	r.own.whole = r.own.whole && !r.unsure
+	r.sources = slices.Clone(r.own.sources)
+	return nil
+}
+
+// room is an error when the new store does not fit.
+func (r *repairer) room() error {
+	_, size, err := listFiles(r.o.FS, r.o.Dir)
+	if err != nil {
+		return nil // it is not asked for more than the medium says
+	}
+	if u, err := r.o.FS.GetDiskUsage(r.o.FS.PathDir(r.o.Dir)); err == nil && u.AvailBytes < uint64(size) {
+		return fmt.Errorf("it needs %d bytes beside the store, and %d are free", size, u.AvailBytes)
+	}
+	return nil
+}

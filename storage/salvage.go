@@ -1,0 +1,260 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+)
+
+// A damaged store is read file by file, without Pebble's manifest, which may be what is damaged. A row that was deleted or
+// overwritten may come up again: the journal's digests tell which rows count.
+
+// rowSource hands out rows of a store, each perhaps several times and in any order, the journal's of a series in theirs.
+// Of what cannot be read it tells, and goes on.
+type rowSource struct {
+	name string
+	own  bool // of the store itself
+	rows func(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error
+}
+
+// folder is a Pebble store as a source of rows.
+type folder struct {
+	sources []rowSource // as Pebble shows it, when it opens; its tables; its log, the newest file first
+	whole   bool        // Pebble shows all changes, and the end of every series
+	blind   bool        // Pebble does not show all rows
+	meta    bool        // Pebble shows what the store knows of itself
+	db      *pebble.DB  // nil: Pebble does not open it
+	close   func() error
+}
+
+// openFolder opens a store to read it, in whatever state. ErrInUse; ErrNoStore when there is no folder.
+func openFolder(o *Options, name string, own bool) (*folder, error) {
+	f := &folder{blind: true, close: func() error { return nil }}
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
+	}
+	d := &damage{}
+	db, logless, err := openToCheck(o)
+	if errors.Is(err, ErrInUse) {
+		return nil, err
+	}
+	if err == nil {
+		f.db, f.close, f.whole, f.blind, f.meta = db, db.Close, logless == nil, false, true
+		nothing := func(_, _ []byte) error { return nil }
+		err := scanPast(db, []byte{tableMeta}, []byte{tableJournal}, nothing, func(blindSpot) { f.whole, f.meta = false, false })
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context, row func(key, value []byte) error, bad func(string)) error {
+			read := func(key, value []byte) error { return errors.Join(row(key, value), ctx.Err()) }
+			return scanPast(db, []byte{0}, []byte{tableEnd}, read, func(blindSpot) {
+				f.blind = true
+				bad("some rows")
+			})
+		}})
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) })
+	add := func(ext string, read func(context.Context, string, *badBlocks, func(key, value []byte) error, func()) error) {
+		for _, file := range names {
+			if !strings.HasSuffix(file, ext) {
+				continue
+			}
+			path := o.FS.PathJoin(o.Dir, file)
+			f.sources = append(f.sources, rowSource{name, own, func(ctx context.Context, row func(key, value []byte) error, bad func(string)) error {
+				if !f.blind && f.whole {
+					return nil // Pebble showed all of it
+				}
+				return read(ctx, path, &d.blocks, row, func() { bad(file) })
+			}})
+		}
+	}
+	add(".sst", o.tableRows)
+	add(".log", o.logRows)
+	return f, nil
+}
+
+// tableRows reads one table, around damaged blocks.
+func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error, bad func()) (err error) {
+	f, err := badBlocksFS{o.FS, known}.Open(path)
+	if err != nil {
+		bad()
+		return nil
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		bad()
+		return f.Close()
+	}
+	po := o.pebbleOptions(&damage{})
+	po.EnsureDefaults()
+	r, err := sstable.NewReader(ctx, readable, po.MakeReaderOptions())
+	if err != nil { // it closes the file
+		bad()
+		return nil
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	upper := []byte{0xff, 0xff}
+	scan := func(from, upper []byte, fn func(key, value []byte) error) (err error) {
+		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+		if err != nil {
+			return errors.Join(ErrCorrupt, err)
+		}
+		defer func() {
+			if bad := it.Error(); bad != nil {
+				known.note(path, bad)
+				err = errors.Join(err, ErrCorrupt, bad)
+			}
+			_ = it.Close() // it says the same
+		}()
+		for kv := it.SeekGE(from, 0); kv != nil && bytes.Compare(kv.K.UserKey, upper) < 0; kv = it.Next() {
+			var value []byte
+			if kind := kv.K.Kind(); kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindSetWithDelete {
+				if value, _, err = kv.Value(nil); err != nil {
+					return errors.Join(ErrCorrupt, err)
+				}
+			} else if fn != nil {
+				continue
+			}
+			if fn == nil {
+				return nil
+			}
+			if err := errors.Join(fn(bytes.Clone(kv.K.UserKey), value), ctx.Err()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for at := []byte{0}; ; {
+		var own error
+		next := bytes.Clone(at)
+		err := scan(at, upper, func(key, value []byte) error {
+			own = row(key, value)
+			next = append(append(next[:0], key...), 0)
+			return own
+		})
+		if err == nil || own != nil {
+			return own
+		}
+		bad()
+		at = behindWith(func(from []byte) bool { return scan(from, upper, nil) == nil }, next, upper)
+		if bytes.Compare(at, upper) >= 0 {
+			return nil
+		}
+	}
+}
+
+// The log's format is that of FormatWALSyncChunks: blocks of 32 KiB, in which chunks lie:
+//
+//	CRC u32 · length u16 · kind u8 · number of the log u32 · synced up to u64 · payload; little endian
+//
+// A record is one chunk, or a first, some middle and a last one. The CRC is over all that follows it.
+const (
+	logBlock     = 32 << 10
+	logHeader    = 19
+	chunkFull    = 9
+	chunkFirst   = 10
+	chunkMiddle  = 11
+	chunkLast    = 12
+	crcMaskDelta = 0xa282ead8
+)
+
+// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte.
+func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error, bad func()) error {
+	var number uint32
+	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {
+		return nil
+	}
+	text, err := o.readAround(path)
+	if err != nil {
+		bad()
+	}
+	var record []byte
+	begun, damaged := false, false
+	for at := 0; at+logHeader <= len(text); {
+		end := min((at/logBlock+1)*logBlock, len(text))
+		if end-at < logHeader {
+			at = end
+			continue
+		}
+		kind, payload := logChunk(text[at:end], number)
+		if payload == nil {
+			damaged = damaged || text[at] != 0
+			begun = false
+			at++
+			continue
+		}
+		at += logHeader + len(payload)
+		switch kind {
+		case chunkFull, chunkFirst:
+			record, begun = append(record[:0], payload...), true
+		default:
+			record = append(record, payload...)
+		}
+		if !begun || kind != chunkFull && kind != chunkLast {
+			continue
+		}
+		begun = false
+		err := eachRow(record, func(kind pebble.InternalKeyKind, key, value []byte) error {
+			if kind != pebble.InternalKeyKindSet {
+				return nil
+			}
+			return row(bytes.Clone(key), value)
+		})
+		if err = errors.Join(err, ctx.Err()); err != nil && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+	}
+	if damaged {
+		bad()
+	}
+	return nil
+}
+
+// logChunk is the chunk at the begin of b, nil when there is none.
+func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
+	kind = b[6]
+	if kind < chunkFull || kind > chunkLast || le.Uint32(b[7:]) != number {
+		return 0, nil
+	}
+	end := logHeader + int(le.Uint16(b[4:]))
+	if end > len(b) {
+		return 0, nil
+	}
+	c := crc32.Checksum(b[6:end], castagnoli)
+	if (c>>15|c<<17)+crcMaskDelta != le.Uint32(b) {
+		return 0, nil
+	}
+	return kind, b[logHeader:end:end]
+}
+
+// readAround reads a file, and zeros where the medium returns none of it.
+func (o *Options) readAround(path string) ([]byte, error) {
+	f, err := o.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	text := make([]byte, info.Size())
+	var faults error
+	for at := 0; at < len(text); at += logBlock {
+		part := text[at:min(at+logBlock, len(text))]
+		if _, err := f.ReadAt(part, int64(at)); err != nil && err != io.EOF {
+			clear(part)
+			faults = err
+		}
+	}
+	return text, errors.Join(faults, f.Close())
+}
