@@ -109,11 +109,16 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	db, err := pebble.Open(o.Dir, po)
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
+		if list := o.tableLists(); list != nil {
+			return nil, fmt.Errorf("%w: no file says which list of tables counts (marker.manifest…) beside %s; %s (%w)", ErrCorrupt, strings.Join(list, ", "), listAdvice, err)
+		}
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
 		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	case err != nil && o.damagedOptions(po) != "":
 		return nil, fmt.Errorf("%w: %s, which says how the store was written and can be removed (%w)", ErrCorrupt, o.damagedOptions(po), err)
+	case damagedList(err) != "":
+		return nil, fmt.Errorf("%w: %s; %s (%w)", ErrCorrupt, damagedList(err), listAdvice, err)
 	case pebble.IsCorruptionError(err):
 		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	case err != nil:
