@@ -76,9 +76,8 @@ func TestRepair_Crash(t *testing.T) {
 // Every medium is damaged in several places: each document is as it was or named, and no number is given twice.
 func TestRepair_Campaign(t *testing.T) {
 	disk, want := oldAndNew(t)
-	old, _ := Open(options(disk))
+	old := openStore(t, disk)
 	backup(t, old, backupDir)
-	want = refer(t, old)
 	sound(t, old)
 	rounds := 12
 	if soak {

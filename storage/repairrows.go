@@ -13,7 +13,7 @@ import (
 
 // assemble fills the new store, and finds out what is missing.
 func (r *repairer) assemble(ctx context.Context) error {
-	r.row = restoredRow{At: r.o.Now().UnixNano()}
+	r.row = restoredRow{At: r.o.Now().UnixNano(), Repaired: true}
 	strange := make([]bool, 0, len(r.sources)) // media that hold another history of some series
 	for _, s := range r.sources {
 		bad, err := r.journals(ctx, s)

@@ -19,6 +19,8 @@ type Restoration struct {
 	At    time.Time // of the restoration
 	// Copy: it came from a second copy, which holds all that was acknowledged while it was live.
 	Copy bool
+	// Repaired: Repair made it.
+	Repaired bool
 	// MarkLost: there was no mark beside the restored store. What was spent after the backup must be learned elsewhere:
 	// from the tills' receipts, from what was mailed, from the authority.
 	MarkLost bool
@@ -45,6 +47,7 @@ type Behind struct {
 type restoredRow struct {
 	Taken, At      int64 // Unix ns
 	Copy, MarkLost bool
+	Repaired       bool
 	From           [16]byte // the identity of the store that the backup is of
 	Doubt          uint64
 	Known          []knownSeries
@@ -60,6 +63,9 @@ func (r *restoredRow) encode() []byte {
 	}
 	if r.Copy {
 		flags |= 2
+	}
+	if r.Repaired {
+		flags |= 4
 	}
 	b = append(append(b, flags), r.From[:]...)
 	if r.Doubt == 0 && r.Known == nil {
@@ -78,7 +84,7 @@ func decodeRestored(b []byte) (r restoredRow, err error) {
 	c.version()
 	r.Taken, r.At = int64(c.u64()), int64(c.u64())
 	flags := c.u8()
-	r.MarkLost, r.Copy = flags&1 != 0, flags&2 != 0
+	r.MarkLost, r.Copy, r.Repaired = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	copy(r.From[:], c.take(16))
 	if len(c.b) > 0 {
 		r.Doubt = c.u64()
@@ -230,7 +236,7 @@ func restoration(r pebble.Reader) (*restoredRow, error) {
 // compare tells the store's series, by sequence, from what the mark of a store says. own: that store had the same
 // series by the same sequences.
 func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Restoration {
-	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, MarkLost: r.MarkLost}
+	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost}
 	if r.MarkLost {
 		said = nil // of a mark that Open made
 	}

@@ -29,6 +29,7 @@ type cli struct {
 	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
 	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
 	Rebuild     rebuildCommand     `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
+	Repair      repairCommand      `cmd:"" help:"Make a damaged store whole again, from the second copy, backups and the archive (the appliance must be stopped)."`
 	Reconcile   reconcileCommand   `cmd:"" help:"Reconcile a restored store with the high-water mark."`
 	Clock       clockCommand       `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`

@@ -25,6 +25,9 @@ type reconcileCommand struct {
 	Reason        string            `help:"For the journal." default:"restored from a backup"`
 }
 
+// restoredReason is --reason's default.
+const restoredReason = "restored from a backup"
+
 // Run gives a store back what its second copy holds of the same history, then settles a restored store or one that is
 // behind another medium, or says what is to be settled. On any other store --skip alone gives numbers up, for a branch that
 // comes from another program in the middle of a year.
@@ -48,8 +51,11 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	c.Reason = cmp.Or(c.Reason, "restored from a backup")
 	r := store.Restored()
+	if r != nil && r.Repaired && c.Reason == restoredReason {
+		c.Reason = "repaired from other media"
+	}
+	c.Reason = cmp.Or(c.Reason, restoredReason)
 	if taken != nil && r == nil {
 		if err := recordTaken(ctx, cfg, store, taken); err != nil {
 			return err
@@ -122,7 +128,7 @@ func (c *reconcileCommand) skip(ctx context.Context, cfg *config.Config, store *
 }
 
 func printRestoration(out io.Writer, r *storage.Restoration) {
-	screen.Fprintf(out, "\nThis store is as it was at %s. What was issued after that is not in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", local(r.Taken))
+	screen.Fprintf(out, "\nThis store is as it was at %s. What was issued after that may not be in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", local(r.Taken))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	screen.Fprintf(w, "SERIES\tIN THE BACKUP\tMARK\n")
 	for _, b := range r.Series {
@@ -140,7 +146,7 @@ func printRestoration(out io.Writer, r *storage.Restoration) {
 	accept := ""
 	if len(r.Missing) > 0 {
 		accept = " --accept-missing"
-		screen.Fprintf(out, "The second copy is damaged. These documents are not in the store; MH, the archive, the customers' mail or a backup may\nhave them. The series go on behind them, so that no number is used twice, once you accept that:\n")
+		screen.Fprintf(out, "What the store was made of is damaged. These documents are not in the store; MH, the archive, the customers' mail or a backup may\nhave them. The series go on behind them, so that no number is used twice, once you accept that:\n")
 		for _, m := range r.Missing {
 			screen.Fprintf(out, "  %v\n", m)
 		}

@@ -93,10 +93,10 @@ func (c *fsckCommand) affected(report *storage.Report, cfg *config.Config) {
 		screen.Printf("\n")
 	}
 	if cfg.SecondCopy != "" {
-		screen.Printf("The second copy (%s) holds what was acknowledged while it was live: dtectl rebuild takes the store from there.\n", cfg.SecondCopy)
+		screen.Printf("The second copy (%s) holds what was acknowledged while it was live: dtectl repair takes these documents from there.\n", cfg.SecondCopy)
 	}
 	if cfg.Archive != nil {
-		screen.Printf("The archive holds the final documents: dtectl export and the archive's own tools show them.\n")
+		screen.Printf("The archive holds the final documents: dtectl repair asks it for their signed forms.\n")
 	}
 }
 

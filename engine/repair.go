@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// SeriesOf tells the series of a stored document from the document's own record, "" of what is none: for a store that can no
+// longer read the series' name.
+func SeriesOf(e storage.Entry) string {
+	h := new(head)
+	if json.Unmarshal(e.Head, h) != nil {
+		return ""
+	}
+	var point string
+	var number uint64
+	if n, err := fmt.Sscanf(h.ControlNumber, "DTE-"+h.Document+"-%8s-%d", &point, &number); n != 2 || err != nil || len(point) != 8 || len(h.Date) < 4 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%s/%s/%s", h.Ambiente, h.Document, point[:4], point[4:], h.Date[:4])
+}
+
+// ArchivedPart returns the signed form of a document that the archive holds, nil when it holds none. Which of the forms it is,
+// nobody says: the store's journal knows the digest of each.
+func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
+	h := new(head)
+	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
+		return nil, nil
+	}
+	data, err := a.Get(ctx, archive.Key(slug, strings.ToLower(ambienteName(h.Ambiente)), h.Date, h.Document, dte.Code(e.Code).String(), "json"))
+	if errors.Is(err, archive.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", dte.Code(e.Code), err)
+	}
+	return []byte(v.Get("firmaElectronica").Text()), nil
+}
