@@ -52,6 +52,7 @@ func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err != nil {
 		return nil, fmt.Errorf("backing up to %s: %w", dir, err)
 	}
+	s.noteBackup(b.Taken)
 	return b, nil
 }
 

@@ -19,7 +19,7 @@ func (c *checker) metaRow(key, value []byte) error {
 		if len(value) != 16 {
 			c.problem(key, "has %d bytes", len(value))
 		}
-	case string(keyBeat):
+	case string(keyBeat), string(keyBackup):
 		if len(value) != 8 {
 			c.problem(key, "has %d bytes", len(value))
 		}

@@ -10,7 +10,7 @@ import (
 //
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64 ·
-//	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow
+//	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow · "backup": i64
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -49,6 +49,7 @@ var (
 	keyBehind   = append([]byte{tableMeta}, "behind"...)
 	keyFormer   = append([]byte{tableMeta}, "former"...)
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)
+	keyBackup   = append([]byte{tableMeta}, "backup"...)
 )
 
 var (

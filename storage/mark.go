@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -21,6 +22,7 @@ type mark struct {
 	file    *markFile
 	kick    chan struct{} // one element: there is something to write
 	stopped chan struct{} // closed when the writer has ended
+	proved  atomic.Int64  // Unix ns, see ProveMark
 
 	mu    sync.Mutex
 	wrote sync.Cond
@@ -61,6 +63,7 @@ func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *r
 		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
 	k.said = slices.Clone(known)
+	k.proved.Store(o.Now().UnixNano())
 	go k.run()
 	return k, nil
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -49,6 +50,8 @@ var (
 	rottenDesc  = prometheus.NewDesc("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", nil, nil)
 	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
 	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)
+	backupDesc  = prometheus.NewDesc("dte_store_backup_timestamp_seconds", "When the latest backup was taken that was checked to its last row; 0: none was.", nil, nil)
+	provedDesc  = prometheus.NewDesc("dte_store_mark_proved_timestamp_seconds", "When the high-water mark's file was last opened by its path and said what was written to it.", nil, nil)
 	lostDesc    = prometheus.NewDesc("dte_store_lost_numbers", "Numbers without a record, given up when a restored store was reconciled.", nil, nil)
 )
 
@@ -66,7 +69,7 @@ func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 		}
 	}
 	ch <- behindDesc
-	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, readDesc, rottenDesc, damagedDesc, seriesDesc, lostDesc} {
+	for _, d := range []*prometheus.Desc{diskDesc, freeDesc, debtDesc, readAmpDesc, memoryDesc, tablesDesc, retriesDesc, readDesc, rottenDesc, damagedDesc, seriesDesc, backupDesc, provedDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -117,9 +120,23 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(retriesDesc, prometheus.CounterValue, float64(s.tables.failures()))
 	}
 	gauge(seriesDesc, float64(s.names.highest()))
+	if at, err := lastBackup(s.db); err == nil {
+		gauge(backupDesc, unixSeconds(at))
+	}
+	if s.mark != nil {
+		gauge(provedDesc, unixSeconds(s.MarkProved()))
+	}
 	if lost, err := s.lost(); err == nil {
 		gauge(lostDesc, float64(lost))
 	}
+}
+
+// unixSeconds is a time as metrics show it: 0 when there is none.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
 }
 
 // lost counts the numbers that have no record. Its table has a row a reconciling and series: none in most stores.

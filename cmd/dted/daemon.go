@@ -99,7 +99,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client)
+		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client, hours{cfg.Branch, time.Now})
 	if d.access, err = openAccess(cfg, key.NotAfter(), d.trail, log); err != nil {
 		return d, err
 	}
@@ -191,6 +191,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.run(engineCtx) })
+	g.Go(func() error { return (&markWatch{store: d.store, log: d.log, sleep: sleep}).run(engineCtx) })
 	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // else it writes nothing

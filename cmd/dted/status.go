@@ -52,6 +52,10 @@ func (s *status) show() any {
 	if c, on := s.store.SecondCopy(); on {
 		m["second_copy"] = c
 	}
+	if at, err := s.store.LastBackup(); err == nil {
+		m["backup"] = at
+	}
+	m["mark_proved"] = s.store.MarkProved()
 	return m
 }
 

@@ -190,6 +190,9 @@ type Address struct {
 // Branch is the store that this box stands in.
 type Branch struct {
 	ID int64 `toml:"id"`
+	// Hours are when the branch is open, El Salvador's time: outside of them monitoring does not miss the box. Default: not known.
+	Hours  []Hours  `toml:"hours"`
+	Closed []string `toml:"closed"` // days on which it stays closed, "2026-12-25"
 }
 
 // Point is a point of sale; its two codes are the middle of the control numbers.
@@ -274,7 +277,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction())
+	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}

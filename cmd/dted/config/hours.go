@@ -1,0 +1,106 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Hours are the hours of some days of the week in which the branch is open, as text "mon-sat 08:00-20:00". Days are three
+// letters in English, one ("sun"), a range ("mon-fri") or several behind commas. An end that is not after the beginning is
+// one of the next day: "fri,sat 18:00-02:00", "mon-sun 00:00-00:00" is always.
+type Hours struct {
+	Days     [7]bool       // from Sunday
+	From, To time.Duration // since midnight; To is up to 48 h and after From
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hours) UnmarshalText(text []byte) error {
+	bad := fmt.Errorf("%q is not of the form \"mon-sat 08:00-20:00\"", text)
+	days, span, ok := strings.Cut(string(text), " ")
+	if !ok {
+		return bad
+	}
+	*h = Hours{}
+	for part := range strings.SplitSeq(days, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, to := slices.Index(weekdays, first), slices.Index(weekdays, last)
+		if from < 0 || to < 0 {
+			return bad
+		}
+		for day := from; ; day = (day + 1) % 7 {
+			h.Days[day] = true
+			if day == to {
+				break
+			}
+		}
+	}
+	from, to, ok := strings.Cut(span, "-")
+	begin, err1 := ofDay(from)
+	end, err2 := ofDay(to)
+	if !ok || err1 != nil || err2 != nil {
+		return bad
+	}
+	if h.From, h.To = begin, end; end <= begin {
+		h.To += 24 * time.Hour
+	}
+	return nil
+}
+
+func ofDay(text string) (time.Duration, error) {
+	if text == "24:00" {
+		return 24 * time.Hour, nil
+	}
+	t, err := time.Parse("15:04", text)
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
+}
+
+// checkHours refuses days without hours, and dates that are none.
+func (b *Branch) checkHours() error {
+	var faults []error
+	for _, day := range b.Closed {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			faults = append(faults, fmt.Errorf("branch.closed: %q is not a date like 2026-12-25", day))
+		}
+	}
+	if len(b.Closed) > 0 && len(b.Hours) == 0 {
+		faults = append(faults, errors.New("branch.closed: needs branch.hours"))
+	}
+	return errors.Join(faults...)
+}
+
+// Opening is a time in which the branch is open.
+type Opening struct{ From, To time.Time }
+
+// farthest is how far ahead an opening is looked for.
+const farthest = 60 // days
+
+// NextOpenings returns the opening under way at a moment, or else the next one, and the one after it, in the zone of the
+// moment. ok is false where the configuration names no hours, or none of the next sixty days.
+func (b *Branch) NextOpenings(now time.Time) (first, second Opening, ok bool) {
+	var list []Opening
+	for ahead := -2; ahead <= farthest; ahead++ {
+		day := time.Date(now.Year(), now.Month(), now.Day()+ahead, 0, 0, 0, 0, now.Location())
+		if slices.Contains(b.Closed, day.Format(time.DateOnly)) {
+			continue
+		}
+		for _, h := range b.Hours {
+			if o := (Opening{day.Add(h.From), day.Add(h.To)}); h.Days[day.Weekday()] && o.To.After(now) {
+				list = append(list, o)
+			}
+		}
+	}
+	if len(list) < 2 {
+		return first, second, false
+	}
+	slices.SortFunc(list, func(a, b Opening) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
+	return list[0], list[1], true
+}
