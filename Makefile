@@ -36,7 +36,7 @@ cross: ## build for both architectures
 	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a go build -o /dev/null ./... && echo "linux/$$a builds"; done
 
 alerts: ## unit tests of the alerts, by promtool (built once into var/tools; says so and skips where its modules are out of reach)
-	@if test -x var/tools/promtool || deploy/prometheus/promtool.sh >/dev/null; then go test -run '^TestPromtool$$' ./deploy; \
+	@if test -x var/tools/promtool || deploy/prometheus/promtool.sh >/dev/null; then go test -run '^(TestPromtool|TestAlerts_Week|TestDashboardQueries)$$' ./deploy; \
 	else echo 'no promtool: unit tests of the alerts skipped'; fi
 
 race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)

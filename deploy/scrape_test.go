@@ -56,7 +56,7 @@ func TestScrape(t *testing.T) {
 	}
 	named := make(map[string]string) // by whom
 	name := func(who, expression string) {
-		for _, name := range regexp.MustCompile(`\b(?:dte|process|go)_[a-z0-9_]+`).FindAllString(expression, -1) {
+		for _, name := range regexp.MustCompile(`\b(?:dte|process|go)_[a-z0-9_]+`).FindAllString(recorded.ReplaceAllString(expression, ""), -1) {
 			if !shown[name] {
 				name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			}

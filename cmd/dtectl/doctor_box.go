@@ -267,6 +267,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	} else {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}
+	d.stoppedBackup(s)
 	d.witnesses(s)
 	d.stopped(s)
 	last, err = s.LastBeat()

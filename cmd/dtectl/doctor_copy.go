@@ -60,10 +60,21 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 // runningCopy asks a running appliance for the same.
 func (d *doctor) runningCopy(ctx context.Context) {
 	var s struct {
-		Copy *storage.SecondCopy `json:"second_copy"`
+		Copy   *storage.SecondCopy `json:"second_copy"`
+		Backup *time.Time          `json:"backup"`
+		Proved *time.Time          `json:"mark_proved"`
 	}
-	if err := askOps(ctx, d.cfg, http.MethodGet, "/status", nil, &s); err != nil || s.Copy == nil {
+	if err := askOps(ctx, d.cfg, http.MethodGet, "/status", nil, &s); err != nil {
 		return // what /readyz says comes first
+	}
+	if s.Proved != nil {
+		d.markOf(*s.Proved)
+	}
+	if s.Backup != nil {
+		d.backedUp(*s.Backup)
+	}
+	if s.Copy == nil {
+		return
 	}
 	if !s.Copy.Live {
 		d.fail("second copy", "see Second medium in the runbook", "not written since %s: %s", local(s.Copy.Since), s.Copy.Why)

@@ -52,7 +52,7 @@ func (s *status) show() any {
 	if c, on := s.store.SecondCopy(); on {
 		m["second_copy"] = c
 	}
-	if at, err := s.store.LastBackup(); err == nil {
+	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store misses none
 		m["backup"] = at
 	}
 	m["mark_proved"] = s.store.MarkProved()
