@@ -51,7 +51,7 @@ func (s span) holds(t time.Time) bool {
 	return s.from <= at && at < s.to
 }
 
-func any(list []span, t time.Time) bool {
+func during(list []span, t time.Time) bool {
 	for _, s := range list {
 		if s.holds(t) {
 			return true
@@ -81,7 +81,7 @@ func (b *simulated) sample(w *week, t time.Time) {
 		}
 		return float64(at.Unix())
 	}
-	people, wan := b.people(t), !any(outages, t)
+	people, wan := b.people(t), !during(outages, t)
 	on := b.night || people
 	if b.router {
 		answers := 0.0
@@ -129,7 +129,7 @@ func (b *simulated) live(t time.Time, on, people, wan bool) {
 		b.scrub = t
 	}
 	b.free -= 100e6 / float64(24*time.Hour/weekStep)
-	away := !wan || any(slowBad, t) || lateEnd.holds(t)
+	away := !wan || during(slowBad, t) || lateEnd.holds(t)
 	switch {
 	case away && people && b.since.IsZero():
 		b.since, b.oldest = t, t
