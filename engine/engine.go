@@ -57,6 +57,8 @@ type Options struct {
 	RecoverEvery time.Duration
 	// Delivery is how documents reach their receivers and the archive; zero: not at all.
 	Delivery Delivery
+	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
+	Reachable <-chan struct{}
 	// Gate is asked before a new document; its error, best an *Error, is the answer. Default: always open.
 	Gate func() error
 	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
@@ -83,7 +85,8 @@ type Engine struct {
 	onAct   func(Act)
 	metrics *metrics
 	options Contingency
-	bugs    bugs // seeded faults: only tests set them
+	back    <-chan struct{} // Options.Reachable
+	bugs    bugs            // seeded faults: only tests set them
 
 	contingency contingency
 	forwarding  forwarding
@@ -131,7 +134,7 @@ func New(o Options) (e *Engine, err error) {
 	}
 	e = &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
-		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(), options: o.Contingency,
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(), options: o.Contingency, back: o.Reachable,
 	}
 	e.options.setDefaults()
 	e.delivery.init(o.Delivery, o.Now)

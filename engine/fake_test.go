@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/authority/link"
+	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/sign"
 	"dtegate/storage"
@@ -45,9 +48,6 @@ const (
 	dropping // what is sent into it is lost: a connection takes until its time is over
 )
 
-// connectTimeout is the default of authority.Options.
-const connectTimeout = 300 * time.Millisecond
-
 func newCable() *cable { return &cable{accept: make(chan net.Conn, 64), open: map[net.Conn]bool{}} }
 
 func (c *cable) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -55,7 +55,7 @@ func (c *cable) DialContext(ctx context.Context, network, address string) (net.C
 	defer c.mu.Unlock()
 	if c.state == dropping {
 		c.mu.Unlock()
-		time.Sleep(connectTimeout)
+		<-ctx.Done()
 		c.mu.Lock()
 	}
 	switch {
@@ -65,13 +65,28 @@ func (c *cable) DialContext(ctx context.Context, network, address string) (net.C
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ENETUNREACH}
 	case c.state == dropping:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
-	case c.state == noName:
-		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	case c.state == noName: // as a socket without a route; Lookup says more
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
 	}
 	near, far := net.Pipe()
 	c.open[far] = true
 	c.accept <- far
 	return near, nil
+}
+
+// Lookup answers a name as the resolver of a branch at this cable does.
+func (c *cable) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	c.mu.Lock()
+	state := c.state
+	c.mu.Unlock()
+	switch state {
+	case noName:
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	case dropping:
+		<-ctx.Done()
+		return nil, &net.DNSError{Err: "i/o timeout", Name: host, IsTimeout: true}
+	}
+	return []netip.Addr{netip.IPv4Unspecified()}, nil
 }
 
 // set changes the cable; taking it away cuts what is open.
@@ -113,6 +128,7 @@ type box struct {
 	t      testing.TB
 	sim    *simulator.Simulator
 	cable  *cable
+	path   *linktest.Path // to the cable, where connections are kept ready; nil: none are
 	fs     *vfs.MemFS
 	skew   atomic.Int64 // of the branch's clock, ns
 	bugs   bugs
@@ -131,7 +147,7 @@ type box struct {
 
 	store  *storage.Store
 	engine *Engine
-	client *http.Transport
+	link   *link.Link
 	wire   *wire
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -188,12 +204,15 @@ func (b *box) start() {
 	if b.store, err = storage.Open(b.storage()); err != nil {
 		b.t.Fatal(err)
 	}
-	b.client = authority.NewTransport(time.Second)
-	b.client.DialContext = b.cable.DialContext
-	b.wire = &wire{under: b.client}
+	options := link.Options{URL: "http://mh", Dial: b.cable.DialContext, Lookup: b.cable.Lookup}
+	if b.path != nil {
+		options.Dial, options.Lookup = b.path.Dial, b.path.Lookup
+	}
+	b.link = link.New(options)
+	b.wire = &wire{under: b.link}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
-		Issuer: testIssuer(), Logger: b.log, Now: b.now, Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -204,11 +223,19 @@ func (b *box) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	b.stop, b.done = cancel, done
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		if b.path != nil {
+			_ = b.link.Run(ctx)
+		}
+	}()
 	go func() {
 		defer close(done)
 		if err := b.engine.Run(ctx); err != nil {
 			b.t.Error(err)
 		}
+		<-kept
 	}()
 }
 
@@ -217,7 +244,7 @@ func (b *box) close() {
 	b.t.Helper()
 	b.stop()
 	<-b.done
-	b.client.CloseIdleConnections()
+	b.link.Close()
 	if err := b.store.Close(); err != nil {
 		b.t.Error(err)
 	}

@@ -299,6 +299,10 @@ func (e *Engine) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.contingency.suspicion:
+		case <-e.back:
+			if e.current() == nil {
+				continue
+			}
 		case <-timer:
 		}
 		p := e.current()

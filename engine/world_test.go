@@ -244,8 +244,13 @@ func (w *world) start(seen vfs.FS) (err error) {
 	if w.store, err = storage.Open(w.storeOptions(seen)); err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}
-	w.wire = &wire{under: authority.NewTransport(time.Second)}
-	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test",
+	return w.client(authority.NewTransport(time.Second), w.server.URL)
+}
+
+// client starts the engine over a way to MH.
+func (w *world) client(way http.RoundTripper, url string) (err error) {
+	w.wire = &wire{under: way}
+	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test",
 		Now: func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
 	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client, Rules: common(w.t).book,
 		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})

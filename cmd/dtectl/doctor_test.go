@@ -121,10 +121,12 @@ func TestDoctor(t *testing.T) {
 			p.configure("ambiente = \"00\"", "ambiente = \"01\"")
 			p.configure("http://127.0.0.1", "http://127.0.0.1.example.com")
 		}, statusFail, "configuration", "authority.url: is plain HTTP to \"127.0.0.1.example.com\""},
-		"authority refuses":           {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
-		"authority without a Date":    {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
-		"store not reconciled":        {func() { p.restore() }, statusFail, "store", "reconciled"},
-		"clock behind the last issue": {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
+		"authority refuses":            {func() { p.configure("url = \"http://127.0.0.1", "url = \"http://127.0.0.1:1/x") }, statusFail, "authority", "connection"},
+		"connect_timeout out of range": {func() { p.configure("url = \"http", "connect_timeout = \"1h\", url = \"http") }, statusFail, "configuration", "authority.connect_timeout: is 1h0m0s, must be from 1s to 1m0s"},
+		"authority answers":            {func() {}, statusOK, "authority", "connecting may take 10s (authority.connect_timeout)"},
+		"authority without a Date":     {func() { p.date = time.Time{} }, statusOK, "authority", "answers"},
+		"store not reconciled":         {func() { p.restore() }, statusFail, "store", "reconciled"},
+		"clock behind the last issue":  {func() { p.issue(); p.now = p.now.Add(-time.Hour); p.date = p.now }, statusFail, "clock", "set back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saved, kept := *p, p.keep(t)

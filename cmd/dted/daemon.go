@@ -19,6 +19,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
+	"dtegate/engine/authority/link"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/gateway"
@@ -36,6 +37,7 @@ type daemon struct {
 	trail    *audit.Trail
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
+	link     *link.Link // to MH
 	gate     *gate
 	witness  *witness
 	pulse    pulse
@@ -89,7 +91,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Gate: d.admit, Logger: log, Now: time.Now,
+		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: time.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err
@@ -99,7 +101,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, client, hours{cfg.Branch, time.Now})
+		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, time.Now})
 	if d.access, err = openAccess(cfg, key.NotAfter(), d.trail, log); err != nil {
 		return d, err
 	}
@@ -187,6 +189,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { d.pulse.tell("STOPPING=1") })()
 	g.Go(func() error { return d.pulse.run(engineCtx) })
+	g.Go(func() error { return d.link.Run(engineCtx) })
 	g.Go(func() error { return d.gate.run(engineCtx) })
 	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
 	"dtegate/engine/authority"
+	"dtegate/engine/authority/link"
 	"dtegate/storage"
 )
 
@@ -31,7 +33,8 @@ type gate struct {
 
 // openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
 func openStore(d *daemon, cfg *config.Config) (err error) {
-	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: authority.NewTransport(connectTimeout),
+	d.link = cfg.Authority.Link()
+	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: d.link,
 		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
 	d.gate.disk.tend()
 	options := cfg.Store(d.log)
@@ -52,9 +55,6 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.gate.clock, d.gate.stored = newClock(last, d.log), last
 	return nil
 }
-
-// connectTimeout is how long a connection to MH may take: three tries stay under a second.
-const connectTimeout = 300 * time.Millisecond
 
 // RoundTrip passes MH's answers on, and their time to the clock.
 func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -129,7 +129,7 @@ func (g *gate) run(ctx context.Context) error {
 const askEvery = 5 * time.Second
 
 func (g *gate) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	ctx, cancel := context.WithTimeout(link.Patient(ctx), askEvery)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.authority, nil)
 	if err != nil {
@@ -137,6 +137,7 @@ func (g *gate) ask(ctx context.Context) {
 	}
 	req.Header.Set("User-Agent", "dtegate")
 	if resp, err := g.RoundTrip(req); err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // read to its end, the connection stays
 		_ = resp.Body.Close()
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"dtegate/engine/authority/link"
 )
 
 // Password is MH's API password; it prints redacted.
@@ -34,13 +36,11 @@ type Options struct {
 	Password  Password
 	Ambiente  string // CAT-001
 	UserAgent string // MH requires one on every call (MT1 §4)
-	// Transport, default NewTransport(ConnectTimeout).
+	// Transport, default a link to BaseURL that nobody runs: it connects when a request comes.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long an answer is waited for, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// ConnectTimeout is how long a connection may take, default 300 ms: three tries stay under a second.
-	ConnectTimeout time.Duration
 	// Rehearsal believes the seals of a simulated authority in production, where they are refused otherwise.
 	Rehearsal bool
 	// TokenLife is how long a token is used, default 23 h in production and 47 h in test: an hour less than MH
@@ -94,9 +94,6 @@ func New(o Options) *Client {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = 8 * time.Second
 	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = 300 * time.Millisecond
-	}
 	if o.TokenLife == 0 {
 		o.TokenLife = 47 * time.Hour
 		if o.Ambiente == "01" {
@@ -104,7 +101,7 @@ func New(o Options) *Client {
 		}
 	}
 	if o.Transport == nil {
-		o.Transport = NewTransport(o.ConnectTimeout)
+		o.Transport = link.New(link.Options{URL: o.BaseURL})
 	}
 	return &Client{options: o, metrics: newMetrics(), http: &http.Client{
 		Transport: o.Transport,
@@ -113,7 +110,7 @@ func New(o Options) *Client {
 	}}
 }
 
-// NewTransport returns a transport for one authority: few connections, kept; no proxy from the environment.
+// NewTransport returns a plain transport for one server, whose requests wait for their connects; no proxy from the environment.
 func NewTransport(connect time.Duration) *http.Transport {
 	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	return &http.Transport{

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"dtegate/engine/authority/link"
 )
 
 func TestQuery_WhatDoesNotDeny(t *testing.T) {
@@ -80,7 +82,8 @@ func TestSubmit_NoConnection(t *testing.T) {
 		"false certificate":  tls.URL,
 		"tls to a plain one": strings.Replace(plain.URL, "http:", "https:", 1),
 	} {
-		client := New(Options{BaseURL: url, Now: time.Now, ConnectTimeout: 20 * time.Millisecond, AnswerTimeout: time.Second})
+		client := New(Options{BaseURL: url, Now: time.Now, AnswerTimeout: time.Second,
+			Transport: link.New(link.Options{URL: url, ConnectTimeout: 20 * time.Millisecond})})
 		client.token, client.expires = "Bearer t", time.Now().Add(time.Hour)
 		if o := client.Submit(t.Context(), Submission{Code: testCode}); o.Kind != Unknown || o.Sent || o.Err == nil {
 			t.Errorf("%s: got %+v", name, o)

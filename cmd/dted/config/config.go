@@ -101,7 +101,10 @@ type Authority struct {
 	URL           string   `toml:"url"`
 	PasswordFile  string   `toml:"password_file"`
 	AnswerTimeout Duration `toml:"answer_timeout"` // default 8 s (MT1 §3.3)
-	Resends       int      `toml:"resends"`        // default 2 (MT1 §3.3)
+	// ConnectTimeout bounds the making of a connection to MH, look-up, TCP and TLS together, beside the sales. Default 10 s,
+	// from 1 s to 1 m.
+	ConnectTimeout Duration `toml:"connect_timeout"`
+	Resends        int      `toml:"resends"` // default 2 (MT1 §3.3)
 	// Rehearsal of production with a simulated authority on this machine, with a store of its own.
 	Rehearsal bool `toml:"rehearsal"`
 }
@@ -277,7 +280,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours())
+	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours(), c.Authority.check())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}
