@@ -127,7 +127,7 @@ func (c *contractView) operation(method, path string, o dte.Value) operationView
 		var types []string
 		for _, media := range answer.Get("content").Members() {
 			schema := media.Value.Get("schema")
-			if codes := schema.Get("allOf").Index(1).Get("properties").Get("type").Get("enum"); codes.Exists() {
+			if codes := schema.Get("properties").Get("type").Get("enum"); codes.Exists() {
 				for i := range codes.Len() {
 					types = append(types, codes.Index(i).Text())
 				}
@@ -152,10 +152,18 @@ func (c *contractView) schema(name string, s dte.Value) schemaView {
 	}
 	open := s.Get("additionalProperties")
 	v.Open = strings.HasPrefix(name, "Receptor") || name == "SujetoExcluido" || open.Exists() && open.Bool()
-	for i := range s.Get("anyOf").Len() {
-		v.Either = append(v.Either, s.Get("anyOf").Index(i).Get("required").Index(0).Text())
-	}
+	v.Either = eitherOf(s)
 	return v
+}
+
+// eitherOf is the pair of members of which a schema wants one. The contract writes the pair as "if the first is not there,
+// the second is required": of an anyOf, generators of clients make a type that takes everything.
+func eitherOf(s dte.Value) []string {
+	first := s.Get("if").Get("not").Get("required").Index(0)
+	if !first.Exists() {
+		return nil
+	}
+	return []string{first.Text(), s.Get("then").Get("required").Index(0).Text()}
 }
 
 func (c *contractView) members(s dte.Value) []memberView {
