@@ -28,14 +28,17 @@ func random(rng *rand.Rand) dte.Value {
 	var lines []dte.Value
 	for i := range n {
 		base := dte.Amount(1+rng.Int64N([]int64{100, 10_000, 1_000_000, 100_000_000}[rng.IntN(4)])) * cent
+		if rng.IntN(4) == 0 { // 1 % and 13 % of 2.50 are half a cent
+			base = dte.Amount(2*rng.Int64N(5000)+1) * 50 * cent
+		}
 		code := []string{"22", "C4", "C9"}[rng.IntN(3)]
 		var withheld dte.Amount
 		switch code {
 		case "22":
-			base += 50 * cent // a withholding of nothing is none
+			base = max(base, 50*cent) // a withholding of nothing is none
 			withheld = due(base, 1)
 		case "C4":
-			base += 4 * cent
+			base = max(base, 4*cent)
 			withheld = due(base, 13)
 		default:
 			withheld = dte.Amount(1+rng.Int64N(int64(base)/cent)) * cent

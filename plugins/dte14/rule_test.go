@@ -31,10 +31,18 @@ func random(rng *rand.Rand) dte.Value {
 	if rng.IntN(20) == 0 {
 		n = 1 + rng.IntN(2000)
 	}
+	ties := rng.IntN(4) == 0
+	if ties {
+		n = 1 + rng.IntN(3)
+	}
 	var lines []dte.Value
 	var total big.Int // at least so many cents
 	for i := range n {
 		quantity, price := amount(rng, 3), amount(rng, 3)
+		if ties { // the total is half a cent (10.005), or the tax is (0.1 of 10.05)
+			odd := dte.Amount(2*rng.Int64N(5000) + 1)
+			quantity, price = dte.Scale, odd*[]dte.Amount{cent / 2, 5 * cent}[rng.IntN(2)]
+		}
 		line := []dte.Member{{Name: "numItem", Value: dte.Int(int64(i + 1))}, {Name: "tipoItem", Value: dte.Int(1 + rng.Int64N(3))},
 			{Name: "uniMedida", Value: dte.Int(59)}, {Name: "descripcion", Value: dte.Str("Café \"ñ\"")},
 			{Name: "cantidad", Value: dte.Num(quantity)}, {Name: "precioUni", Value: dte.Num(price)}}
@@ -104,6 +112,22 @@ func exact(t *testing.T, doc *plugintest.Document) {
 func TestRule_Agrees(t *testing.T) {
 	for _, name := range generations {
 		t.Run(name, func(t *testing.T) { plugintest.AgreeOn(t, name, description, evaluate, random, exact) })
+	}
+}
+
+// One at 10.005 is 10.01, and a tenth of 10.05 is 1.01: half a cent is rounded up (MF2 p.52).
+func TestRule_HalfACent(t *testing.T) {
+	for price, want := range map[int64][3]int64{10_005: {10_010, 1_000, 9_010}, 10_050: {10_050, 1_010, 9_040}, 10_004: {10_000, 1_000, 9_000}} {
+		var out abi.Output
+		evaluate(&abi.Input{Params: []int64{10_000_000}, Scalars: []int64{1, abi.Absent, abi.Absent}, Lines: []int64{sdk.One, price * sdk.One / 1000, abi.Absent, 0}, N: 1}, &out)
+		if len(out.Faults) > 0 {
+			t.Fatalf("%d thousandths: %v", price, out.Faults)
+		}
+		for i, name := range []string{"totalCompra", "reteRenta", "totalPagar"} {
+			if got := plugintest.Amount(t, description, &out, name); got != want[i]*sdk.One/1000 {
+				t.Errorf("of %d thousandths %s is %d thousandths, want %d", price, name, got*1000/sdk.One, want[i])
+			}
+		}
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 
 // Agree holds a rule against everything that can contradict it, on seeded random documents: natively, compiled and
 // interpreted it answers the same integers; the filled document passes its schema; the independent Python arithmetic
-// finds nothing (when the oracle folder lies beside the checkout); retention and perception are what exact fractions
-// say. DTE_SOAK=1 makes it 5,000 documents.
+// finds nothing (when the oracle folder lies beside the checkout); totals, VAT, retention and perception are what exact
+// fractions say, of exact halves too. DTE_SOAK=1 makes it 5,000 documents.
 func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 	documents := 400
 	if os.Getenv("DTE_SOAK") != "" {
@@ -35,6 +35,7 @@ func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 	filler := Filler(t, r)
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(2026, 12))
+	ties := 0
 	for i := range documents {
 		c := Random(rng, d, r.Params, evaluate, 2000)
 		var native, compiled, interpreted abi.Output
@@ -57,9 +58,13 @@ func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 			t.Fatalf("document %d: %v", i, faults)
 		}
 		retentions(t, i, d, &c, &native)
+		ties += exactly(t, i, d, &c, &native)
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d.json", i)), doc, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if t.Logf("%d exact halves were rounded", ties); ties < documents/4 {
+		t.Errorf("only %d exact halves in %d documents: the generator does not make them", ties, documents)
 	}
 	Recalc(t, dir, documents, false)
 }

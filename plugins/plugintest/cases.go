@@ -19,12 +19,15 @@ type Case struct {
 }
 
 // Random makes a document that the rule accepts: 1 to most lines with 8 decimals, discounts, exempt and non-subject
-// lines, taxes by the gallon, charges outside the tax base, global discounts, retention.
+// lines, taxes by the gallon, charges outside the tax base, global discounts, retention. Every fourth is of exact halves.
 func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluate, most int) Case {
-	g := generator{rng, d, params}
+	g := generator{Rand: rng, d: d, params: params, ties: rng.IntN(4) == 0}
 	c := Case{In: abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: 1 + rng.IntN(most)}}
 	if rng.IntN(12) > 0 {
 		c.In.N = 1 + rng.IntN(min(12, most))
+	}
+	if g.ties {
+		c.In.N = 1 + rng.IntN(min(3, most))
 	}
 	for i := range c.In.Scalars {
 		c.In.Scalars[i] = abi.Absent
@@ -41,7 +44,11 @@ func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluat
 	}
 	for scalar, total := range map[string]string{"descuentoGlobal.gravada": "totalGravada", "descuentoGlobal.exenta": "totalExenta", "descuentoGlobal.noSujeta": "totalNoSuj"} {
 		if n := out.Summary[slices.Index(d.Summary, total)] / cent; n > 0 && rng.IntN(3) == 0 {
-			g.set(&c.In, scalar, rng.Int64N(n)*cent) // not the whole: the generation before wants more than zero to be left
+			discount := rng.Int64N(n)
+			if g.ties {
+				discount -= discount % 113 // the VAT inside is whole cents: what is left of it is as near to a half as before
+			}
+			g.set(&c.In, scalar, discount*cent) // not the whole: the generation before wants more than zero to be left
 		}
 	}
 	switch rng.IntN(4) {
@@ -60,6 +67,7 @@ type generator struct {
 	*rand.Rand
 	d      *abi.Description
 	params []int64
+	ties   bool // of exact halves
 }
 
 // param is a parameter of the bundle, or otherwise when the rule has none of that name.
@@ -105,9 +113,15 @@ func (g generator) line(i int) []int64 {
 	if i == 0 { // something is sold
 		quantity, price = quantity+dte.Scale, price+dte.Scale
 	}
+	if g.ties {
+		quantity, price = g.tie()
+	}
 	put("tipoItem", 1)
 	put("uniMedida", 59)
 	kind := g.IntN(8)
+	if g.ties && g.IntN(2) == 0 {
+		kind = 7 // a plain line
+	}
 	switch {
 	case i > 0 && kind == 0 && g.param("noGravado", dte.Scale) != 0: // outside the tax base
 		put("cantidad", dte.Scale)
@@ -136,7 +150,9 @@ func (g generator) line(i int) []int64 {
 	if q, p := quantity/10_000, price/10_000; q > 0 && p > 0 { // a safe part of the line's amount
 		gross = q * p
 	}
-	if i > 0 && kind != 1 && g.IntN(3) == 0 && gross > 1 { // a tax has no discount; the first line keeps its amount: the generation before wants a total above zero
+	if g.ties && kind != 1 && g.IntN(3) == 0 {
+		put("montoDescu", []int64{cent, cent / 2, 50 * cent}[g.IntN(3)])
+	} else if i > 0 && kind != 1 && g.IntN(3) == 0 && gross > 1 { // a tax has no discount; the first line keeps its amount: the generation before wants a total above zero
 		put("montoDescu", g.Int64N(gross))
 	}
 	return row
@@ -203,7 +219,7 @@ func value(f abi.Field, n int64) dte.Value {
 
 // Ordinary is a shop's sale, for benchmarks: whole quantities, prices in cents, a discount now and then.
 func Ordinary(rng *rand.Rand, d *abi.Description, params []int64, lines int) abi.Input {
-	g := generator{rng, d, params}
+	g := generator{Rand: rng, d: d, params: params}
 	in := abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: lines}
 	for i := range in.Scalars {
 		in.Scalars[i] = abi.Absent

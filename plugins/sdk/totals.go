@@ -53,8 +53,8 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	s.TotalDescu = Round2(s.TotalDescu)
 	s.SubTotal = s.SubTotalVentas - global
 	if global > 0 {
-		percent, _ := MulDiv(global, 100*One, s.SubTotalVentas)
-		s.Percent = Round2(percent)
+		hundredths, _ := MulDiv(global, 100*100, s.SubTotalVentas) // rounded once
+		s.Percent = hundredths * cent
 	}
 	return true
 }
