@@ -100,7 +100,10 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 		set(b, feedKey(sequence), feedValue(e.ID, c.To))
 	}
 	s.change(b, e.Series, &row, &e, &link{Op: opAdvance, From: from, Counters: counters}, c.Parts)
-	s.commit(b, &row, sequence, func() { held.drop(series) })
+	s.commit(b, &row, sequence, func() {
+		s.queueStarts.join(e.Due)
+		held.drop(series)
+	})
 	settle()
 	return e.Entry, nil
 }

@@ -140,6 +140,7 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	// 4. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
 	s.commit(b, &row, 0, func() {
+		s.queueStarts.join(e.Due)
 		held.drop(series)
 		s.turns.stored(turn)
 	})

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"math"
+	"sync"
 	"time"
 )
 
@@ -16,29 +17,40 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 	if err := checkName("queue", queue); err != nil {
 		return nil, err
 	}
+	last, ok := unixNano(before)
+	if !ok {
+		last = math.MaxInt64
+	}
+	joined, idle := s.queueStarts.idle(queue, last)
+	if idle {
+		return nil, nil
+	}
 	type reference struct {
 		id uint64
 		at int64
 	}
 	var found []reference
-	lower := duePrefix(queue)
-	upper := after(lower)
-	if last, ok := unixNano(before); ok {
-		upper = dueKey(queue, last, math.MaxUint64)
-	}
-	err := scan(s.db, lower, upper, func(key, _ []byte) error {
-		if len(found) >= limit {
-			return errStop
-		}
+	first := int64(math.MaxInt64) // of those that are not due
+	prefix := duePrefix(queue)
+	err := scan(s.db, prefix, after(prefix), func(key, _ []byte) error {
 		_, at, id, ok := parseDueKey(key)
-		if !ok {
+		switch {
+		case !ok:
 			return fmt.Errorf("due key %x: %w", key, ErrCorrupt)
+		case at > last:
+			first = at
+			return errStop
+		case len(found) >= limit:
+			return errStop
 		}
 		found = append(found, reference{id, at})
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
+	}
+	if len(found) == 0 && limit > 0 {
+		s.queueStarts.saw(queue, joined, first)
 	}
 	entries := make([]Entry, 0, len(found))
 	for _, f := range found {
@@ -53,6 +65,49 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 		}
 	}
 	return entries, nil
+}
+
+// queueStarts remembers of each queue until when nothing of it is due, so that whoever asks an idle queue, many times a
+// minute, reads no table.
+type queueStarts struct {
+	mu    sync.Mutex
+	known map[string]queueStart
+}
+
+type queueStart struct {
+	read   bool   // the table was read
+	first  int64  // if so, nothing of the queue is due before this, in Unix nanoseconds
+	joined uint64 // records that have joined the queue since the store was opened
+}
+
+// idle tells whether nothing of the queue is due at a time, and how many records have joined it so far.
+func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	k := q.known[queue]
+	return k.joined, k.read && at < k.first
+}
+
+// saw takes what the table said: the first record of the queue is due then, the greatest time when there is none. It
+// means nothing when a record has joined since idle was asked.
+func (q *queueStarts) saw(queue string, joined uint64, first int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if k := q.known[queue]; k.joined == joined {
+		q.known[queue] = queueStart{true, first, joined}
+	}
+}
+
+// join is told of each record that has joined a queue, as soon as the tables show it. Those that leave one make nothing
+// due earlier.
+func (q *queueStarts) join(due *Due) {
+	if due == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	k := q.known[due.Queue]
+	q.known[due.Queue] = queueStart{k.read, min(k.first, due.At.UnixNano()), k.joined + 1}
 }
 
 // unixNano reports false for a time that is later than any that the table can hold. One that is earlier gives the

@@ -15,23 +15,24 @@ import (
 
 // Store is an open store. Its methods may be called from many goroutines.
 type Store struct {
-	o       Options
-	db      *pebble.DB
-	damage  *damage
-	tables  *tableWrites // nil: read only
-	mark    *mark
-	syncer  *syncer
-	metrics *metrics
-	locks   locks
-	pending pending
-	turns   turns
-	ids     ids
-	names   names
-	feed    *feed
-	writing atomic.Int32 // calls of Append under way
-	reading reading
-	backing sync.Mutex // a backup is under way
-	second  *second    // nil: none is configured
+	o           Options
+	db          *pebble.DB
+	damage      *damage
+	tables      *tableWrites // nil: read only
+	mark        *mark
+	syncer      *syncer
+	metrics     *metrics
+	locks       locks
+	pending     pending
+	turns       turns
+	ids         ids
+	names       names
+	feed        *feed
+	queueStarts queueStarts
+	writing     atomic.Int32 // calls of Append under way
+	reading     reading
+	backing     sync.Mutex // a backup is under way
+	second      *second    // nil: none is configured
 
 	restored    atomic.Pointer[Restoration] // what Reconcile has to settle
 	reconciling sync.Mutex
@@ -64,6 +65,7 @@ func open(o Options) (*Store, error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.turns.lines = make(map[string]*line)
 	s.ids.busy = make(map[uint64]struct{})
+	s.queueStarts.known = make(map[string]queueStart)
 	if !o.readOnly {
 		s.tables = newTableWrites(&s.o)
 		s.o.tables = s.tables

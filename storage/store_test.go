@@ -199,6 +199,45 @@ func TestDue(t *testing.T) {
 	sound(t, s)
 }
 
+// Whoever asks an idle queue again and again hides no record from who has just put it there.
+func TestDue_Idle(t *testing.T) {
+	s, _ := newStore(t)
+	due := func(at int64) int {
+		entries, err := s.Due("q", time.Unix(at, 0), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(entries)
+	}
+	over := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for at := int64(0); ; at = (at + 1) % 1000 {
+			select {
+			case <-over:
+				return
+			default:
+				due(at)
+			}
+		}
+	})
+	for i := range uint64(300) {
+		at := int64(1000 - i) // each before all others
+		_, err := s.Append(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) {
+			return Draft{Code: code(i), State: fresh, Due: &Due{"q", time.Unix(at, 0)}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if due(at-1) != 0 || due(at) != 1 {
+			t.Fatalf("record %d is not the first of its queue", i)
+		}
+	}
+	close(over)
+	asking.Wait()
+	sound(t, s)
+}
+
 func TestCounters(t *testing.T) {
 	s, _ := newStore(t)
 	put(t, s, "a", 1)
