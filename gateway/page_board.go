@@ -1,13 +1,9 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
 )
 
@@ -43,7 +39,7 @@ type (
 
 	named struct{ Name, N string }
 
-	queue struct{ Name, Note, N string }
+	queue struct{ Name, Note, N, Level string }
 
 	deadline struct{ Name, At, Left, Level string }
 
@@ -66,20 +62,24 @@ func newBoard(lang string, o *Overview) *board {
 		Test: o.Ambiente != "01", Version: o.Version, Since: when(lang, o.Started, o.At), Partial: o.Today.Partial}
 	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
 	b.deadlines(lang, o)
-	b.verdict(lang, o)
 	b.facts(lang, o)
 	b.day(lang, o)
 	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct"} {
 		if n := o.Owed.Waiting[name]; n > 0 {
-			b.Waiting = append(b.Waiting, queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)})
+			q := queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)}
+			if name == "correct" { // the one that a person settles
+				q.Level = "warn"
+			}
+			b.Waiting = append(b.Waiting, q)
 		}
 	}
 	b.rules(lang, o)
 	b.deliveries(lang, o)
 	b.box(lang, o)
 	for _, x := range o.Trouble {
-		b.Trouble = append(b.Trouble, troubleLine{At: when(lang, x.At, o.At), Text: masked(x.Text), Count: x.Count, Level: map[bool]string{true: "bad", false: "warn"}[x.Error]})
+		b.Trouble = append(b.Trouble, troubleLine{At: when(lang, x.At, o.At), Text: masked(x.Text), Count: x.Count, Level: troubleLevel(x, o.At)})
 	}
+	b.verdict(lang, o)
 	return b
 }
 
@@ -104,30 +104,6 @@ func (b *board) deadlines(lang string, o *Overview) {
 		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At), Left: remaining(lang, d.at, o.At), Level: level})
 	}
 	b.Refused = o.Owed.Refused
-}
-
-// verdict is the one sentence: can it issue, and what is to be done.
-func (b *board) verdict(lang string, o *Overview) {
-	late := slices.ContainsFunc(b.Deadlines, func(d deadline) bool { return d.Level == "bad" })
-	state := "ok"
-	switch {
-	case o.Stopped != nil:
-		state, b.Level, b.Reason = "stopped", "bad", o.Stopped.Error()
-		var e *engine.Error
-		if errors.As(o.Stopped, &e) {
-			b.Reason = e.Message
-		}
-	case late:
-		state, b.Level = "late", "bad"
-	case o.Owed.Contingency != nil:
-		state, b.Level = "contingency", "warn"
-		b.Reason = say(lang, fmt.Sprintf("cause.%d", o.Owed.Contingency.Cause))
-	case o.MH.Asked && !o.MH.Up:
-		state, b.Level = "unsure", "warn"
-	default:
-		b.Level = "ok"
-	}
-	b.Title, b.Advice = say(lang, "verdict."+state), say(lang, "verdict."+state+".advice")
 }
 
 func (b *board) facts(lang string, o *Overview) {

@@ -77,7 +77,7 @@ func (b *board) waitingHTML(t func(string) string) g.Node {
 	return el("section", txt("h2", t("waiting")),
 		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) }, txt("caption", t("deadlines"))),
 		g.If(b.Refused != "", el("p", class("bad"), g.Text(t("refused")+" "+b.Refused))),
-		listed("table", b.Waiting, func(q queue) g.Node { return row("", q.Name, q.Note, q.N) }),
+		listed("table", b.Waiting, func(q queue) g.Node { return row(q.Level, q.Name, q.Note, q.N) }),
 		g.If(len(b.Waiting) == 0, txt("p", t("waiting.none"))))
 }
 

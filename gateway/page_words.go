@@ -21,6 +21,11 @@ var words = func() map[string]map[string]string {
 
 		"verdict.ok":                 {"Emite con normalidad", "Issuing normally"},
 		"verdict.ok.advice":          {"Las cajas pueden vender. No hay nada que hacer.", "Tills can sell. Nothing needs doing."},
+		"verdict.watch":              {"Emite con normalidad", "Issuing normally"},
+		"verdict.watch.advice":       {"Las cajas pueden vender. Vea abajo lo que está en amarillo: puede esperar al próximo día hábil.", "Tills can sell. See below what is yellow: it can wait until the next working day."},
+		"verdict.attention":          {"Emite, pero algo necesita atención", "Issuing, but something needs attention"},
+		"verdict.attention.advice":   {"Las cajas pueden vender. Vea abajo lo que está en rojo y avise a soporte.", "Tills can sell. See below what is red, and tell central IT."},
+		"verdict.red":                {"Además, vea abajo lo que está en rojo y avise a soporte.", "Besides, see below what is red, and tell central IT."},
 		"verdict.contingency":        {"Emite en contingencia", "Issuing in contingency"},
 		"verdict.contingency.advice": {"Las cajas pueden vender e imprimir. El equipo reportará y enviará todo a Hacienda por sí mismo.", "Tills can sell and print. The box will report and send everything to MH by itself."},
 		"verdict.unsure":             {"Emite; Hacienda no respondió", "Issuing; MH did not answer"},

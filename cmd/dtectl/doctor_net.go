@@ -32,7 +32,7 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	}
 	if len(steps.Certificate) > 0 {
 		if end := steps.Certificate[0].NotAfter; end.Sub(d.now()) < 7*24*time.Hour {
-			d.warn("authority", "nothing to do here; MH must renew it", "MH's TLS certificate ends on %s", dte.Date(end))
+			d.warn("authority", "MH must renew it; the branch cannot", "MH's TLS certificate ends on %s", dte.Date(end))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachBudget)

@@ -101,7 +101,7 @@ func (o *owed) print(out io.Writer, now time.Time) (total int) {
 			total += n
 		}
 	}
-	if total == 0 {
+	if total == 0 && o.Waiting["correct"] == 0 && o.Refused == "" && o.TechnicalReport.IsZero() {
 		screen.Fprintf(w, "nothing waits\n")
 	}
 	for _, d := range []struct {

@@ -50,4 +50,10 @@ MH refused the last event  [096] x
 	if n := new(owed).print(&out, now); n != 0 || out.String() != "nothing waits\n" {
 		t.Errorf("%d: %s", n, &out)
 	}
+	// What a person must see to is never beside the word that nothing waits.
+	for _, o := range []*owed{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"}, {TechnicalReport: now}} {
+		if out.Reset(); o.print(&out, now) != 0 || strings.Contains(out.String(), "nothing waits") {
+			t.Errorf("%+v: %s", o, &out)
+		}
+	}
 }

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dtegate/engine"
+)
+
+// ailments are everything that can be wrong on the page, each as one thing that is done to a sound branch.
+var ailments = []struct {
+	name, colour string // of what is below the verdict; "" for what is history
+	do           func(o *Overview)
+}{
+	{"MH silent", "yellow", func(o *Overview) { o.MH.Up = false }},
+	{"contingency", "yellow", func(o *Overview) {
+		o.Owed.Contingency = &engine.Period{Began: o.At.Add(-time.Hour), Cause: 1}
+	}},
+	{"event late", "red", func(o *Overview) { o.Owed.EventDeadline = o.At.Add(-time.Minute) }},
+	{"documents nearly late", "yellow", func(o *Overview) { o.Owed.DocumentDeadline = o.At.Add(time.Hour) }},
+	{"technical report", "yellow", func(o *Overview) { o.Owed.TechnicalReport = o.At.Add(30 * time.Hour) }},
+	{"event refused", "red", func(o *Overview) { o.Owed.Refused = "no" }},
+	{"to be corrected", "yellow", func(o *Overview) { o.Owed.Waiting["correct"] = 1 }},
+	{"mail blocked", "red", func(o *Overview) { o.Owed.Delivery.MailTrouble = "535" }},
+	{"archive blocked", "red", func(o *Overview) { o.Owed.Delivery.ArchiveTrouble = "403" }},
+	{"given up", "red", func(o *Overview) { o.Owed.Delivery.GivenUp = 1 }},
+	{"second copy stopped", "red", func(o *Overview) { o.SecondCopy.Live = false }},
+	{"disk low", "yellow", func(o *Overview) { o.Free = o.Reserve + 1 }},
+	{"disk full", "red", func(o *Overview) { o.Free = o.Reserve - 1 }},
+	{"clock off", "yellow", func(o *Overview) { skew := -2 * time.Minute; o.Skew = &skew }},
+	{"certificate ends", "yellow", func(o *Overview) { o.Expires[0].At = o.At.AddDate(0, 0, 3) }},
+	{"certificate over", "red", func(o *Overview) { o.Expires[1].At = o.At.Add(-time.Hour) }},
+	{"rule ends", "yellow", func(o *Overview) { o.Rules.Rules[0].Expires = "2026-12-20" }},
+	{"rule over", "red", func(o *Overview) { o.Rules.Rules[0].Expires, o.Rules.Rules[0].Expired = "2026-11-30", true }},
+	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &engine.RuleTrouble{Why: "damaged"} }},
+	{"rule stepped back", "red", func(o *Overview) { o.Rules.Return = &engine.StepBack{At: o.At} }},
+	{"error a minute ago", "red", func(o *Overview) {
+		o.Trouble = append(o.Trouble, Trouble{At: o.At.Add(-time.Minute), Error: true, Text: "x", Count: 1})
+	}},
+	{"error yesterday", "", func(o *Overview) {
+		o.Trouble = append(o.Trouble, Trouble{At: o.At.AddDate(0, 0, -1), Error: true, Text: "x", Count: 1})
+	}},
+	{"stopped", "red", func(o *Overview) { o.Stopped = errors.New("the disk is full") }},
+}
+
+// TestPage_Verdict: a page on which something is red or yellow never says that nothing needs doing, and its verdict is as
+// red as the reddest of it; on a page without either it says so. Each ailment alone, then together.
+func TestPage_Verdict(t *testing.T) {
+	colour := regexp.MustCompile(`class="(?:facts )?(bad|warn)"`)
+	check := func(t interface {
+		Errorf(string, ...any)
+		Helper()
+	}, o *Overview, names string) {
+		t.Helper()
+		for lang, nothing := range map[string]string{"es": "nada que hacer", "en": "Nothing needs doing"} {
+			page := string(renderPage(lang, o))
+			head, below, found := strings.Cut(page, "</h1>")
+			if !found {
+				t.Errorf("%s: no verdict", names)
+				return
+			}
+			red, yellow := false, false
+			for _, m := range colour.FindAllStringSubmatch(below, -1) {
+				red, yellow = red || m[1] == "bad", yellow || m[1] == "warn"
+			}
+			if says := strings.Contains(page, nothing); says == (red || yellow || o.Stopped != nil) {
+				t.Errorf("%s: red %v, yellow %v below, and the page says %q: %v", names, red, yellow, nothing, says)
+			}
+			if red && !strings.Contains(head, `class="verdict bad"`) {
+				t.Errorf("%s: the verdict is no red one, and something below it is", names)
+			}
+		}
+	}
+	check(t, overviews()["normal"], "sound")
+	for _, a := range ailments {
+		o := overviews()["normal"]
+		a.do(o)
+		check(t, o, a.name)
+		page := string(renderPage("en", o))
+		if shown := map[string]string{"red": `"bad"`, "yellow": `"warn"`}[a.colour]; a.name != "stopped" && shown != "" && !strings.Contains(page, "class="+shown) {
+			t.Errorf("%s is not %s on the page: the test has lost it", a.name, a.colour)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		o, names := overviews()["normal"], ""
+		for _, a := range rapid.SliceOfNDistinct(rapid.SampledFrom(indexes(len(ailments))), 0, 4, func(i int) int { return i }).Draw(t, "ailments") {
+			ailments[a].do(o)
+			names += ailments[a].name + ", "
+		}
+		check(t, o, names)
+	})
+}
+
+func indexes(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
