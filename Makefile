@@ -6,7 +6,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross package clean
+.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients package clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ bench-large: ## a branch with years of documents: start, memory, fsck, backup, e
 
 soak: ## the long versions of the property, oracle and crash tests
 	@DTE_SOAK=1 go test -timeout 90m ./...
+
+clients: ## a sale by a Go, a TypeScript and a Python client, generated from the contract (installs generators into var/clients; says so and skips what is out of reach)
+	@echo 'installs generators of clients into var/clients'
+	@go test -timeout 20m -count=1 -run '^TestGeneratedClients$$' -v ./cmd/dted -args -generated
 
 vuln: ## known vulnerabilities (needs the vulnerability database's host)
 	@go run $(GOVULNCHECK) ./...
