@@ -73,7 +73,8 @@ type asked struct {
 	tree              Request
 }
 
-func (c *campaign) one() (asked, Answer) {
+// one sends a request by chance, counts it, and checks its refusal or its number.
+func (c *campaign) one() (q asked, a Answer, numbered bool) {
 	path, tipo, r := c.g.Valid()
 	r = clone(r).(Request)
 	class := "valid"
@@ -89,8 +90,16 @@ func (c *campaign) one() (asked, Answer) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	q := asked{class, path, tipo, body, r}
-	return q, c.b.Post(path, body)
+	q, a = asked{class, path, tipo, body, r}, c.b.Post(path, body)
+	row := c.row(q)
+	row.requests++
+	if a.Status != 201 {
+		row.counter++
+		c.refused(q, a)
+		return q, a, false
+	}
+	c.numbered(q, a)
+	return q, a, true
 }
 
 func (c *campaign) row(q asked) *row {
@@ -104,15 +113,10 @@ func (c *campaign) row(q asked) *row {
 // online plays n requests while MH answers.
 func (c *campaign) online(n int) {
 	for range n {
-		q, a := c.one()
-		row := c.row(q)
-		row.requests++
-		if a.Status != 201 {
-			row.counter++
-			c.refused(q, a)
+		q, a, numbered := c.one()
+		if !numbered {
 			continue
 		}
-		c.numbered(q, a)
 		switch a.Estado {
 		case "PROCESSED":
 			if d, _ := c.b.Sim.Document(a.Code); !d.Accepted {
@@ -123,10 +127,10 @@ func (c *campaign) online(n int) {
 			}
 		case "REJECTED":
 			if catalogued.MatchString(a.Rejection) {
-				row.catalogue++
+				c.row(q).catalogue++
 				break
 			}
-			row.refused++
+			c.row(q).refused++
 			c.fail(q, a, "MH refused it")
 		case "CONTINGENCIA":
 			if q.tree["testContingencia"] != true {
@@ -143,15 +147,10 @@ func (c *campaign) offline(n int) {
 	}
 	c.wait = make(map[string]asked)
 	for range n {
-		q, a := c.one()
-		row := c.row(q)
-		row.requests++
-		if a.Status != 201 {
-			row.counter++
-			c.refused(q, a)
+		q, a, numbered := c.one()
+		if !numbered {
 			continue
 		}
-		c.numbered(q, a)
 		if a.Estado != "CONTINGENCIA" {
 			c.fail(q, a, "in contingency")
 			continue
