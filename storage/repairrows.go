@@ -138,8 +138,16 @@ func (r *repairer) about(own bool, key, value []byte) error {
 	return r.db.Set(key, value, pebble.NoSync)
 }
 
-// identify finds out which store this is. The mark is of the store as it is now; files may be of before a restoration.
+// identify gives the new store its identity.
 func (r *repairer) identify() error {
+	if err := r.findIdentity(); err != nil {
+		return err
+	}
+	return r.db.Set(keyStore, r.id[:], pebble.NoSync)
+}
+
+// findIdentity finds out which store this is. The mark is of the store as it is now; files may be of before a restoration.
+func (r *repairer) findIdentity() error {
 	_, marked, err := readMark(r.o.FS, r.o.MarkPath)
 	if err == nil && (r.id == [16]byte{} || !r.own.meta && sameFamily(marked, r.id)) {
 		r.id = marked
@@ -157,7 +165,7 @@ func (r *repairer) identify() error {
 	if r.id == [16]byte{} {
 		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a backup", ErrCorrupt)
 	}
-	return r.db.Set(keyStore, r.id[:], pebble.NoSync)
+	return nil
 }
 
 // others adds the second copy and the backups to the sources, and returns what is to be closed. One that is another store's, or
@@ -336,13 +344,13 @@ func (r *repairer) ask(ctx context.Context) error {
 			}
 			data, err := r.from.Part(ctx, e.Entry, d.Name)
 			if err != nil {
-				r.unreadable("archive")(err.Error())
+				r.unreadable(archiveMedium)(err.Error())
 				continue
 			}
 			if data == nil || r.proof.part(l.ID, d.Name, data) != proven {
 				continue
 			}
-			r.source("archive").Taken++
+			r.source(archiveMedium).Taken++
 			if err := r.db.Set(key, data, pebble.NoSync); err != nil {
 				return err
 			}

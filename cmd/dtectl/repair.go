@@ -30,19 +30,9 @@ func (c *repairCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	from := storage.RepairFrom{Copy: cfg.SecondCopy, Backups: c.Backup, Series: engine.SeriesOf}
+	from := storage.RepairFrom{Copy: cfg.SecondCopy, Backups: c.Backup, Part: archivedParts(cfg), Series: engine.SeriesOf}
 	if c.Copy != "" {
 		from.Copy = c.Copy
-	}
-	if cfg.Archive != nil {
-		bucket, err := cfg.Archive.Open()
-		if err != nil {
-			screen.Printf("the archive is not asked: %v\n", err)
-		} else {
-			from.Part = partsOf(func(ctx context.Context, e storage.Entry) ([]byte, error) {
-				return engine.ArchivedPart(ctx, bucket, cfg.Issuer.Slug, e)
-			})
-		}
 	}
 	bar := newBar(screen.Err)
 	said, err := storage.Repair(ctx, from, cfg.Store(slog.New(slog.DiscardHandler)), bar.show)
@@ -58,6 +48,21 @@ func (c *repairCommand) Run(ctx context.Context, top *cli) error {
 		return recordRepair(ctx, cfg, said)
 	}
 	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: c.AcceptMark && len(said.Missing) == 0, Reason: repairText(said)})
+}
+
+// archivedParts asks the configured archive for signed forms; nil when there is none that can be asked.
+func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
+	if cfg.Archive == nil {
+		return nil
+	}
+	bucket, err := cfg.Archive.Open()
+	if err != nil {
+		screen.Printf("the archive is not asked: %v\n", err)
+		return nil
+	}
+	return partsOf(func(ctx context.Context, e storage.Entry) ([]byte, error) {
+		return engine.ArchivedPart(ctx, bucket, cfg.Issuer.Slug, e)
+	})
 }
 
 // partsOf asks an archive once for each document, and no more once it does not answer.
