@@ -31,6 +31,14 @@ func (c *checker) metaRow(key, value []byte) error {
 		if _, err := readBehind(c.r); err != nil {
 			c.problem(key, "is unreadable")
 		}
+	case string(keyRead):
+		if len(value) != 16 {
+			c.problem(key, "has %d bytes", len(value))
+		}
+	case string(keyRepairs):
+		if _, err := readRepairs(c.r); err != nil {
+			c.problem(key, "is unreadable")
+		}
 	case string(keyFormer):
 		if len(value)%16 != 0 {
 			c.problem(key, "has %d bytes", len(value))

@@ -46,7 +46,7 @@ var (
 	memoryDesc  = prometheus.NewDesc("dte_store_memory_bytes", "Memory of cache and memtables.", nil, nil)
 	tablesDesc  = prometheus.NewDesc("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.", nil, nil)
 	retriesDesc = prometheus.NewDesc("dte_store_table_failures_total", "Attempts to write tables that failed.", nil, nil)
-	readDesc    = prometheus.NewDesc("dte_store_read_timestamp_seconds", "When the last whole reading of the store's tables ended; 0 when none has since the process began.", nil, nil)
+	readDesc    = prometheus.NewDesc("dte_store_read_timestamp_seconds", "When the last whole reading of the store's tables ended; 0 before the first.", nil, nil)
 	rottenDesc  = prometheus.NewDesc("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", nil, nil)
 	damagedDesc = prometheus.NewDesc("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.", nil, nil)
 	seriesDesc  = prometheus.NewDesc("dte_store_series", "Series that have a number.", nil, nil)

@@ -182,6 +182,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
+	s.reading.recall(s.db)
 	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
 		return err
 	}

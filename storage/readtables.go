@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -14,7 +15,7 @@ import (
 
 // reading is what the store knows of the reading of itself.
 type reading struct {
-	at     atomic.Int64  // Unix ns of the last whole pass; 0: none since the process began
+	at     atomic.Int64  // Unix ns of the last whole pass; 0: there was none
 	tables atomic.Uint64 // damaged tables in it
 }
 
@@ -36,9 +37,37 @@ func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) err
 	if err != nil {
 		return fmt.Errorf("reading tables: %w", err)
 	}
+	at := s.o.Now().UnixNano()
 	s.reading.tables.Store(damaged)
-	s.reading.at.Store(s.o.Now().UnixNano())
+	s.reading.at.Store(at)
+	// A crash forgets it, and the next pass comes ten minutes after the start.
+	row := be.AppendUint64(be.AppendUint64(nil, uint64(at)), damaged)
+	if err := s.db.Set(keyRead, row, pebble.NoSync); err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
 	return nil
+}
+
+// Reading is what the last whole reading of the store by itself came to.
+type Reading struct {
+	At      time.Time `json:"at"`      // its end; zero: there was none
+	Damaged uint64    `json:"damaged"` // tables that are not as they were written
+}
+
+// LastReading returns what ReadTables last came to, also in a process before this one.
+func (s *Store) LastReading() (r Reading) {
+	if at := s.reading.at.Load(); at != 0 {
+		r.At, r.Damaged = time.Unix(0, at).UTC(), s.reading.tables.Load()
+	}
+	return r
+}
+
+// recall takes the last reading from the store; one that cannot be read counts as none.
+func (r *reading) recall(db pebble.Reader) {
+	if row, err := get(db, keyRead); err == nil && len(row) == 16 {
+		r.at.Store(int64(be.Uint64(row)))
+		r.tables.Store(be.Uint64(row[8:]))
+	}
 }
 
 // Busy tells whether a record is on its way: work in the background rests longer then.

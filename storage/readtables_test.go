@@ -24,7 +24,14 @@ func TestReadTables(t *testing.T) {
 	if err := s.ReadTables(ctx, func(int) error { return over }); !errors.Is(err, over) || s.Health() != nil {
 		t.Errorf("a pass that was ended: %v, %v", err, s.Health())
 	}
+	last := s.LastReading()
 	sound(t, s)
+	s = openStore(t, disk)
+	if got := s.LastReading(); last.At.IsZero() || got != last {
+		t.Errorf("after a restart the last reading is %+v, it was %+v", got, last)
+	}
+	sound(t, s)
+	path = largest(t, disk)
 	step := size(t, disk, path) / 16
 	for at := step / 2; at < size(t, disk, path); at += step {
 		rotten := disk.Copy()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -63,7 +62,7 @@ func Repair(ctx context.Context, from RepairFrom, o Options, progress Progress) 
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	r := &repairer{o: &o, from: from, progress: progress, said: &Repaired{}, histories: newHistories()}
+	r := &repairer{o: &o, from: from, meter: &repairMeter{meter: meter{report: progress}}, said: &Repaired{}, histories: newHistories()}
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
@@ -83,10 +82,10 @@ func (o *Options) damagedDir(at int64) string {
 }
 
 type repairer struct {
-	o        *Options
-	from     RepairFrom
-	progress Progress
-	said     *Repaired
+	o     *Options
+	from  RepairFrom
+	meter *repairMeter
+	said  *Repaired
 
 	own     *folder
 	sources []rowSource
@@ -130,13 +129,22 @@ func (r *repairer) run(ctx context.Context) error {
 		return err
 	}
 	err = r.assemble(ctx)
+	for at := r.row.At; ; at++ {
+		r.said.Damaged = r.o.damagedDir(at)
+		if _, err := fs.Stat(r.said.Damaged); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = r.record()
+	}
 	if err == nil {
 		err = r.db.Flush()
 	}
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
 	}
-	report, err := checkCopy(ctx, r.o, aside, nil, &meter{})
+	report, err := checkCopy(ctx, r.o, aside, nil, &r.meter.meter)
 	if err != nil {
 		return err
 	}
@@ -155,15 +163,10 @@ func (r *repairer) run(ctx context.Context) error {
 		return err
 	}
 	r.own = nil
-	for at := r.row.At; ; at++ {
-		r.said.Damaged = r.o.damagedDir(at)
-		if _, err := fs.Stat(r.said.Damaged); err != nil {
-			break
-		}
-	}
 	if err := errors.Join(fs.Rename(r.o.Dir, r.said.Damaged), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
 		return err
 	}
+	r.meter.finish()
 	return r.place()
 }
 
@@ -179,22 +182,18 @@ func (r *repairer) resume(missing error) error {
 	if _, err := fs.Stat(r.o.repairedDir()); err != nil {
 		return fmt.Errorf("%w (%w)", ErrNoStore, missing)
 	}
-	names, err := fs.List(fs.PathDir(r.o.Dir))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, fs.PathBase(r.o.Dir)+".damaged-") {
-			r.said.Damaged = max(r.said.Damaged, fs.PathJoin(fs.PathDir(r.o.Dir), name))
-		}
-	}
 	at := *r.o
 	at.Dir = r.o.repairedDir()
 	db, err := openPebble(&at, &damage{}, true)
 	if err != nil {
 		return err
 	}
-	row, err := restoration(db)
+	list, err := readRepairs(db)
+	if n := len(list); n > 0 {
+		r.said.Damaged, r.said.Sources = list[n-1].Damaged, list[n-1].Sources
+	}
+	row, bad := restoration(db)
+	err = errors.Join(err, bad)
 	if err == nil && row != nil {
 		r.said.Missing, r.said.Lacking, err = lacking(db, row.Known)
 	}

@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +45,7 @@ func TestRepair_Crash(t *testing.T) {
 	between, done := 0, 0
 	for i, disk := range disks {
 		// The first are all alike: the new store is being written aside. The last steps are all tried.
-		if i%20 != 0 && i < len(disks)-25 && !soak {
+		if i%(len(disks)/2) != 0 && i < len(disks)-8 && !soak {
 			continue
 		}
 		_, err := disk.Stat("box/store")
@@ -63,9 +65,27 @@ func TestRepair_Crash(t *testing.T) {
 		if err := want.honest(s, said.Missing); err != nil {
 			t.Errorf("crash %d of %d: %v", i, len(disks), err)
 		}
+		list, err := s.Unrecorded()
+		if err != nil || len(list) != 1 || len(list[0].Sources) < 2 || list[0].Sources[1].Taken == 0 {
+			t.Errorf("crash %d of %d: the store says of its repair %+v, %v", i, len(disks), list, err)
+		} else if _, err := disk.Stat(list[0].Damaged); err != nil {
+			t.Errorf("crash %d of %d: %v", i, len(disks), err)
+		}
+		if said.Sources != nil && !reflect.DeepEqual(said.Sources, list[0].Sources) {
+			t.Errorf("crash %d of %d: the repair says %+v, the store %+v", i, len(disks), said.Sources, list[0].Sources)
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+	// How far the repair has come is told, and only forwards.
+	var shown []int64
+	disk, _ = rotten(t)
+	if _, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), func(done, total int64) { shown = append(shown, done*100/total) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(shown); n < 10 || !slices.IsSorted(shown) || shown[0] > 10 || shown[n-1] != 100 || !slices.ContainsFunc(shown, func(p int64) bool { return p > 20 && p < 80 }) {
+		t.Errorf("progress %v", shown)
 	}
 	t.Logf("%d crashes, %d between the names, %d behind the end", len(disks), between, done)
 	if between == 0 || done == 0 {

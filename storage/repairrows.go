@@ -39,6 +39,7 @@ func (r *repairer) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.expect()
 	for _, s := range r.sources[own:] {
 		bad, err := r.journals(ctx, s)
 		if err != nil {
@@ -87,6 +88,7 @@ func (r *repairer) unreadable(name string) func(what string) {
 func (r *repairer) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	r.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
+		r.meter.read(len(key) + len(value))
 		switch key[0] {
 		case tableMeta:
 			return r.about(s.own, key, value)
@@ -121,7 +123,7 @@ func (r *repairer) journals(ctx context.Context, s rowSource) (strange bool, err
 func (r *repairer) about(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
-		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub)
+		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs)
 	}
 	switch {
 	case r.known:
@@ -262,6 +264,7 @@ func (r *repairer) prove(ctx context.Context) error {
 func (r *repairer) rows(ctx context.Context, s rowSource, strange bool) error {
 	taken := 0
 	err := s.rows(ctx, func(key, value []byte) error {
+		r.meter.read(len(key) + len(value))
 		fresh, err := r.take(key, value, s.own, strange)
 		if fresh {
 			taken++

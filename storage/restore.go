@@ -211,6 +211,7 @@ func markRestored(o *Options, dir string, row restoredRow) error {
 		err = addFormer(b, db, row.From)
 		_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
 		set(b, keyStore, id)
+		_ = b.Delete(keyRead, nil) // memory; it was another medium that was read
 		set(b, keyRestored, row.encode())
 		err = errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 	}

@@ -268,6 +268,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}
 	d.stoppedBackup(s)
+	d.read(s.LastReading())
 	d.witnesses(s)
 	d.stopped(s)
 	last, err = s.LastBeat()

@@ -57,6 +57,30 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 	}
 }
 
+// read says when the appliance last read the store's tables through, and what it found.
+func (d *doctor) read(r storage.Reading) {
+	switch {
+	case r.Damaged > 0:
+		d.fail("store", "dtectl fsck with the appliance stopped, see Store damaged in the runbook", "read through on %s: %d tables are damaged", local(r.At), r.Damaged)
+	case r.At.IsZero():
+		d.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
+	case d.now().Sub(r.At) > scrubLate:
+		d.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s", local(r.At))
+	default:
+		d.ok("store", "last read through on %s, nothing damaged", local(r.At))
+	}
+}
+
+// runningReading asks a running appliance for the same.
+func (d *doctor) runningReading(ctx context.Context) {
+	var s struct {
+		Read *storage.Reading `json:"store_read"`
+	}
+	if err := askOps(ctx, d.cfg, http.MethodGet, "/status", nil, &s); err == nil && s.Read != nil {
+		d.read(*s.Read)
+	}
+}
+
 // runningCopy asks a running appliance for the same.
 func (d *doctor) runningCopy(ctx context.Context) {
 	var s struct {

@@ -32,6 +32,7 @@ func (d *doctor) running(ctx context.Context) {
 	} else {
 		d.ok("appliance", "can issue")
 	}
+	d.runningReading(ctx)
 	d.runningCopy(ctx)
 	var s shelf
 	if err := askOps(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &s); err != nil {

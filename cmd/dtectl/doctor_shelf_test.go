@@ -159,6 +159,28 @@ func TestDoctor_Running(t *testing.T) {
 	}
 }
 
+// The report says when the store read itself through, and what it found.
+func TestDoctor_Reading(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	look := func(after time.Duration, status, what string) {
+		t.Helper()
+		d := &doctor{cfg: b.cfg, now: func() time.Time { return time.Now().Add(after) }}
+		d.store(t.Context())
+		if !d.says(status, "store", what) {
+			t.Errorf("%+v", d.findings)
+		}
+	}
+	look(0, statusOK, "not read through yet")
+	s := b.store()
+	b.must(s.ReadTables(t.Context(), nil), s.Close())
+	look(0, statusOK, "nothing damaged")
+	look(8*24*time.Hour, statusWarn, "last read through on")
+	d := &doctor{now: time.Now}
+	if d.read(storage.Reading{At: time.Now(), Damaged: 2}); !d.says(statusFail, "store", "2 tables are damaged") {
+		t.Errorf("%+v", d.findings)
+	}
+}
+
 // The reserve is the configuration's; a clock that is far ahead is accepted by hand.
 func TestDoctor_DiskAndClock(t *testing.T) {
 	p := newPatient(t)

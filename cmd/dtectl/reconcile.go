@@ -98,6 +98,9 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	if err := store.Reconcile(ctx, plan, c.Reason); err != nil {
 		return err
 	}
+	if err := recordRepairsIn(ctx, cfg, store); err != nil {
+		return err
+	}
 	if err := recordReconciled(ctx, cfg, store, len(plan), c.Reason+missingText(r.Missing)); err != nil {
 		return err
 	}

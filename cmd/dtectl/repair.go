@@ -38,6 +38,8 @@ func (c *repairCommand) Run(ctx context.Context, top *cli) error {
 	said, err := storage.Repair(ctx, from, cfg.Store(slog.New(slog.DiscardHandler)), bar.show)
 	bar.end()
 	switch {
+	case errors.Is(err, storage.ErrSound): // perhaps after a repair that ended before it was recorded
+		return errors.Join(err, recordRepairs(ctx, cfg))
 	case errors.Is(err, storage.ErrInUse):
 		return fmt.Errorf("stop the appliance first: %w", err)
 	case err != nil:
@@ -45,9 +47,9 @@ func (c *repairCommand) Run(ctx context.Context, top *cli) error {
 	}
 	printRepaired(screen.Out, said)
 	if said.Whole {
-		return recordRepair(ctx, cfg, said)
+		return recordRepairs(ctx, cfg)
 	}
-	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: c.AcceptMark && len(said.Missing) == 0, Reason: repairText(said)})
+	return reconcile(ctx, cfg, reconcileCommand{AcceptMark: c.AcceptMark && len(said.Missing) == 0, Reason: restoredReason})
 }
 
 // archivedParts asks the configured archive for signed forms; nil when there is none that can be asked.
@@ -102,36 +104,22 @@ func printRepaired(out io.Writer, r *storage.Repaired) {
 	}
 }
 
-// repairText is what the trail keeps.
-func repairText(r *storage.Repaired) string {
-	var from []string
-	for _, s := range r.Sources {
-		if s.Taken > 0 {
-			from = append(from, fmt.Sprintf("%d rows of %s", s.Taken, s.Name))
-		}
-	}
-	return limited(fmt.Sprintf("repaired: %s; the damaged store is in %s", strings.Join(from, ", "), r.Damaged), 1000)
-}
-
-// limited cuts a text that is longer than a reason may be.
-func limited(text string, most int) string {
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
-
-// recordRepair writes the act into the repaired store.
-func recordRepair(ctx context.Context, cfg *config.Config, r *storage.Repaired) (err error) {
-	store, err := storage.Open(cfg.Store(slog.Default()))
+// recordRepairs writes the repairs of a store that issues at once into its trail; of another one, reconcile does.
+func recordRepairs(ctx context.Context, cfg *config.Config) (err error) {
+	o := cfg.Store(slog.New(slog.DiscardHandler))
+	o.OpenBehind = true
+	store, err := storage.Open(o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	return recordRepairsIn(ctx, cfg, store)
+}
+
+func recordRepairsIn(ctx context.Context, cfg *config.Config, store *storage.Store) error {
 	box, _, err := cfg.MakeBox()
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.repair",
-		Target: r.Damaged, Detail: repairText(r), Outcome: audit.Done})
+	return audit.New(store, cfg.Ambiente, box, time.Now).RecordRepairs(ctx, who(), "dtectl")
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine"
+	"dtegate/engine/audit"
 	"dtegate/plugins/plugintest"
 	"dtegate/storage"
 )
@@ -97,8 +101,9 @@ func TestRepair_Runbook(t *testing.T) {
 	}
 }
 
-// A table alone is rotten: the store goes on where it was, and the trail says what was done.
-func TestRepair_Whole(t *testing.T) {
+// rottenTable is a box whose store has one bad block in a table, behind the rows of the series; its second copy is whole.
+func rottenTable(t *testing.T) *box {
+	t.Helper()
 	b := newBox(t, "127.0.0.1:1")
 	b.withCard(t)
 	s := b.copied()
@@ -118,7 +123,48 @@ func TestRepair_Whole(t *testing.T) {
 	}
 	largest[len(largest)*6/10] ^= 1 // behind the block with the series' rows
 	b.must(os.WriteFile(path, largest, 0o600))
+	return b
+}
+
+// A repair that ended before it was recorded is in the trail once the next program opens the store, and once only.
+func TestRepair_Unrecorded(t *testing.T) {
+	b := rottenTable(t)
 	ctx := context.Background()
+	if _, err := storage.Repair(ctx, storage.RepairFrom{Copy: b.cfg.SecondCopy}, b.cfg.Store(slog.New(slog.DiscardHandler)), nil); err != nil {
+		t.Fatal(err)
+	}
+	s := b.store()
+	list, err := s.Unrecorded()
+	if b.must(err); len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	// The power goes after the act, before the store forgets the repair.
+	b.must(audit.New(s, "00", nil, time.Now).Record(ctx, audit.Act{What: "store.repair", Target: list[0].Damaged}), s.Close())
+	for range 2 {
+		if said, err := output(t, func() error { return (&repairCommand{}).Run(ctx, b.top) }); !errors.Is(err, storage.ErrSound) {
+			t.Fatalf("%s, %v", said, err)
+		}
+	}
+	s = b.store()
+	acts, err := audit.New(s, "00", nil, time.Now).Acts(9)
+	if b.must(err); len(acts) != 1 {
+		t.Errorf("%+v", acts)
+	}
+	if list, err = s.Unrecorded(); err != nil || list != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	b.must(s.Close())
+}
+
+// A table alone is rotten: fsck says which documents and that the second copy has them, the store goes on where it was, and the
+// trail says what was done.
+func TestRepair_Whole(t *testing.T) {
+	b := rottenTable(t)
+	ctx := context.Background()
+	out, err := output(t, func() error { return (&fsckCommand{}).Run(ctx, b.top) })
+	if err == nil || !regexp.MustCompile(`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read; whole in .*second copy`).MatchString(out) || strings.Contains(out, "in no medium") {
+		t.Errorf("fsck: %s, %v", out, err)
+	}
 	said, err := output(t, func() error { return (&repairCommand{}).Run(ctx, b.top) })
 	if err != nil || !strings.Contains(said, "documents        240") || !strings.Contains(said, "the store goes on where it was") {
 		t.Fatalf("%s, %v", said, err)
@@ -126,7 +172,7 @@ func TestRepair_Whole(t *testing.T) {
 	if said, err = output(t, func() error { return (&fsckCommand{}).Run(ctx, b.top) }); err != nil || !strings.Contains(said, "1…240") {
 		t.Errorf("%s, %v", said, err)
 	}
-	if said, err = output(t, func() error { return (&auditCommand{Limit: 9}).Run(ctx, b.top) }); err != nil || !strings.Contains(said, "store.repair") {
+	if said, err = output(t, func() error { return (&auditCommand{Limit: 9}).Run(ctx, b.top) }); err != nil || !strings.Contains(said, "store.repair") || !strings.Contains(said, "rows of second copy") {
 		t.Errorf("%s, %v", said, err)
 	}
 	if said, err = output(t, func() error { return (&repairCommand{}).Run(ctx, b.top) }); err == nil || !strings.Contains(err.Error(), "not damaged") {

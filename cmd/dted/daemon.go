@@ -83,6 +83,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
+	recordRepairs(ctx, d.trail, log)
 	mh := &reach{next: d.gate, now: time.Now}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})

@@ -55,6 +55,7 @@ func (s *status) show() any {
 	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store misses none
 		m["backup"] = at
 	}
+	m["store_read"] = s.store.LastReading()
 	m["mark_proved"] = s.store.MarkProved()
 	return m
 }

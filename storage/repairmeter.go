@@ -1,0 +1,35 @@
+package storage
+
+// repairMeter tells how far a repair has come: the first half is reading the media, twice, the second is walking the new store.
+type repairMeter struct {
+	meter
+	rows int64 // bytes
+}
+
+// expect says how much there is to read, once the media are known. The rows are larger than the files that hold them: the first
+// half may stand still before it ends.
+func (r *repairer) expect() {
+	total := int64(1)
+	add := func(dir string) {
+		if _, size, err := listFiles(r.o.FS, dir); err == nil { // what cannot be listed is not read either
+			total += size
+		}
+	}
+	add(r.o.Dir)
+	if r.copy != nil {
+		add(r.o.FS.PathDir(segmentPath(r.o.FS, r.from.Copy, 1)))
+	}
+	for _, dir := range r.from.Backups {
+		add(r.o.FS.PathJoin(dir, backupStore))
+	}
+	r.meter.total = 4 * total
+}
+
+// read notes bytes of a row.
+func (m *repairMeter) read(bytes int) {
+	m.rows += int64(bytes)
+	if m.total > 0 {
+		m.done = min(m.rows, m.total/2)
+		m.tell()
+	}
+}
