@@ -130,7 +130,7 @@ func (l *letterhead) identification() {
 	}
 	x, y := c.left+c.width-qrSide, c.y-6
 	c.add(op{kind: opQR, x: x, y: y, w: qrSide, h: qrSide})
-	c.strip(c.para("Consulta pública del documento", qrSide, 0.5, micro), x, y+qrSide, qrSide)
+	c.strip(c.para(l.v.consult, qrSide, 0.5, micro), x, y+qrSide, qrSide)
 	c.beside(
 		column{c.left, wide - 10, append(set(v.codes, wide-10, true), set(v.received, wide-10, false)...)},
 		column{c.left + wide, room - wide, set(v.facts, room-wide, false)},

@@ -105,7 +105,7 @@ func (p *Printer) receipt(v *view) []part {
 	r.block("Apéndice", v.appendix, nil)
 	r.rule()
 	r.add(part{kind: partQR})
-	r.middle(toneSmall, "Consulte su documento: "+v.host)
+	r.middle(toneSmall, v.consult+": "+v.host)
 	switch v.state {
 	case Contingency:
 		r.band(inContingency)

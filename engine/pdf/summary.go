@@ -108,7 +108,11 @@ func (b *builder) summary(v *view) {
 		{"Documento de quien recibe", "docuRecibe"}, {"Placa del vehículo", "placaVehiculo"},
 		{"Responsable", "codEmpleado"},
 	} {
-		if value := b.text(extra, f.name); value != "" {
+		value := b.text(extra, f.name)
+		if strings.HasPrefix(f.name, "docu") {
+			value = dte.FormatDocument("", value)
+		}
+		if value != "" {
 			v.delivery = append(v.delivery, field{f.label, value})
 		}
 	}
@@ -183,7 +187,7 @@ func (b *builder) groups() []table {
 	} {
 		if p := b.doc.Get(third.name); p.Kind() == dte.KindObject {
 			t := table{title: third.title, cols: []col{{head: "NIT o documento"}, {head: "Nombre", flex: true}, {head: "Domicilio"}}}
-			t.rows = []row{{cells: []string{b.text(p, "nit", "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
+			t.rows = []row{{cells: []string{b.identifier(p, "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
 			out = append(out, t.trim())
 		}
 	}
@@ -200,11 +204,19 @@ func (b *builder) groups() []table {
 		doctor := o.Get("medico")
 		t.rows = append(t.rows, row{cells: []string{
 			b.coded(o, "CAT-021", "codDocAsociado"),
-			b.text(o, "descDocumento") + b.text(doctor, "nit", "docIdentificacion"),
+			b.text(o, "descDocumento") + b.identifier(doctor, "docIdentificacion"),
 			b.text(o, "detalleDocumento") + b.text(doctor, "nombre"),
 		}})
 	}
 	return slices.DeleteFunc(append(out, t.trim()), func(t table) bool { return len(t.rows) == 0 })
+}
+
+// identifier is the NIT of a person or a firm, else the document in another member, as people write it.
+func (b *builder) identifier(v dte.Value, other string) string {
+	if nit := b.text(v, "nit"); nit != "" {
+		return dte.FormatNIT(nit)
+	}
+	return dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, other))
 }
 
 // list is the items of an array, or a lone object as one item.

@@ -36,6 +36,7 @@ type view struct {
 	delivery       []field
 	appendix       []field
 	legend         string
+	consult        string // what the QR code is good for, and since when
 	url            string
 	host           string // of url, for people
 	issued         time.Time
@@ -193,9 +194,11 @@ func (p *Printer) view(d Document) (*view, error) {
 	v.host, _, _ = strings.Cut(v.url, "?")
 	v.host = b.clean(strings.TrimPrefix(v.host, "https://"))
 	b.identity(v, id, d)
+	v.consult = "Consulte su documento"
 	if d.State == Contingency {
+		v.consult = "Consúltelo cuando tenga sello" // MH does not know the document before
 		v.legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
-			"al que será transmitido. Puede consultarlo con el código QR."
+			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}
 	v.emisor = b.party("Emisor", doc.Get("emisor"))
 	v.receptor = b.party(b.receptorName())
@@ -264,13 +267,13 @@ func (b *builder) party(heading string, v dte.Value) party {
 			p.fields = append(p.fields, field{label, value})
 		}
 	}
-	add("NIT", b.text(v, "nit"))
+	add("NIT", dte.FormatNIT(b.text(v, "nit")))
 	kind := b.coded(v, "CAT-022", "tipoDocumento")
 	if kind == "" || kind == "Otro" {
 		kind = "Documento de identificación"
 	}
-	add(kind, b.text(v, "numDocumento"))
-	add("NRC", b.text(v, "nrc"))
+	add(kind, dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, "numDocumento")))
+	add("NRC", dte.FormatNRC(b.text(v, "nrc")))
 	activity := b.text(v, "descActividad")
 	if activity == "" {
 		activity = b.coded(v, "CAT-019", "codActividad")
@@ -282,7 +285,7 @@ func (b *builder) party(heading string, v dte.Value) party {
 		country = b.coded(v, "CAT-020", "codPais")
 	}
 	add("País", country)
-	add("Teléfono", b.text(v, "telefono"))
+	add("Teléfono", dte.FormatPhone(b.text(v, "telefono")))
 	add("Correo", b.text(v, "correo"))
 	add("Tipo de establecimiento", b.coded(v, "CAT-009", "tipoEstablecimiento"))
 	add("Establecimiento", b.text(v, "codEstable", "codEstableMH", "codigoMH", "codigo"))

@@ -114,7 +114,7 @@ func alone(t *testing.T) {
 }
 
 var (
-	streams = regexp.MustCompile(`(?s)stream\r?\n(.*?)\r?\nendstream`)
+	streams = regexp.MustCompile(`(?s)stream\r?\n(.*?)\nendstream`) // the last byte of a stream may be a \r
 	shown   = regexp.MustCompile(`(?s)\(((?:\\.|[^\\()])*)\) Tj`)
 	escaped = regexp.MustCompile(`\\(.)`)
 )
