@@ -26,6 +26,8 @@ type Delivery struct {
 	Contingency bool
 	// GiveUpAfter is how long the receiver's server may put a message off, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration
+	// Look of messages: its Trade, Color and Greeting. The rest comes from the document and from Printer.
+	Look mail.Look
 }
 
 // Queues of what is to be delivered.

@@ -124,15 +124,26 @@ func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string
 		{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
 		{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
 	}}
-	m.Subject, m.Text, m.HTML = mail.Compose(e.facts(r, document))
+	f := e.facts(r, document)
+	if picture, w, h := e.delivery.Printer.Logo(); picture != nil {
+		f.Look.Logo, f.Look.LogoWidth, f.Look.LogoHeight = logoName, w, h
+		m.Inline = []mail.Attachment{{Name: logoName, ContentType: "image/png", Data: picture}}
+	}
+	m.Subject, m.Text, m.HTML = mail.Compose(f)
 	return m, nil
 }
+
+// logoName is the emisor's logo within a message.
+const logoName = "logo.png"
 
 func (e *Engine) facts(r *Record, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
+	f.Look = e.delivery.Look
+	f.Look.Tax = dte.FormatNIT(document.Get("emisor").Get("nit").Text())
+	f.Look.Phone = dte.FormatPhone(document.Get("emisor").Get("telefono").Text())
 	if word, ok := e.Catalogue("CAT-002", f.Document); ok {
 		f.Document = word
 	}

@@ -42,6 +42,7 @@ var acts = map[string]string{
 const (
 	actTarget = "act.target"
 	actDetail = "act.detail"
+	actIdle   = "act.idle" // true: there was nothing to do
 )
 
 // concerns says for the record what a request is about.
@@ -98,6 +99,8 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 		reason = err.Error()
 	case ctx.Response.StatusCode() >= fasthttp.StatusBadRequest:
 		return audit.Refused, ""
+	case ctx.UserValue(actIdle) == true:
+		return audit.Nothing, ""
 	default:
 		return audit.Done, ""
 	}

@@ -56,6 +56,7 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 		}
 		total += n
 	}
+	ctx.SetUserValue(actIdle, total == 0)
 	g.o.Logger.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
 	return show(ctx, fasthttp.StatusOK, map[string]int{done: total})
 }

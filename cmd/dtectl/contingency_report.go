@@ -68,8 +68,8 @@ func printReport(out io.Writer, r *engine.TechnicalReport, now time.Time) error 
 	if r.Ambiente != "01" {
 		ambiente = "pruebas"
 	}
-	screen.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\n", issuer.Nombre, issuer.NIT, issuer.NRC,
-		issuer.Telefono, issuer.Correo, r.Who.Name, r.Who.Document, ambiente)
+	screen.Fprintf(w, "Emisor\t%s\nNIT / NRC\t%s / %s\nContacto\t%s · %s\nResponsable\t%s (documento %s)\nAmbiente\t%s\nHoras\tde El Salvador\n", issuer.Nombre, dte.FormatNIT(issuer.NIT), dte.FormatNRC(issuer.NRC),
+		dte.FormatPhone(issuer.Telefono), issuer.Correo, r.Who.Name, dte.FormatDocument(r.Who.DocumentType, r.Who.Document), ambiente)
 	end := r.Ended
 	screen.Fprintf(w, "\nInicio\t%s\n", clock(r.Began))
 	if end.IsZero() {

@@ -27,10 +27,11 @@ func TestContingencyReport(t *testing.T) {
 	const want = `INFORME TÉCNICO DE CONTINGENCIA
 
 Emisor       Café de Prueba
-NIT / NRC    06140101901011 / 1234567
-Contacto     22001100 · dte@example.com
-Responsable  Eva Díaz (documento 012345678)
+NIT / NRC    0614-010190-101-1 / 123456-7
+Contacto     2200-1100 · dte@example.com
+Responsable  Eva Díaz (documento 01234567-8)
 Ambiente     producción
+Horas        de El Salvador
 
 Inicio    01/12/2026 08:00:00
 Fin       en curso al 04/12/2026 09:30:00

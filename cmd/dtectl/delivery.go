@@ -122,7 +122,7 @@ func (f gatewayFlags) settle(ctx context.Context, top *cli, do string, codes []s
 	}
 	switch {
 	case done.Retried+done.Forgotten == 0:
-		return errors.New("nothing was given up of it")
+		return errors.New("nothing was given up of these documents: nothing was done")
 	case do == "retry":
 		screen.Printf("%d set due again\n", done.Retried)
 	default:

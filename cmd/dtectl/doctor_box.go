@@ -28,7 +28,7 @@ func (d *doctor) configuration(path string) bool {
 		return false
 	}
 	d.cfg = cfg
-	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente, cfg.Issuer.NIT, len(cfg.Points))
+	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente, dte.FormatNIT(cfg.Issuer.NIT), len(cfg.Points))
 	return true
 }
 

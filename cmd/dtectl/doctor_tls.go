@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/dte"
 	"dtegate/gateway/certificate"
 )
 
@@ -31,11 +32,11 @@ func (d *doctor) tls() {
 		case err != nil:
 			d.fail("tls", do, "%s: %v", l.name, err)
 		case d.now().After(leaf.NotAfter):
-			d.fail("tls", do, "%s: the certificate ended on %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+			d.fail("tls", do, "%s: the certificate ended on %s", l.name, dte.Date(leaf.NotAfter))
 		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
-			d.warn("tls", do, "%s: the certificate ends on %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+			d.warn("tls", do, "%s: the certificate ends on %s", l.name, dte.Date(leaf.NotAfter))
 		default:
-			d.ok("tls", "%s: until %s", l.name, leaf.NotAfter.Format(time.DateOnly))
+			d.ok("tls", "%s: until %s", l.name, dte.Date(leaf.NotAfter))
 		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,7 +41,8 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log.SetOutput(screen.Err) // that of slog.Default as well
+	log.SetOutput(screen.Err)
+	slog.SetDefault(slog.New(slog.NewTextHandler(screen.Err, nil))) // its times bear their zone
 	var c cli
 	k := parser(ctx, &c)
 	command, err := k.Parse(os.Args[1:])

@@ -125,8 +125,6 @@ func (o *owed) print(out io.Writer, now time.Time) (total int) {
 	return total
 }
 
-func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
 func relative(d time.Duration) string {
 	if d < 0 {
 		return (-d).Round(time.Second).String() + " ago"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
 )
 
 // comparison is a stored document beside what a rule makes of its facts.
@@ -79,7 +80,7 @@ type periodFlags struct {
 
 func (p *periodFlags) query() url.Values {
 	if p.To == "" {
-		p.To = time.Now().Format(time.DateOnly)
+		p.To = dte.Date(time.Now())
 	}
 	return url.Values{"from": {p.From}, "to": {p.To}}
 }

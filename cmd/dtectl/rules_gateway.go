@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
 	"strings"
 
 	"dtegate/cmd/dted/config"
@@ -142,19 +141,6 @@ func (g *gateway) ask(ctx context.Context, method, path string, query url.Values
 		return fmt.Errorf("reading the appliance's answer: %w", err)
 	}
 	return nil
-}
-
-// who is the operator, as the branch's record names him.
-func who() string {
-	name := "somebody"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return name
-	}
-	return name + "@" + host
 }
 
 // bundleFile is a bundle on its way to branches, which are the ones to verify it.

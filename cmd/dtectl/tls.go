@@ -10,6 +10,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
 	"dtegate/gateway/certificate"
 )
 
@@ -46,7 +47,7 @@ func showTLS(own *certificate.Own) error {
 		names = append(names, ip.String())
 	}
 	screen.Printf("authority    %s, until %s\npin          %s\ncertificate  until %s, renewed by itself\nnames        %s\n", own.AuthorityFile(),
-		authority.NotAfter.Format(time.DateOnly), certificate.Fingerprint(authority), leaf.NotAfter.Format(time.DateOnly), strings.Join(names, " "))
+		dte.Date(authority.NotAfter), certificate.Fingerprint(authority), dte.Date(leaf.NotAfter), strings.Join(names, " "))
 	for _, n := range own.Names {
 		if !certificate.May(authority, n) {
 			screen.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, which the tills must trust anew\n", n)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -25,10 +26,11 @@ func delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 		return d, fmt.Errorf("preparing the printed version (print.logo, issuer.color_principal): %w", err)
 	}
 	if m := c.Mail; m != nil {
-		if d.Mail, err = mailer(m, c.Issuer.Name); err != nil {
+		if d.Mail, err = mailer(m, &c.Issuer); err != nil {
 			return d, fmt.Errorf("[mail]: %w", err)
 		}
 		_, d.Domain, _ = strings.Cut(m.From, "@")
+		d.Look = mail.Look{Trade: c.Issuer.TradeName, Color: c.Issuer.PrimaryColour, Greeting: m.Greeting}
 		d.Contingency, d.GiveUpAfter = m.Contingency, time.Duration(m.GiveUpAfter)
 	}
 	if a := c.Archive; a != nil {
@@ -39,9 +41,13 @@ func delivery(c *config.Config, catalogue func(catalogue, code string) (string, 
 	return d, nil
 }
 
-func mailer(m *config.Mail, name string) (*mail.Sender, error) {
-	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From, FromName: name,
-		ReplyTo: m.ReplyTo, Timeout: time.Duration(m.Timeout)}
+func mailer(m *config.Mail, i *config.Issuer) (*mail.Sender, error) {
+	reply := m.ReplyTo
+	if reply == "" && mail.Mailable(i.Mail) {
+		reply = i.Mail // who answers writes to the store and not to a mailbox that nobody reads
+	}
+	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
+		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply, Timeout: time.Duration(m.Timeout)}
 	if m.User != "" {
 		password, err := config.ReadSecret("mail.password_file", m.PasswordFile)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 func main() {
 	path := flag.String("config", "/etc/dted/dted.toml", "the configuration file")
 	flag.Parse()
-	log := slog.New(slog.NewTextHandler(screen.Err, nil))
+	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: said}))
 	slog.SetDefault(log)
 	if err := seal(); err != nil {
 		log.Warn("the memory can be read by other processes of this account", "error", err)
@@ -55,4 +55,12 @@ func run(ctx context.Context, path string, log *slog.Logger) error {
 		return err
 	}
 	return d.Run(ctx)
+}
+
+// said leaves out an attribute that says nothing: error=<nil> reads as if there were an error.
+func said(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "error" && a.Value.Any() == nil {
+		return slog.Attr{}
+	}
+	return a
 }

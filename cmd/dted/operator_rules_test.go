@@ -104,7 +104,7 @@ func TestOperator_Rules(t *testing.T) {
 	said := o.does("audit")
 	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`, `rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
 		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`, `rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
-		if !regexp.MustCompile(`(?m)^\d+ +[-\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` + act).MatchString(said) {
+		if !regexp.MustCompile(`(?m)^\d+ +[-+\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` + act).MatchString(said) {
 			t.Errorf("no %s in\n%s", act, said)
 		}
 	}

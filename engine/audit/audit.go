@@ -31,6 +31,7 @@ const queue = "audit"
 // Outcomes of an act. One without any was begun and the appliance ended before it did.
 const (
 	Done    = "done"
+	Nothing = "nothing" // there was nothing to do, and nothing was changed
 	Refused = "refused" // nothing was changed
 	Failed  = "failed"  // it is not known how much was changed
 )

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"net/url"
@@ -30,6 +31,20 @@ type Facts struct {
 	Emisor   string // name
 	Receptor string // name; may be empty
 	Consult  string // URL of MH's public consultation; anything but http and https is left out
+
+	Look Look
+}
+
+// Look is what makes a message the emisor's own. The plain text has its words.
+type Look struct {
+	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
+	Tax      string // the emisor's NIT, as people write it; may be empty
+	Phone    string // the emisor's telephone, as people write it; may be empty
+	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
+	Greeting string // one line behind the salutation; may be empty
+	// Logo is the ContentID of a picture among the message's Inline, LogoWidth × LogoHeight pixels as it is shown; empty: none.
+	Logo                  string
+	LogoWidth, LogoHeight int
 }
 
 // legends stand above the facts. The words of contingency are those that the readable version bears (MF2 pp.4, 19).
@@ -65,12 +80,40 @@ func Compose(f Facts) (subject, text, page string) {
 
 // flatten makes each fact one line.
 func (f *Facts) flatten() {
-	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor} {
+	l := &f.Look
+	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor, &l.Trade, &l.Tax, &l.Phone, &l.Greeting} {
 		*s = flat(*s)
 	}
 	if u, err := url.Parse(f.Consult); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		f.Consult = ""
 	}
+	if !isColor(l.Color) {
+		l.Color = "#163864"
+	}
+}
+
+func isColor(s string) bool {
+	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
+}
+
+// salutation addresses the receiver, of whom nobody knows how to be addressed.
+func (f *Facts) salutation() string {
+	if f.Receptor == "" {
+		return "Estimado cliente:"
+	}
+	return "Estimado cliente, " + f.Receptor + ":"
+}
+
+// sender is who to turn to.
+func (f *Facts) sender() string {
+	s := f.Emisor
+	if f.Look.Tax != "" {
+		s += ", NIT " + f.Look.Tax
+	}
+	if f.Look.Phone != "" {
+		s += ", teléfono " + f.Look.Phone
+	}
+	return s
 }
 
 // notices are the legends that apply.
@@ -125,6 +168,10 @@ func (f *Facts) text() string {
 	for _, n := range f.notices() {
 		fmt.Fprintf(&b, "%s\n\n", n)
 	}
+	fmt.Fprintf(&b, "%s\n\n", f.salutation())
+	if f.Look.Greeting != "" {
+		fmt.Fprintf(&b, "%s\n\n", f.Look.Greeting)
+	}
 	fmt.Fprintf(&b, "%s\n\n", opening)
 	for _, r := range f.rows() {
 		fmt.Fprintf(&b, "%s: %s\n", r[0], r[1])
@@ -132,7 +179,7 @@ func (f *Facts) text() string {
 	if f.Consult != "" {
 		fmt.Fprintf(&b, "\n%s\n%s\n", f.consulting(), f.Consult)
 	}
-	fmt.Fprintf(&b, "\n%s\n", closing)
+	fmt.Fprintf(&b, "\n%s\n%s\n", f.sender(), closing)
 	return b.String()
 }
 
@@ -140,21 +187,39 @@ func (f *Facts) text() string {
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +
-		`<html lang="es"><head><meta charset="utf-8"/><title>` + html.EscapeString(f.Document) + "</title></head>\n" +
-		`<body style="margin:0;padding:24px;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n")
+		`<html lang="es"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/><meta name="color-scheme" content="light dark"/><title>` +
+		html.EscapeString(f.Document) + "</title></head>\n" +
+		`<body style="margin:0;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n" + `<div style="max-width:640px;padding:16px">` + "\n")
+	b.WriteString(f.head())
 	for _, n := range f.notices() {
 		b.WriteString(`<p style="padding:12px;border:2px solid #b45309;font-weight:bold">` + html.EscapeString(n) + "</p>\n")
+	}
+	b.WriteString("<p>" + html.EscapeString(f.salutation()) + "</p>\n")
+	if f.Look.Greeting != "" {
+		b.WriteString("<p>" + html.EscapeString(f.Look.Greeting) + "</p>\n")
 	}
 	b.WriteString("<p>" + opening + "</p>\n" + `<table style="border-collapse:collapse">` + "\n")
 	for _, r := range f.rows() {
 		b.WriteString(`<tr><th scope="row" style="padding:4px 16px 4px 0;text-align:left;vertical-align:top">` + r[0] +
-			`</th><td style="padding:4px 0;word-break:break-word">` + html.EscapeString(r[1]) + "</td></tr>\n")
+			`</th><td style="padding:4px 0;overflow-wrap:anywhere">` + html.EscapeString(r[1]) + "</td></tr>\n")
 	}
 	b.WriteString("</table>\n")
 	if f.Consult != "" {
 		u := html.EscapeString(f.Consult)
-		b.WriteString("<p>" + f.consulting() + `<br/><a href="` + u + `">` + u + "</a></p>\n")
+		b.WriteString("<p>" + f.consulting() + `<br/><a style="overflow-wrap:anywhere" href="` + u + `">` + u + "</a></p>\n")
 	}
-	b.WriteString(`<p style="font-size:13px">` + closing + "</p>\n</body></html>\n")
+	b.WriteString(`<p style="font-size:13px">` + html.EscapeString(f.sender()) + "<br/>" + closing + "</p>\n</div>\n</body></html>\n")
 	return b.String()
+}
+
+// head is the emisor's logo and name over a bar of its colour. The logo has a white ground, whatever ground the reader's
+// program gives the message.
+func (f *Facts) head() string {
+	l := &f.Look
+	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))
+	out := `<div style="margin-bottom:16px;padding-bottom:12px;border-bottom:4px solid ` + l.Color + `">`
+	if l.Logo != "" {
+		out += fmt.Sprintf(`<img src="cid:%s" width="%d" height="%d" alt="" style="display:block;margin-bottom:8px;background:#ffffff"/>`, html.EscapeString(l.Logo), l.LogoWidth, l.LogoHeight)
+	}
+	return out + `<b style="font-size:18px">` + name + "</b></div>\n"
 }

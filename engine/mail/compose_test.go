@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func facts() Facts {
@@ -22,7 +23,9 @@ func TestCompose(t *testing.T) {
 	if subject != "Comprobante de crédito fiscal DTE-03-M001P001-000000000000042 de Ferretería El Ñandú, S.A. de C.V." {
 		t.Errorf("%q", subject)
 	}
-	const want = `Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE (JSON), que es el documento legal. Consérvelos.
+	const want = `Estimado cliente, María Peña:
+
+Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE (JSON), que es el documento legal. Consérvelos.
 
 Documento: Comprobante de crédito fiscal
 Número de control: DTE-03-M001P001-000000000000042
@@ -36,6 +39,7 @@ Receptor: María Peña
 Puede comprobarlo en la consulta pública del Ministerio de Hacienda:
 https://admin.factura.gob.sv/consultaPublica?ambiente=00&codGen=9F2C3B1A-0000-4000-8000-000000000001&fechaEmi=2026-11-21
 
+Ferretería El Ñandú, S.A. de C.V.
 Este mensaje se envió automáticamente.
 `
 	if text != want {
@@ -49,7 +53,7 @@ Este mensaje se envió automáticamente.
 			}
 		}
 	}
-	if !strings.Contains(elements, "a href="+facts().Consult) {
+	if !strings.Contains(elements, " href="+facts().Consult) {
 		t.Errorf("%s", elements)
 	}
 }
@@ -60,12 +64,12 @@ func TestCompose_States(t *testing.T) {
 		subject, text string // what they begin with
 		without       string
 	}{
-		"processed":   {func(f *Facts) {}, "Comprobante", "Adjunto", "contingencia"},
+		"processed":   {func(f *Facts) {}, "Comprobante", "Estimado cliente", "contingencia"},
 		"contingency": {func(f *Facts) { f.State, f.Seal = Contingency, "" }, "Comprobante de crédito fiscal DTE-03-M001P001-000000000000042 (contingencia) de", "Modelo diferido, transmisión por contingencia", "Puede comprobarlo"},
 		"invalidated": {func(f *Facts) { f.State = Invalidated }, "INVALIDADO: Comprobante", "DOCUMENTO INVALIDADO", "contingencia"},
 		"test":        {func(f *Facts) { f.Test, f.State = true, Invalidated }, "[PRUEBAS] INVALIDADO: ", "AMBIENTE DE PRUEBAS", "contingencia"},
-		"retorno":     {func(f *Facts) { f.Document, f.Number = "Evento de retorno", "" }, "Evento de retorno 9F2C3B1A-0000-4000-8000-000000000001 de", "Adjunto", "Número de control"},
-		"no receptor": {func(f *Facts) { f.Receptor = "" }, "Comprobante", "Adjunto", "Receptor"},
+		"retorno":     {func(f *Facts) { f.Document, f.Number = "Evento de retorno", "" }, "Evento de retorno 9F2C3B1A-0000-4000-8000-000000000001 de", "Estimado cliente", "Número de control"},
+		"no receptor": {func(f *Facts) { f.Receptor = "" }, "Comprobante", "Estimado cliente:\n", "Receptor"},
 	} {
 		f := facts()
 		c.change(&f)
@@ -148,6 +152,57 @@ func read(t *testing.T, page string) (elements, words string) {
 			w.Write(x)
 		default:
 			t.Errorf("a %T in the page", x)
+		}
+	}
+}
+
+// TestCompose_Look: the emisor's logo, colour, name, greeting and contact are in the page, its words in the text; what they hold
+// stays in its place.
+func TestCompose_Look(t *testing.T) {
+	f := facts()
+	f.Look = Look{Trade: "El Ñandú & Cía.", Tax: "0614-050607-101-8", Phone: "2222-4150", Color: "#7a1f2b", Greeting: "¡Gracias por <su> compra!\nVuelva", Logo: "logo.png", LogoWidth: 107, LogoHeight: 80}
+	_, text, page := Compose(f)
+	elements, words := read(t, page)
+	for _, want := range []string{"¡Gracias por <su> compra! Vuelva", "NIT 0614-050607-101-8", "teléfono 2222-4150"} {
+		if !strings.Contains(text, want) || !strings.Contains(words, want) {
+			t.Errorf("no %q in\n%s\n%s", want, text, words)
+		}
+	}
+	for _, want := range []string{"src=cid:logo.png", "width=107", "height=80", "border-bottom:4px solid #7a1f2b"} {
+		if !strings.Contains(elements, want) {
+			t.Errorf("no %q in %s", want, elements)
+		}
+	}
+	if !strings.Contains(words, "El Ñandú & Cía.") {
+		t.Errorf("%s", words)
+	}
+	f.Look = Look{Color: `red"><script>`}
+	if _, _, page := Compose(f); strings.Contains(page, "script") || !strings.Contains(page, "#163864") || strings.Contains(page, "<img") {
+		t.Errorf("%s", page)
+	}
+}
+
+// TestInline: the picture of a page is a part of the message, under the name that the page calls it by, and no attachment.
+func TestInline(t *testing.T) {
+	s, err := New(Options{Host: "mail.example", From: "dte@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Message{ID: "a@example.com", To: []string{"b@example.com"}, Subject: "x", Text: "x", HTML: `<img src="cid:logo.png"/>`, Date: time.Unix(1e9, 0),
+		Inline: []Attachment{{Name: "logo.png", ContentType: "image/png", Data: []byte("PNG")}}, Attachments: []Attachment{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte("PDF")}}}
+	b, err := s.render(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"multipart/related", "Content-Id: <logo.png>", "Content-Disposition: inline", "Content-Type: image/png"} {
+		if !strings.Contains(strings.ToLower(string(b)), strings.ToLower(want)) {
+			t.Errorf("no %q in\n%s", want, b)
+		}
+	}
+	for _, name := range []string{"", "a b.png", "a>.png", "a\r\n.png"} {
+		m.Inline[0].Name = name
+		if _, err := s.render(m); err == nil {
+			t.Errorf("%q is taken", name)
 		}
 	}
 }

@@ -25,7 +25,8 @@ type Message struct {
 	Text        string // required
 	HTML        string // may be empty
 	Attachments []Attachment
-	Date        time.Time // when the message was written, the same in every attempt
+	Inline      []Attachment // pictures of HTML, which names each by its Name: cid:logo.png
+	Date        time.Time    // when the message was written, the same in every attempt
 }
 
 // Attachment is a file within a message.
@@ -64,6 +65,9 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
 	if m.HTML != "" {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
+	}
+	for _, a := range m.Inline {
+		msg.EmbedReadSeeker(a.Name, bytes.NewReader(a.Data), mail.WithFileContentType(mail.ContentType(a.ContentType)), mail.WithFileContentID("<"+a.Name+">"))
 	}
 	for i, a := range m.Attachments {
 		if err := attach(msg, i, a); err != nil {
@@ -122,6 +126,14 @@ func (m *Message) check() error {
 	if !utf8.ValidString(m.HTML) {
 		return &FieldError{"HTML", "is not UTF-8"}
 	}
+	for i, a := range m.Inline {
+		if !isInlineName(a.Name) {
+			return &FieldError{fmt.Sprintf("Inline[%d].Name", i), "is not letters, digits, hyphens and dots"}
+		}
+		if err := checkHeader(fmt.Sprintf("Inline[%d].ContentType", i), a.ContentType); err != nil {
+			return err
+		}
+	}
 	for i, a := range m.Attachments {
 		field := fmt.Sprintf("Attachments[%d].", i)
 		if a.Name == "" || strings.ContainsAny(a.Name, `/\`) {
@@ -135,6 +147,11 @@ func (m *Message) check() error {
 		}
 	}
 	return nil
+}
+
+// isInlineName returns whether a name can stand in a cid: address as it is.
+func isInlineName(s string) bool {
+	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool { return r != '.' && notLabel(r) })
 }
 
 // checkHeader takes a text that will stand in a header: one line, not longer than a header can be.

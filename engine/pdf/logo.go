@@ -15,6 +15,7 @@ import (
 // would unpack anew for each document.
 type logo struct {
 	png  []byte
+	mail []byte  // smaller, for messages
 	w, h float64 // pixels
 }
 
@@ -41,7 +42,52 @@ func readLogo(data []byte) (*logo, error) {
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, flat); err != nil {
 		return nil, err
 	}
-	return &logo{out.Bytes(), float64(c.Width), float64(c.Height)}, nil
+	l := &logo{png: out.Bytes(), w: float64(c.Width), h: float64(c.Height)}
+	w, h := l.fit(2*mailWidth, 2*mailHeight) // twice as fine as it is shown, as screens are
+	var small bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, shrink(flat, int(w), int(h))); err != nil {
+		return nil, err
+	}
+	l.mail = small.Bytes()
+	return l, nil
+}
+
+// mailWidth and mailHeight are the greatest logo in a message, in pixels as it is shown.
+const mailWidth, mailHeight = 240, 80
+
+// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
+func (p *Printer) Logo() (picture []byte, width, height int) {
+	if p.logo == nil {
+		return nil, 0, 0
+	}
+	w, h := p.logo.fit(mailWidth, mailHeight)
+	return p.logo.mail, max(1, int(w)), max(1, int(h))
+}
+
+// shrink makes a picture smaller, each point the mean of those that it stands for; one that is not larger stays as it is.
+func shrink(src *image.RGBA, w, h int) image.Image {
+	full := src.Bounds()
+	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {
+		return src
+	}
+	out := image.NewRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			var sum [3]int
+			n := 0
+			for j := y * full.Dy() / h; j < (y+1)*full.Dy()/h; j++ {
+				for i := x * full.Dx() / w; i < (x+1)*full.Dx()/w; i++ {
+					at := src.PixOffset(i, j)
+					for k := range sum {
+						sum[k] += int(src.Pix[at+k])
+					}
+					n++
+				}
+			}
+			out.SetRGBA(x, y, color.RGBA{uint8(sum[0] / n), uint8(sum[1] / n), uint8(sum[2] / n), 255})
+		}
+	}
+	return out
 }
 
 // fit is the largest size of the logo within a box.

@@ -56,7 +56,7 @@ type Listener struct {
 	BrowserOrigins []string `toml:"browser_origins"`
 }
 
-// Print is how the readable versions look; the colour is the issuer's color_principal.
+// Print is how the readable versions and the mails look; the colour is the issuer's color_principal.
 type Print struct {
 	Logo   string `toml:"logo"`   // PNG, JPEG or GIF of at most 512 KiB
 	Footer string `toml:"footer"` // one line
@@ -69,9 +69,10 @@ type Mail struct {
 	Security     string   `toml:"security"` // mandatory (default), starttls, none
 	User         string   `toml:"user"`     // none: no login
 	PasswordFile string   `toml:"password_file"`
-	From         string   `toml:"from"` // address; its domain is that of the Message-IDs
-	ReplyTo      string   `toml:"reply_to"`
-	Timeout      Duration `toml:"timeout"` // of an attempt, default 2m
+	From         string   `toml:"from"`     // address; its domain is that of the Message-IDs
+	ReplyTo      string   `toml:"reply_to"` // default: the issuer's correo
+	Greeting     string   `toml:"greeting"` // one line behind the salutation
+	Timeout      Duration `toml:"timeout"`  // of an attempt, default 2m
 	// Contingency mails a document issued in contingency at once, without its seal, and again when it has it. Default:
 	// only then.
 	Contingency bool     `toml:"contingency"`
@@ -192,7 +193,8 @@ type Address struct {
 
 // Branch is the store that this box stands in.
 type Branch struct {
-	ID int64 `toml:"id"`
+	ID   int64  `toml:"id"`
+	Name string `toml:"nombre"` // what people call the store; default: the issuer's nombre_comercial, else its nombre
 	// Hours are when the branch is open, El Salvador's time: outside of them monitoring does not miss the box. Default: not known.
 	Hours  []Hours  `toml:"hours"`
 	Closed []string `toml:"closed"` // days on which it stays closed, "2026-12-25"
@@ -280,7 +282,7 @@ func (c *Config) check() error {
 	if len(c.Points) == 0 {
 		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
 	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours(), c.Authority.check())
+	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours(), c.Authority.check())
 	if c.API.Rate < 0 || c.API.Burst < 0 {
 		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
 	}

@@ -1,0 +1,11 @@
+package main
+
+import (
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+// local writes a time as people of El Salvador read it, with the zone, whatever the box's own zone is:
+// 2026-12-01 08:00:00 -06:00.
+func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04:05 -07:00") }
