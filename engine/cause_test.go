@@ -80,7 +80,7 @@ func TestCause_Probed(t *testing.T) {
 			b.marked(b.issue(sale("first", 100)), "2", "")
 			time.Sleep(time.Hour)
 			b.marked(b.issue(sale("next", 200)), "2", "")
-			b.password = "secreto"
+			b.password = "secreto-mh.2026"
 			b.crash()
 			b.drained()
 			b.reported([2]int{2, 2})

@@ -135,7 +135,7 @@ type box struct {
 	log    *slog.Logger
 	policy Contingency
 	rand   *rand.Rand
-	// password is what the branch logs in with; MH knows "secreto".
+	// password is what the branch logs in with; MH knows "secreto-mh.2026".
 	password authority.Password
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
@@ -170,10 +170,10 @@ func inBubbleFrom(t *testing.T, begin time.Time, witness testing.TB, sown bugs, 
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto",
+		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
 			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
-			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 		b.server = &http.Server{Handler: b.sim.Protocol(), ErrorLog: nil}
 		serving := make(chan struct{})
 		go func() { defer close(serving); _ = b.server.Serve(b.cable) }()

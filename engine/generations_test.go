@@ -17,11 +17,11 @@ func TestIssue_GenerationByDate(t *testing.T) {
 	defer w.close()
 	w.clock.set(time.Date(2026, 12, 1, 5, 59, 0, 0, time.UTC))
 	w.sim = simulator.New(simulator.Options{Seed: 1, Now: w.now, Logger: quiet, AllowProduction: true,
-		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 	w.server.Config.Handler = w.sim.Protocol()
 	issuer := testIssuer()
 	issuer.Ambiente = "01"
-	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto", Ambiente: "01", UserAgent: "test", Now: w.now})
+	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "01", UserAgent: "test", Now: w.now})
 	var err error
 	if w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(t).key, 0), Authority: client, Rules: common(t).book,
 		Issuer: issuer, Logger: quiet, Now: w.now}); err != nil {

@@ -212,7 +212,7 @@ func newSim(t testing.TB) *world {
 	w.clock.set(start)
 	w.now = w.clock.now
 	w.sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.now() }, Logger: quiet,
-		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: common(t).key.Public()}}})
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 	w.server = httptest.NewServer(w.sim.Protocol())
 	return w
 }
@@ -250,7 +250,7 @@ func (w *world) start(seen vfs.FS) (err error) {
 // client starts the engine over a way to MH.
 func (w *world) client(way http.RoundTripper, url string) (err error) {
 	w.wire = &wire{under: way}
-	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto", Ambiente: "00", UserAgent: "test",
+	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00", UserAgent: "test",
 		Now: func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
 	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client, Rules: common(w.t).book,
 		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})

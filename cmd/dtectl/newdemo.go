@@ -67,7 +67,7 @@ func newDemo(ctx context.Context, dir string) (*demo, error) {
 func (d *demo) fill(ctx context.Context, dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	// Every secret of the demo is random: a folder that leaks opens no other.
-	password, certificate := config.Secret()[:20], config.Secret()[:20]
+	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20] // MH wants letters, digits and others in the first
 	key, err := sign.Generate(2048)
 	if err != nil {
 		return err

@@ -367,7 +367,7 @@ func stolen(t *testing.T, b *branch, made string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		for _, secret := range []string{testPassphrase, testToken + "1", made, "secreto", "PRIVATE KEY", testAdmin} {
+		for _, secret := range []string{testPassphrase, testToken + "1", made, "secreto-mh.2026", "PRIVATE KEY", testAdmin} {
 			if bytes.Contains(data, []byte(secret)) {
 				t.Errorf("%s holds %q", path, secret)
 			}

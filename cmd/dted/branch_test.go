@@ -86,7 +86,7 @@ func newBranch(t testing.TB) *branch {
 	b := &branch{t: t, dir: t.TempDir(), api: cmdtest.Port(t), ops: cmdtest.Port(t)}
 	b.key, b.sealed = signing()
 	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto", PublicKey: b.key.Public()}}})
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: b.key.Public()}}})
 	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -147,7 +147,7 @@ rules = {folder = "rules", cache = %q, key = [{id = "test", file = "rules.pub"}]
 	}
 	b.write("signing.jwe", b.sealed)
 	b.write("signing.passphrase", []byte(testPassphrase))
-	b.write("authority.password", []byte("secreto\n"))
+	b.write("authority.password", []byte("secreto-mh.2026\n"))
 	b.write("admin.token", []byte(testAdmin+"\n"))
 	b.write("rules.pub", public)
 	b.write("dted.toml", []byte(text))

@@ -10,7 +10,7 @@ import (
 )
 
 // secrets are what no answer, metric or log of any test of this package may hold.
-var secrets = map[string]string{"a till's token": testToken, "the admin token": testAdmin, "the passphrase": testPassphrase, "MH's password": "secreto",
+var secrets = map[string]string{"a till's token": testToken, "the admin token": testAdmin, "the passphrase": testPassphrase, "MH's password": "secreto-mh.2026",
 	"a private key": "PRIVATE KEY", "the sealed key": "eyJhbGciOiJQQkVTMi", "the secret of the tokens": strings.Repeat("09", 32)}
 
 // leaks are the secrets that came out, and where.

@@ -43,6 +43,9 @@ func readIssuers(path string) ([]simulator.Issuer, error) {
 		if e.NIT == "" || e.Password == "" || e.PublicKey == "" {
 			return nil, fmt.Errorf("%s: issuer %d: nit, password and publicKey are required", path, i+1)
 		}
+		if err := simulator.CheckPassword(e.Password); err != nil {
+			return nil, fmt.Errorf("%s: issuer %d: %w", path, i+1, err)
+		}
 		file := e.PublicKey
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(filepath.Dir(path), file)

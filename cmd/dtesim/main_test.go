@@ -59,8 +59,9 @@ func TestReadIssuers(t *testing.T) {
 		"empty":        `[]`,
 		"no key":       `[{"nit":"1","password":"x"}]`,
 		"unknown":      `[{"nit":"1","password":"x","publicKey":"key.pem","ncr":"1"}]`,
-		"missing file": `[{"nit":"1","password":"x","publicKey":"other.pem"}]`,
-		"not a key":    `[{"nit":"1","password":"x","publicKey":"not-a-key.pem"}]`,
+		"short":        `[{"nit":"1","password":"x","publicKey":"key.pem"}]`,
+		"missing file": `[{"nit":"1","password":"una-clave.2026","publicKey":"other.pem"}]`,
+		"not a key":    `[{"nit":"1","password":"una-clave.2026","publicKey":"not-a-key.pem"}]`,
 		"not a list":   `{}`,
 	} {
 		if got, err := readIssuers(issuersFile(t, body)); err == nil {

@@ -129,7 +129,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 
 	protocol, manage, tills := listen(t), listen(t), listen(t)
 	b.Sim = simulator.New(simulator.Options{Seed: 1, Now: b.Now, Logger: quiet, AllowProduction: ambiente == "01",
-		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto", PublicKey: shared.key.Public()}}})
+		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto-mh.2026", PublicKey: shared.key.Public()}}})
 	b.run(func() error { return b.Sim.Serve(ctx, protocol, manage) })
 	must(b.Sim.Chaos(simulator.Chaos{}))
 
@@ -139,7 +139,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	must(err)
 	book, err := rulebook(t, ambiente)
 	must(err)
-	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto",
+	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: engine.Contingency{

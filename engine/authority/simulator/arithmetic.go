@@ -118,7 +118,7 @@ func (d *document) levied() *big.Rat {
 }
 
 // onePercent accepts a withholding or perception of nothing, or of one percent of its base (CT art. 162, 163). From
-// which amount on it is due depends on facts about the parties that a document does not tell.
+// which amount on it is due depends on facts about the parties that a document does not tell: see sized.
 func (d *document) onePercent(field string, base *big.Rat) *refusal {
 	field = d.withheld(field)
 	got := d.root.object("resumen").number(field)
@@ -126,6 +126,28 @@ func (d *document) onePercent(field string, base *big.Rat) *refusal {
 		return nil
 	}
 	return miscalculated("resumen." + field)
+}
+
+// leastBase is the amount without VAT from which on one percent is withheld or perceived (CT art. 162).
+var leastBase = big.NewRat(100, 1)
+
+// sized refuses, with strict_base, one percent of an invoice or voucher of less than leastBase. A note follows its
+// original, whose amount was the one to compare: MF2 pp.47-48 withholds 0.90 of 90.00. Code 007, ours.
+func sized(s *Simulator, d *document) *refusal {
+	if !s.Hostilities().StrictBase {
+		return nil
+	}
+	sum := d.root.object("resumen")
+	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))
+	if d.tipo == "01" { // prices include VAT
+		base = times(base, 100, 113)
+	}
+	for _, field := range []string{"ivaRete", "ivaPerci"} {
+		if field = d.withheld(field); sum.number(field).Sign() > 0 && base.Cmp(leastBase) < 0 {
+			return notAllowed("resumen."+field, "El monto sujeto es menor de 100.00")
+		}
+	}
+	return nil
 }
 
 // floored is never below zero: a document asks for nothing rather than for less.

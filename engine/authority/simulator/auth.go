@@ -7,9 +7,13 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Lifetimes of a token (MT1 §3.1).
@@ -17,6 +21,35 @@ const (
 	testTokenLife       = 48 * time.Hour
 	productionTokenLife = 24 * time.Hour
 )
+
+// loginTexts are MH's codes of authentication (MT2). The manuals print the codes and not the body that bears them: the
+// member's name and the spelling are ours.
+var loginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar", 103: "Contraseña expirada",
+	104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido", 106: "Credenciales inválidas", 107: "Token inválido", 108: "Token requerido",
+	109: "Error al generar el token", 110: "Tipo no válido", 111: "Parámetro no válido"}
+
+// CheckPassword returns what a password of MH's API has wrong (MT2: 13 to 25 characters; letters, digits and others), nil
+// for nothing. Only an issuer's own password is checked so: a wrong one at the login is wrong whatever its form.
+func CheckPassword(password string) error {
+	var letter, digit, other bool
+	for _, r := range password {
+		switch {
+		case unicode.IsLetter(r):
+			letter = true
+		case unicode.IsDigit(r):
+			digit = true
+		default:
+			other = true
+		}
+	}
+	switch n := utf8.RuneCountInString(password); {
+	case n < 13 || n > 25:
+		return errors.New("the password of MH's API has not 13 to 25 characters")
+	case !letter || !digit || !other:
+		return errors.New("the password of MH's API lacks a letter, a digit or a special character")
+	}
+	return nil
+}
 
 type session struct {
 	nit     string
@@ -36,6 +69,10 @@ func (s *Simulator) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 	if err := r.ParseForm(); err != nil {
 		s.fault(w, r, http.StatusBadRequest, "Bad Request")
+		return
+	}
+	if code := s.Hostilities().LoginCode; code != 0 {
+		s.reply(w, r, http.StatusOK, map[string]string{"status": "ERROR", "error": "Unauthorized", "codigo": strconv.Itoa(code), "message": loginTexts[code]})
 		return
 	}
 	user, password := r.PostForm.Get("user"), r.PostForm.Get("pwd")

@@ -59,6 +59,7 @@ type books struct {
 	grace     map[string]time.Time // by the codigoGeneracion of a refused event: until when it may be put right
 
 	lots    map[string]*lot // by codigoLote
+	cyclic  map[string]int  // lots of cyclic billing, by issuer and window
 	pending []*lot          // those in process, the first to be done first
 
 	turn     int64 // counts whatever is received or sealed
@@ -76,6 +77,7 @@ func newBooks() books {
 		announced: make(map[string]*notice),
 		grace:     make(map[string]time.Time),
 		lots:      make(map[string]*lot),
+		cyclic:    make(map[string]int),
 	}
 }
 

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// holidays are the national ones with a fixed date (Código de Trabajo art. 190), as month and day. Holy Week moves and
-// is left out: the tenth business day of April may come up to three days early here.
+// holidays are the national ones with a fixed date (Código de Trabajo art. 190), as month and day.
 var holidays = words("01-01 05-01 05-10 06-17 08-06 09-15 11-02 12-25")
 
 // deadline is the last day on which a document sealed at a time may be invalidated (MF2 pp.9-17): three months for 01,
@@ -30,5 +29,26 @@ func lasting(tipo string) bool { return tipo == "01" || tipo == "11" || tipo == 
 
 func business(day time.Time) bool {
 	weekday := day.Weekday()
-	return weekday != time.Saturday && weekday != time.Sunday && !slices.Contains(holidays, day.Format("01-02"))
+	return weekday != time.Saturday && weekday != time.Sunday && !slices.Contains(holidays, day.Format("01-02")) && !holy(day)
+}
+
+// holy tells Thursday, Friday and Saturday of Holy Week (Código de Trabajo art. 190).
+func holy(day time.Time) bool {
+	month, sunday := easter(day.Year())
+	before := time.Date(day.Year(), month, sunday, 0, 0, 0, 0, time.UTC).YearDay() - day.YearDay()
+	return 1 <= before && before <= 3
+}
+
+// easter is the day of Easter Sunday by Gauss's rule, with its two exceptions, for the years 1900 to 2099.
+func easter(year int) (time.Month, int) {
+	d := (19*(year%19) + 24) % 30
+	e := (2*(year%4) + 4*(year%7) + 6*d + 5) % 7
+	march := 22 + d + e
+	if d == 29 && e == 6 || d == 28 && e == 6 && year%19 > 10 {
+		march -= 7
+	}
+	if march > 31 {
+		return time.April, march - 31
+	}
+	return time.March, march
 }

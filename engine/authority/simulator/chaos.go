@@ -55,11 +55,16 @@ type Chaos struct {
 	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; behind when negative.
 	ClockMS int64 `json:"clock_ms"`
 
-	// StrictOrigins refuses a note against an invoice, as MH does. The product's API lets them, hence off.
-	StrictOrigins bool `json:"strict_origins"`
-	// StrictDates demands that an invalidation of a 03, 05, 06, 07 or retorno bear the document's own date (MF2 pp.9-17),
-	// which leaves no day but that one to make it. Off because integrators report later ones sealed.
-	StrictDates bool `json:"strict_dates"`
+	// LaxOrigins lets a note name an invoice. MH refuses such a note (ME, MF2); the product's API admits it.
+	LaxOrigins bool `json:"lax_origins"`
+	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as integrators
+	// report. MF2 pp.9-17 wants the document's own date.
+	LaxDates bool `json:"lax_dates"`
+	// StrictBase refuses a withholding or perception of one percent on an invoice or voucher whose base is below 100.00 USD
+	// (CT art. 162). Off because no refusal for it was published: the law binds the parties, and MH seals such documents.
+	StrictBase bool `json:"strict_base"`
+	// LoginCode answers every login with one of MH's codes of authentication, 100 to 111 (MT2). 0 is none.
+	LoginCode int `json:"login_code"`
 }
 
 // What Only may name.
@@ -94,6 +99,8 @@ func (c *Chaos) check() error {
 		}
 	}
 	switch {
+	case c.LoginCode != 0 && loginTexts[c.LoginCode] == "":
+		return fmt.Errorf("login_code is %d, not one of 100 to 111", c.LoginCode)
 	case c.DelayMS > maxDelay:
 		return fmt.Errorf("delay_ms is more than %d", maxDelay)
 	case c.LotMS > maxLot || c.LateMS > maxLot:

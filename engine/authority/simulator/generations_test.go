@@ -100,7 +100,7 @@ var generationChanges = []change{
 
 	// Notes.
 	{"05", "documentoRelacionado", nil, "096", "Campo #/documentoRelacionado" + invalid},
-	{"05", "documentoRelacionado.0.tipoDocumento", "01", "014", "[documentoRelacionado.numeroDocumento] NO EXISTE UN REGISTRO CON ESTE DATO"},
+	{"05", "documentoRelacionado.0.tipoDocumento", "01", "007", "[documentoRelacionado.tipoDocumento" + banned},
 	{"05", "documentoRelacionado.0.tipoDocumento", "14", "007", "[documentoRelacionado.tipoDocumento" + banned},
 	{"05", "documentoRelacionado.0.tipoGeneracion", 3, "007", "[documentoRelacionado.tipoGeneracion" + banned},
 	{"05", "documentoRelacionado.0.numeroDocumento", "123", "006", "[documentoRelacionado.numeroDocumento] FORMATO NO VÁLIDO"},

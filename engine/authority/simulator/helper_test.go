@@ -321,6 +321,17 @@ func (b *branch) accepted(d *tree) answer {
 	return a
 }
 
+// acceptedOn has the clock at noon of a day, which the document bears.
+func (b *branch) acceptedOn(day string, d *tree) answer {
+	b.t.Helper()
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.clock.set(at.Add(18 * time.Hour))
+	return b.accepted(d.set("identificacion.fecEmi", day))
+}
+
 func (b *branch) refused(d *tree, code, text string) answer {
 	b.t.Helper()
 	a := b.send(d)

@@ -99,7 +99,7 @@ func (s *Simulator) invalidate(d *document) (answer, *refusal) {
 	if held.invalidated {
 		return answer{}, exists("documento.codigoGeneracion")
 	}
-	if r := first(held.described(d), d.sameIssuer(held), s.replaced(d, held), timely(d, held, s.chaos.StrictDates)); r != nil {
+	if r := first(held.described(d), d.sameIssuer(held), s.replaced(d, held), timely(d, held, s.chaos.LaxDates)); r != nil {
 		return answer{}, r
 	}
 	if len(held.active()) > 0 {
@@ -177,9 +177,9 @@ func (s *Simulator) replaced(d *document, held *record) *refusal {
 }
 
 // timely checks the date of the event and the window, which counts from the seal (MF2 pp.9-17). The event's date is
-// the document's, or for 01, 11 and 14 up to three months later; unless strict, any day of the window passes for the
-// others too.
-func timely(d *document, held *record, strict bool) *refusal {
+// the document's, or for 01, 11 and 14 up to three months later; when lax, any day of the window passes for the others
+// too, as it does before DTE 2.0, whose sealed events bear the day on which they were made.
+func timely(d *document, held *record, lax bool) *refusal {
 	path := "identificacion.fecEmi"
 	if d.previous {
 		path = "identificacion.fecAnula/identificacion.horAnula" // observed
@@ -189,7 +189,7 @@ func timely(d *document, held *record, strict bool) *refusal {
 	switch {
 	case lasting(held.tipo):
 		last = later(held.date, 3)
-	case strict:
+	case !lax && !d.previous:
 		last = held.date
 	}
 	today := d.at.Format(time.DateOnly)

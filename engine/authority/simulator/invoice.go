@@ -7,7 +7,7 @@ import (
 )
 
 // invoice checks a 01: prices include VAT, which is only shown.
-var invoice = []func(*Simulator, *document) *refusal{identified, withoutVAT, totals, taxed, included, invoiced}
+var invoice = []func(*Simulator, *document) *refusal{identified, withoutVAT, totals, taxed, included, invoiced, sized}
 
 // identification is the operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b, DGII notice
 // of 2024-09-05). FE v2 itself has no threshold.

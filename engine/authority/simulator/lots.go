@@ -127,6 +127,8 @@ func (s *Simulator) queue(subs []submission, issuer Issuer, at time.Time) string
 	u := uuid(s.rand)
 	code := fmt.Sprintf("%X-%X-%X-%X-%X", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 	s.books.counts.Lots++
+	window := issuer.NIT + " " + at.Add(2*time.Hour).Format(time.DateOnly) // in production from 22:00 on the next day's
+	room, cyclic := s.books.cyclic[window] < s.options.CyclicLots, false
 	due := at.Add(time.Duration(s.chaos.LotMS) * time.Millisecond)
 	lost := s.taken(func(c *Chaos) *int { return &c.LoseLots })
 	stuck := !lost && s.taken(func(c *Chaos) *int { return &c.StuckLots })
@@ -140,8 +142,11 @@ func (s *Simulator) queue(subs []submission, issuer Issuer, at time.Time) string
 		for i, sub := range subs {
 			d := &document{submission: sub, issuer: issuer, at: at, done: due}
 			notes, r := s.examine(d)
-			if r == nil {
-				r = windowed(d)
+			if r == nil && d.root.object("identificacion").integer("tipoOperacion") == 1 {
+				cyclic = true
+				if r = windowed(d); r == nil && !room {
+					r = notAllowed("identificacion.tipoOperacion", fmt.Sprintf("Ya se recibieron %d lotes de facturación cíclica", s.options.CyclicLots))
+				}
 			}
 			l.entries[i] = entry{d, notes, r}
 		}
@@ -149,6 +154,9 @@ func (s *Simulator) queue(subs []submission, issuer Issuer, at time.Time) string
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if cyclic {
+		s.books.cyclic[window]++
+	}
 	s.books.lots[code] = l
 	return code
 }
@@ -167,14 +175,14 @@ func (s *Simulator) pend(l *lot) {
 }
 
 // windowed holds a document of cyclic billing to the hours in which lots of it are taken; contingency lots are open
-// day and night (MT1 §3.4). How many lots a window takes is not counted.
+// day and night (MT1 §3.4).
 func windowed(d *document) *refusal {
 	hour := d.at.Hour()
 	open := 8 <= hour && hour < 17
 	if d.ambiente == "01" {
 		open = hour >= 22 || hour < 5
 	}
-	if d.root.object("identificacion").integer("tipoOperacion") == 1 && !open {
+	if !open {
 		return notAllowed("identificacion.tipoOperacion", "Fuera del horario de lotes de facturación cíclica")
 	}
 	return nil

@@ -12,13 +12,13 @@ var note = []func(*Simulator, *document) *refusal{registered, linked, totals, ta
 var codeForm = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 
 // linked checks documentoRelacionado, and that every item names one of its documents. MH adjusts 03 and 07 only (ME,
-// MF2); that an invoice passes too, unless strict_origins is on, is the product's API, not MH.
+// MF2); that an invoice passes too, with lax_origins alone, is the product's API, not MH.
 func linked(s *Simulator, d *document) *refusal {
-	strict := s.Hostilities().StrictOrigins
+	lax := s.Hostilities().LaxOrigins
 	for _, rel := range d.root.objects("documentoRelacionado") {
 		kind, generation := rel.text("tipoDocumento"), rel.integer("tipoGeneracion")
 		switch {
-		case kind != "03" && kind != "07" && (strict || kind != "01"):
+		case kind != "03" && kind != "07" && (!lax || kind != "01"):
 			return notAllowed("documentoRelacionado.tipoDocumento")
 		case generation != physical && generation != electronic:
 			return notAllowed("documentoRelacionado.tipoGeneracion")

@@ -223,9 +223,9 @@ func TestManage_Chaos(t *testing.T) {
 		t.Errorf("at the start: %d %+v", status, c)
 	}
 	all := `{"silence":true,"lost_answers":1,"lost_requests":2,"server_errors":3,"reject":4,"delay_ms":5,"lot_ms":6,
-		"strict_origins":true,"half_answers":7,"html":8,"expired_tokens":9}`
+		"lax_origins":true,"half_answers":7,"html":8,"expired_tokens":9}`
 	want := simulator.Chaos{Silence: true, LostAnswers: 1, LostRequests: 2, ServerErrors: 3, Reject: 4, DelayMS: 5, LotMS: 6,
-		StrictOrigins: true, HalfAnswers: 7, HTML: 8, ExpiredTokens: 9}
+		LaxOrigins: true, HalfAnswers: 7, HTML: 8, ExpiredTokens: 9}
 	if status := b.manage("POST", "/chaos", all, &c); status != 200 || c != want {
 		t.Errorf("%d %+v", status, c)
 	}

@@ -19,7 +19,7 @@ var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 // Issuer is a taxpayer as MH has it registered.
 type Issuer struct {
 	NIT       string         // 9 or 14 digits, no hyphens: also the user of the login
-	Password  string         // of the API, not of the portal
+	Password  string         // of the API, not of the portal: 13 to 25 characters, with letters, digits and others (MT2)
 	PublicKey *rsa.PublicKey // of the certificate in force; every signature is held against this one
 
 	// NRC, when not empty, is the only one that the issuer's documents may bear.
@@ -42,6 +42,10 @@ type Options struct {
 	// Switch is the day from which ambiente "01" takes DTE 2.0 and before which it takes the generation before, by the
 	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
 	Switch time.Time
+
+	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not counted
+	// (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
+	CyclicLots int
 
 	// AllowProduction lets ambiente "01" in, to rehearse production. Without it the simulator refuses every production
 	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
@@ -85,6 +89,9 @@ func New(o Options) *Simulator {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.CyclicLots == 0 {
+		o.CyclicLots = 400
+	}
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
@@ -119,6 +126,9 @@ func (o *Options) check() error {
 	for n, i := range o.Issuers {
 		if i.NIT == "" || i.Password == "" || i.PublicKey == nil {
 			return fmt.Errorf("issuer %d: NIT, Password and PublicKey are required", n)
+		}
+		if err := CheckPassword(i.Password); err != nil {
+			return fmt.Errorf("issuer %d: %w", n, err)
 		}
 	}
 	return nil

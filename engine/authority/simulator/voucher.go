@@ -3,7 +3,7 @@ package simulator
 import "slices"
 
 // voucher checks a 03: prices without VAT, which the summary adds.
-var voucher = []func(*Simulator, *document) *refusal{registered, totals, taxed, charged, vouched}
+var voucher = []func(*Simulator, *document) *refusal{registered, totals, taxed, charged, vouched, sized}
 
 // registered checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
 // was not published).

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+// TestEvent_WaitsHalfItsTime: a document that MH may hold and does not tell holds the event of the others up for half of the
+// time that there is, and no longer.
+func TestEvent_WaitsHalfItsTime(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.engine.options.DoubtFor = 40 * time.Hour // nothing is certain before
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{Silence: true})
+		doubtful := b.issue(sale("doubtful", 200))
+		certain := b.issue(sale("certain", 300))
+		if doubtful.Estado != EstadoContingency || certain.Estado != EstadoContingency {
+			t.Errorf("they are %s and %s", doubtful.Estado, certain.Estado)
+			return
+		}
+		b.chaos(simulator.Chaos{})
+		b.plugIn()
+		ended := time.Now()
+		time.Sleep(11*time.Hour - time.Since(ended))
+		if got := b.sim.Received(); got.Events != 0 {
+			t.Errorf("an event went before half of its time: %+v", got)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := b.sim.Received(); got.Events != 1 || b.document(certain.Code).Estado != EstadoProcessed {
+			t.Errorf("after half of its time the event of the others is not there: %+v, %s", got, b.document(certain.Code).Estado)
+		}
+	})
+}
+
+// TestInvalidate_OwnDate: the event bears the document's own date, however late it is made (MF2 pp.9-17); those of 01 and 14
+// bear the day on which they are made, as those of before DTE 2.0 do.
+func TestInvalidate_OwnDate(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed)
+	w.clock.set(start.Add(72 * time.Hour))
+	for r, want := range map[*Record]string{voucherOf: "2026-11-21", invoiceOf: "2026-11-24"} {
+		done, err := w.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
+		if err != nil || done.Estado != EstadoInvalidated {
+			t.Errorf("%s: %+v %v", r.Tipo, done, err)
+			continue
+		}
+		sent, _ := w.sim.Document(done.Invalidation.Code)
+		event, err := dte.Parse(sent.Document)
+		if got := event.Get("identificacion").Get("fecEmi").Text(); err != nil || got != want {
+			t.Errorf("the invalidation of a %s bears %s, want %s", r.Tipo, got, want)
+		}
+	}
+}

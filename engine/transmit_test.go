@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+)
+
+// TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until a query
+// is answered, however often queries fail, and is found at MH in its normal form.
+func TestTransmit_FailedQuery(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	chaos := func(c simulator.Chaos) {
+		if err := w.sim.Chaos(c); err != nil {
+			t.Error(err)
+		}
+	}
+	w.issued(sale("before", 100), EstadoProcessed)
+	chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
+	var sendings, queries atomic.Int64
+	w.wire.mu.Lock()
+	w.wire.at = func(point string) {
+		switch point {
+		case "before /fesv/recepciondte":
+			sendings.Add(1)
+		case "before /fesv/recepcion/consultadte", "before /fesv/recepcion/consultadte/":
+			if queries.Add(1) == 1 {
+				chaos(simulator.Chaos{ServerErrors: 1000, Only: "queries"})
+			}
+		}
+	}
+	w.wire.mu.Unlock()
+	r, err := w.engine.Issue(context.Background(), sale("k", 200))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := sendings.Load(); r.Estado != EstadoContingency || n != 1 {
+		t.Errorf("it is %s after %d sendings and %d queries without an answer", r.Estado, n, queries.Load())
+	}
+	// Those of the policy, and the probe that tells one document's trouble from everybody's.
+	if n, most := queries.Load(), int64(w.engine.policy.Queries+2); n > most {
+		t.Errorf("%d queries, want %d at most", n, most)
+	}
+}
+
+// TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the sending that follows certainly
+// does not arrive. The document may be at MH all the same: it is asked for before an event lists it.
+func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.lateness = true
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 20_000})
+		var queries atomic.Int64
+		b.at(func(point string) {
+			if point == "after /fesv/recepcion/consultadte/" || point == "after /fesv/recepcion/consultadte" {
+				if queries.Add(1) == 1 {
+					b.cable.set(refusing)
+				}
+			}
+		})
+		r := b.issue(sale("late", 200))
+		if r.Estado != EstadoContingency {
+			t.Errorf("it is %s", r.Estado)
+		}
+		time.Sleep(time.Minute)
+		b.cable.set(plugged)
+		b.drained()
+		if now := b.document(r.Code); now.Estado != EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
+			t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
+		}
+		if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
+			t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
