@@ -204,6 +204,16 @@ func TestRepair_Elsewhere(t *testing.T) {
 	if err := want.honestAlone(s, said.Missing); err != nil {
 		t.Error(err)
 	}
+	for c := range want.codes { // also of those that still lack something
+		e, err := s.entry(c)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		part, bad := get(s.db, partKey(e.ID, "form"))
+		if err = errors.Join(err, bad); err == nil && string(part) == "another document" {
+			t.Errorf("number %d of %s is what its journal disproves", e.Number, e.Series)
+		}
+	}
 	if n := len(said.Sources); n == 0 || said.Sources[n-1].Name != "archive" || said.Sources[n-1].Taken == 0 || len(said.Lacking) == 0 {
 		t.Errorf("%+v", said)
 	}
