@@ -369,3 +369,27 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 		}
 	}
 }
+
+// A card that was begun anew holds the whole store as it was then, and changes behind that. A store put back to a moment between
+// takes the rest, and keeps what it has newer than the fill.
+func TestTakeCopy_Filled(t *testing.T) {
+	s, fs := newStore(t)
+	everything(t, s, 1)
+	sound(t, s)
+	s = live(t, fs) // fills
+	everything(t, s, 100)
+	sound(t, s)
+	old := fs.Copy()
+	s = live(t, fs)
+	put(t, s, "b", 200)
+	put(t, s, "new", 201)
+	want := rows(t, s)
+	sound(t, s)
+	takeCard(t, fs, old)
+	if taken, err := TakeCopy(ctx, card, options(old), nil); err != nil || taken == nil || len(taken.Series) != 2 {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	s = openStore(t, old)
+	same(t, "taken", want, rows(t, s))
+	sound(t, s)
+}

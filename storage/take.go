@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -144,7 +145,8 @@ func (t *taking) verify(f frame) error {
 	})
 }
 
-// write writes what the store has not. Rows of a fill stand for a moment behind the store's when any of them does.
+// write writes what the store has not. A fill is the whole store as it was at one moment: of it, the rows that the store has newer
+// stay as they are.
 func (t *taking) write(f frame) error {
 	switch f.Kind {
 	case frameChange:
@@ -156,9 +158,78 @@ func (t *taking) write(f frame) error {
 		}
 		return apply(t.db, c.b, false)
 	case frameRows:
-		return apply(t.db, f.Payload, true)
+		rows, err := t.newer(f.Payload)
+		if err != nil {
+			return err
+		}
+		return apply(t.db, rows, true)
 	}
 	return nil
+}
+
+// newer leaves out of filled rows those of which the store has a later state.
+func (t *taking) newer(repr []byte) ([]byte, error) {
+	queued := make(map[uint64][]byte) // where the entries of these rows stand
+	err := eachRow(repr, func(_ pebble.InternalKeyKind, key, value []byte) error {
+		if key[0] != tableEntry {
+			return nil
+		}
+		stale, err := t.stale(key, value, nil)
+		if err != nil || stale {
+			return err
+		}
+		e, err := decodeEntry(be.Uint64(key[1:]), value)
+		queued[be.Uint64(key[1:])] = e.due()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := t.db.NewBatch()
+	err = eachRow(repr, func(_ pebble.InternalKeyKind, key, value []byte) error {
+		if stale, err := t.stale(key, value, queued); err != nil || stale {
+			return err
+		}
+		return out.Set(key, value, nil)
+	})
+	rows := slices.Clone(out.Repr())
+	return rows, errors.Join(err, out.Close())
+}
+
+// stale tells whether the store has a row already as it was later. Parts, codes, keys and lost numbers never change; of a
+// counter, apply keeps the latest.
+func (t *taking) stale(key, value []byte, queued map[uint64][]byte) (bool, error) {
+	switch key[0] {
+	case tableSeries:
+		row, err := decodeSeries(value)
+		return err == nil && row.Position <= t.begun[row.Sequence], err
+	case tableEntry:
+		old, err := get(t.db, key)
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		id := be.Uint64(key[1:])
+		here, err := decodeEntry(id, old)
+		there, bad := decodeEntry(id, value)
+		return here.Revision >= there.Revision, errors.Join(err, bad)
+	case tableDue:
+		_, _, id, ok := parseDueKey(key)
+		if !ok {
+			return false, fmt.Errorf("%w: %s", ErrCorrupt, describeKey(key))
+		}
+		_, stands := queued[id]
+		return !stands || string(queued[id]) != string(key), nil
+	case tableLost: // at position 0 is a list that grows
+		if len(key) != 13 || be.Uint64(key[5:]) != 0 {
+			return false, nil
+		}
+		_, err := get(t.db, key)
+		return err == nil, onlyIf(err != nil && !errors.Is(err, ErrNotFound), err)
+	}
+	return false, nil
 }
 
 // GiveUp settles a store that other media are ahead of, for good: every series goes on behind the furthest number that any
