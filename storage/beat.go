@@ -21,7 +21,10 @@ func (s *Store) Beat(at time.Time) error {
 		return fmt.Errorf("beating: %w", ErrReadOnly)
 	}
 	start := s.o.Now()
-	if err := s.db.Set(keyBeat, be.AppendUint64(nil, uint64(at.UnixNano())), pebble.Sync); err != nil {
+	b := s.db.NewBatch()
+	set(b, keyBeat, be.AppendUint64(nil, uint64(at.UnixNano())))
+	set(b, keyMark, s.mark.row().encode())
+	if err := b.Commit(pebble.Sync); err != nil {
 		s.o.die("writing heartbeat: %v", err)
 	}
 	s.metrics.sync.Observe(s.since(start))

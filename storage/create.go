@@ -50,7 +50,7 @@ func create(o *Options) error {
 	if err := fill(o, aside, store); err != nil {
 		return err
 	}
-	if err := writeNewMark(o.FS, o.MarkPath, store, nil, firstSlot); err != nil {
+	if err := writeNewMark(o.FS, o.MarkPath, store, nil, firstSlot, 1); err != nil {
 		return err
 	}
 	// Pebble has synced its folder; this does not rely on it.

@@ -8,7 +8,7 @@
 //
 //	Dir        a Pebble store. Losing it is losing the documents.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
-//	           proof that Dir is complete; the store then refuses to open.
+//	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
 //	Dir.new    an attempt at Create that did not finish. Worth nothing; the next Create removes it.
 //
 // The rows are described in keys.go, their order of locks in locks.go.

@@ -77,6 +77,11 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if id, err := get(db, keyStore); markErr == nil && (err != nil || string(id) != string(of[:])) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
 	}
+	if j, err := newMarkJudge(db); err == nil && markErr == nil { // else the walk says what cannot be read
+		if state := j.look(o.FS, o.MarkPath); state.Kind == MarkOld {
+			markErr = errors.New(state.What)
+		}
+	}
 	report, err := fsck(ctx, db, marked, markErr, nil)
 	if err == nil && len(report.Problems) == 0 { // blocks that hold no row of ours
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {

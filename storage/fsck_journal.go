@@ -47,6 +47,10 @@ func (c *checker) metaRow(key, value []byte) error {
 		if _, err := decodeScrub(value); err != nil {
 			c.problem(key, "is unreadable")
 		}
+	case string(keyMark):
+		if _, err := decodeMarkRow(value); err != nil {
+			c.problem(key, "is unreadable")
+		}
 	case string(keyRestored):
 		c.problem(key, "the store came from a backup and is not reconciled")
 	default:

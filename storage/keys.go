@@ -11,7 +11,7 @@ import (
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · "restored": restoredRow · "restorations": gaps · "beat": i64 ·
 //	                                                    "behind": JSON, []Witness · "former": n × 16 bytes · "scrub": scrubRow · "backup": i64 ·
-//	                                                    "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64
+//	                                                    "repairs": JSON, []RepairRecord · "read": i64, damaged tables u64 · "mark": markRow
 //	series    name                                      seriesRow: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
@@ -53,6 +53,7 @@ var (
 	keyBackup   = append([]byte{tableMeta}, "backup"...)
 	keyRead     = append([]byte{tableMeta}, "read"...)
 	keyRepairs  = append([]byte{tableMeta}, "repairs"...)
+	keyMark     = append([]byte{tableMeta}, "mark"...)
 )
 
 var (

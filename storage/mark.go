@@ -36,24 +36,23 @@ type mark struct {
 //
 // The mark of a restored store may say more than the store, and says that until the store has got there; a lost one is
 // made anew. So may that of a store which is behind another medium.
-func openMark(o *Options, m *metrics, store [16]byte, last []uint64, restored *restoredRow, behind bool) (*mark, error) {
+func openMark(o *Options, m *metrics, j *markJudge) (*mark, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath)
-	if errors.Is(err, errNoMark) && restored != nil && restored.MarkLost {
-		if err := writeNewMark(o.FS, o.MarkPath, store, last, slotFor(len(last))); err != nil {
+	if errors.Is(err, errNoMark) && j.markLost {
+		if err := j.writeNew(o, j.newLine()); err != nil {
 			return nil, err
 		}
 		file, said, err = openMarkFile(o.FS, o.MarkPath)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("opening mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
+	state := j.judge(o.MarkPath, file, said, err)
+	switch {
+	case file == nil:
+		return nil, j.refuse(o, state)
+	case state.Kind == MarkSound, state.Kind == MarkAhead && o.OpenBehind:
+	default:
+		return nil, errors.Join(j.refuse(o, state), file.close())
 	}
-	known := slices.Clone(last)
-	settling := (restored != nil || behind) && sameFamily(file.store, store)
-	if settling || o.OpenBehind && file.store == store {
-		known = furthest(last, said) // it never sinks
-	} else if err := compareMark(file.store, store, said, known); err != nil {
-		return nil, errors.Join(fmt.Errorf("mark %s: %w", o.MarkPath, err), file.close())
-	}
+	known := furthest(j.last, said) // it never sinks
 	k := &mark{o: o, metrics: m, file: file, known: known, said: said,
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu

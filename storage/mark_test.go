@@ -53,12 +53,15 @@ func TestMark_StoreBehind(t *testing.T) {
 
 // encodeFile is a mark of the store on fs that says something else.
 func encodeFile(t *testing.T, fs vfs.FS, numbers []uint64) []byte {
-	_, store, err := readMark(fs, markPath)
+	m, _, err := openMarkFile(fs, markPath)
+	if err == nil {
+		err = m.close()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 2*firstSlot)
-	copy(b, encodeMark(nil, 1, store, numbers))
+	copy(b[slotAt(firstSlot, m.generation):], encodeMark(nil, m.generation, m.store, numbers))
 	return b
 }
 

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -26,6 +27,7 @@ type markFile struct {
 	f          vfs.File
 	slot       int // bytes
 	generation uint64
+	torn       bool // the other slot is damaged: it may have held the newer generation
 	buf        []byte
 }
 
@@ -51,15 +53,15 @@ func slotFor(numbers int) int {
 	return slot
 }
 
-// writeNewMark makes a mark aside and renames it.
-func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot int) error {
+// writeNewMark makes a mark aside and renames it. generation is at least 1; see markRow.
+func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot int, generation uint64) error {
 	aside := path + ".new"
 	f, err := fs.Create(aside, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("creating mark: %w", err)
 	}
 	content := make([]byte, 2*slot)
-	copy(content, encodeMark(nil, 1, store, numbers))
+	copy(content[slotAt(slot, generation):], encodeMark(nil, generation, store, numbers))
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("creating mark: %w", err)
@@ -70,13 +72,20 @@ func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot
 	return syncDir(fs, fs.PathDir(path))
 }
 
+// slotAt is where in the file the slot of a generation begins.
+func slotAt(slot int, generation uint64) int64 { return int64(slot) * int64((generation+1)%2) }
+
 func openMarkFile(fs vfs.FS, path string) (*markFile, []uint64, error) {
+	return openMarkFileBy(fs, path, func() (vfs.File, error) { return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified) })
+}
+
+func openMarkFileBy(fs vfs.FS, path string, open func() (vfs.File, error)) (*markFile, []uint64, error) {
 	if _, err := fs.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, nil, errNoMark // asked first: opening for writing would make one
 	} else if err != nil {
 		return nil, nil, err
 	}
-	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	f, err := open()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,9 +114,13 @@ func (m *markFile) read() (numbers []uint64, store [16]byte, err error) {
 	if n, err := m.f.ReadAt(content, 0); n < size {
 		return nil, store, errors.Join(io.ErrUnexpectedEOF, err)
 	}
-	m.slot, m.generation = size/2, 0
+	m.slot, m.generation, m.torn = size/2, 0, false
 	for i := range 2 {
-		generation, of, n, ok := decodeMark(content[i*m.slot : (i+1)*m.slot])
+		slot := content[i*m.slot : (i+1)*m.slot]
+		generation, of, n, ok := decodeMark(slot)
+		if !ok && slices.ContainsFunc(slot, func(b byte) bool { return b != 0 }) {
+			m.torn = true
+		}
 		if ok && generation > m.generation {
 			m.generation, store, numbers = generation, of, n
 		}
@@ -139,8 +152,7 @@ func (m *markFile) put(numbers []uint64) error {
 	}
 	m.generation++
 	m.buf = encodeMark(m.buf[:0], m.generation, m.store, numbers)
-	// Slot 0 holds odd generations: writeNewMark puts the first one there.
-	if _, err := m.f.WriteAt(m.buf, int64(m.slot)*int64((m.generation+1)%2)); err != nil {
+	if _, err := m.f.WriteAt(m.buf, slotAt(m.slot, m.generation)); err != nil {
 		return err
 	}
 	return m.f.SyncData()
@@ -149,7 +161,7 @@ func (m *markFile) put(numbers []uint64) error {
 // grow writes a file with slots twice as large in the place of this one.
 func (m *markFile) grow(numbers []uint64) error {
 	slot := m.slot * 2
-	if err := writeNewMark(m.fs, m.path, m.store, numbers, slot); err != nil {
+	if err := writeNewMark(m.fs, m.path, m.store, numbers, slot, m.generation+1); err != nil {
 		return err
 	}
 	f, err := m.fs.OpenReadWrite(m.path, vfs.WriteCategoryUnspecified)
@@ -157,8 +169,15 @@ func (m *markFile) grow(numbers []uint64) error {
 		return err
 	}
 	old := m.f
-	m.f, m.slot, m.generation = f, slot, 1
+	m.f, m.slot, m.generation = f, slot, m.generation+1
 	return old.Close()
+}
+
+// durable is the generation that the disk has.
+func (m *markFile) durable() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.generation
 }
 
 func (m *markFile) close() error {

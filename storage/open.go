@@ -214,7 +214,14 @@ func (s *Store) load() error {
 		}
 		return nil
 	}
-	s.mark, err = openMark(&s.o, s.metrics, [16]byte(id), last, restored, behind != nil)
+	j, err := newMarkJudge(s.db)
+	if err != nil {
+		return err
+	}
+	s.mark, err = openMark(&s.o, s.metrics, j)
+	if err == nil {
+		s.noteMark()
+	}
 	if err == nil && restored == nil {
 		if w := behindMark(s.o.MarkPath, &s.names, last, s.mark.said); w != nil {
 			s.hold(*w)
@@ -309,6 +316,7 @@ func (s *Store) Close() error {
 	}
 	var err error
 	if s.mark != nil {
+		s.noteMark()
 		err = s.mark.close()
 	}
 	if s.tables != nil {

@@ -39,19 +39,14 @@ func (s *Store) CheckMark() error {
 		return err
 	}
 	defer s.leave()
-	id, err := get(s.db, keyStore)
-	if err != nil || len(id) != 16 {
-		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
-	}
-	said, of, err := readMark(s.o.FS, s.o.MarkPath)
-	if err != nil {
-		return fmt.Errorf("mark %s: %w", s.o.MarkPath, errors.Join(ErrMark, err))
-	}
-	series, err := readAllSeries(s.db)
+	j, err := newMarkJudge(s.db)
 	if err != nil {
 		return err
 	}
-	return compareMark(of, [16]byte(id), said, s.lastNumbers(series))
+	if state := j.look(s.o.FS, s.o.MarkPath); state.Kind != MarkSound {
+		return j.refuse(&s.o, state)
+	}
+	return nil
 }
 
 // LastChange is when the latest change of any record was written, by the clock of then; zero in an empty store.

@@ -182,7 +182,7 @@ func TestRepair_Elsewhere(t *testing.T) {
 		if !strings.HasSuffix(path, ".sst") {
 			continue
 		}
-		harm(t, disk, path, size(t, disk, path)*2/3)
+		harm(t, disk, path, size(t, disk, path)*4/5)
 		lost++
 	}
 	asked, lies := 0, 0

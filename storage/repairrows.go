@@ -123,7 +123,7 @@ func (r *repairer) journals(ctx context.Context, s rowSource) (strange bool, err
 func (r *repairer) about(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
-		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs)
+		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs, keyMark)
 	}
 	switch {
 	case r.known:

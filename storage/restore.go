@@ -207,15 +207,20 @@ func markRestored(o *Options, dir string, row restoredRow) error {
 		err = fmt.Errorf("%w: the backup says store %x, its rows say %x", ErrCorrupt, row.From, id)
 	}
 	if err == nil {
-		b := db.NewBatch()
-		err = addFormer(b, db, row.From)
-		_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
-		set(b, keyStore, id)
-		_ = b.Delete(keyRead, nil) // memory; it was another medium that was read
-		set(b, keyRestored, row.encode())
-		err = errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
+		err = beRestored(db, id, row)
 	}
 	return errors.Join(err, db.Close())
+}
+
+// beRestored makes a store issue nothing before it is reconciled, under a new identity.
+func beRestored(db *pebble.DB, id []byte, row restoredRow) error {
+	b := db.NewBatch()
+	err := addFormer(b, db, row.From)
+	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
+	set(b, keyStore, id)
+	_ = b.Delete(keyRead, nil) // memory; it may be another medium that was read
+	set(b, keyRestored, row.encode())
+	return errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 }
 
 // Restored returns what is to be settled before this store issues, nil when nothing is. The caller does not alter it.

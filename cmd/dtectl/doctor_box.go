@@ -262,8 +262,10 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	defer s.Close() // nothing was written
 	if r := s.Restored(); r != nil {
 		d.fail("store", "dtectl reconcile", "it came from a backup of %s and issues nothing before it is reconciled", local(r.Taken))
-	} else if err := s.CheckMark(); err != nil {
-		d.fail("store", "find the disk or the mark that is missing; dtectl fsck tells more. Do not make a new mark", "%v", err)
+	} else if m, err := s.LookAtMark(""); err != nil {
+		d.fail("store", "dtectl fsck tells more", "%v", err)
+	} else if m.Kind != storage.MarkSound {
+		d.fail("store", markRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
 	} else {
 		d.ok("store", "%s opens and agrees with its mark", d.cfg.Data)
 	}

@@ -31,7 +31,8 @@ type cli struct {
 	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
 	Rebuild     rebuildCommand     `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
 	Repair      repairCommand      `cmd:"" help:"Make a damaged store whole again, from the second copy, backups and the archive (the appliance must be stopped)."`
-	Reconcile   reconcileCommand   `cmd:"" help:"Reconcile a restored store with the high-water mark."`
+	Reconcile   reconcileCommand   `cmd:"" help:"Settle which numbers were spent: after a restore, beside a medium that knows more, or when the high-water mark is lost."`
+	Mark        markCommand        `cmd:"" help:"Look at the high-water mark, or move it to another medium."`
 	Clock       clockCommand       `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`

@@ -22,6 +22,7 @@ type reconcileCommand struct {
 	AcceptMissing bool              `help:"The documents that are listed as missing stay missing: the series go on behind them."`
 	Advance       uint64            `help:"Move every series so many numbers forward: more than can have been spent since the backup."`
 	Skip          map[string]uint64 `help:"SERIES=NUMBER: the last number that this series has spent; goes with either of the others." placeholder:"SERIES=NUMBER"`
+	NewMark       bool              `help:"The high-water mark is lost: prove the store, and make a new mark. Where that is not proven, --advance goes with it."`
 	Reason        string            `help:"For the journal." default:"restored from a backup"`
 }
 
@@ -44,9 +45,17 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	if err != nil {
 		return err
 	}
+	if c.NewMark {
+		if owed, err := c.newMark(ctx, cfg); err != nil || !owed {
+			return err
+		}
+	}
 	o := cfg.Store(slog.Default())
 	o.OpenBehind = true
 	store, err := storage.Open(o)
+	if errors.Is(err, storage.ErrMark) {
+		return fmt.Errorf("%w; dtectl mark show says more, and dtectl reconcile --new-mark makes a new one when it is lost", err)
+	}
 	if err != nil {
 		return err
 	}

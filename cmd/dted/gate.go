@@ -40,6 +40,9 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	options := cfg.Store(d.log)
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
 	d.store, err = storage.Open(options)
+	if errors.Is(err, storage.ErrMark) {
+		return fmt.Errorf("opening store: %w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+	}
 	if err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}

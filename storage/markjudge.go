@@ -1,0 +1,230 @@
+package storage
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation, or of
+// another line, is an old one that was put back. The row is written at each Open, Beat and Close, always behind the mark:
+//
+//	version u8 · generation u64 · path
+type markRow struct {
+	Generation uint64
+	Path       string
+}
+
+// A generation is a line, 24 random bits that each new mark of a store gets (0: the first), and how often the mark was written.
+const writesBits = 40
+
+func lineOf(generation uint64) uint64   { return generation >> writesBits }
+func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1) }
+
+func (r markRow) encode() []byte {
+	return append(be.AppendUint64([]byte{rowVersion}, r.Generation), r.Path...)
+}
+
+func decodeMarkRow(b []byte) (r markRow, err error) {
+	c := cursor{b: b}
+	c.version()
+	r.Generation = c.u64()
+	r.Path = string(c.b)
+	c.b = nil
+	return r, c.end("mark")
+}
+
+// row is what the store keeps of the mark as it is now.
+func (m *mark) row() markRow { return markRow{m.file.durable(), m.o.MarkPath} }
+
+// noteMark writes the row, unsynced: one that a crash takes away says less, and nothing wrong.
+func (s *Store) noteMark() {
+	if s.damage.err() != nil {
+		return
+	}
+	if err := s.db.Set(keyMark, s.mark.row().encode(), pebble.NoSync); err != nil {
+		s.o.die("noting the mark: %v", err)
+	}
+}
+
+// The kinds of a MarkState.
+const (
+	MarkSound      = "sound"      // this store's, and the store holds all that it says
+	MarkMissing    = "missing"    // there is no file
+	MarkUnreadable = "unreadable" // neither slot is whole, or the medium does not read it
+	MarkForeign    = "foreign"    // another store's
+	MarkOld        = "old"        // this store's, put back or left behind: the store knows a newer one
+	MarkLater      = "later"      // of a store that was restored from this one: this store is the older of the two
+	MarkAhead      = "ahead"      // this store's, and says more than the store holds
+)
+
+// MarkState is what one mark file is to a store.
+type MarkState struct {
+	Path string
+	Kind string
+	What string // in a sentence
+	// Ahead is what the mark says and the store lacks, of a MarkAhead.
+	Ahead *Witness
+
+	generation uint64
+	store      [16]byte
+	said       []uint64
+}
+
+// markJudge is what a store knows to judge marks by.
+type markJudge struct {
+	id       [16]byte
+	row      markRow
+	former   [][16]byte
+	names    names
+	last     []uint64 // by sequence - 1
+	settling bool     // restored, or behind another medium: the mark may say more, also under a former identity
+	markLost bool     // restored without a mark
+}
+
+func newMarkJudge(r pebble.Reader) (*markJudge, error) {
+	id, err := get(r, keyStore)
+	if err != nil || len(id) != 16 {
+		return nil, fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
+	}
+	j := &markJudge{id: [16]byte(id)}
+	if row, err := get(r, keyMark); err == nil { // a store of before has none
+		if j.row, err = decodeMarkRow(row); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	if j.former, err = formerStores(r); err != nil {
+		return nil, err
+	}
+	series, err := readAllSeries(r)
+	if err != nil {
+		return nil, err
+	}
+	for name, row := range series {
+		j.names.add(name, row.Sequence)
+	}
+	j.last = make([]uint64, j.names.highest())
+	for _, row := range series {
+		j.last[row.Sequence-1] = row.Last
+	}
+	restored, err := restoration(r)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := readBehind(r)
+	j.settling = restored != nil || behind != nil
+	j.markLost = restored != nil && restored.MarkLost
+	return j, err
+}
+
+// look judges the file at a path and alters nothing, also on a medium that cannot be written any more.
+func (j *markJudge) look(fs vfs.FS, path string) MarkState {
+	file, said, err := openMarkFileBy(fs, path, func() (vfs.File, error) { return fs.Open(path) })
+	state := j.judge(path, file, said, err)
+	if file != nil {
+		_ = file.close() // nothing was written
+	}
+	return state
+}
+
+// judge tells what a mark is to the store. err is what opening it came to.
+func (j *markJudge) judge(path string, file *markFile, said []uint64, err error) MarkState {
+	m := MarkState{Path: path, said: said}
+	is := func(kind, format string, args ...any) MarkState {
+		m.Kind, m.What = kind, fmt.Sprintf("mark %s: ", path)+fmt.Sprintf(format, args...)
+		return m
+	}
+	switch {
+	case errors.Is(err, errNoMark):
+		return is(MarkMissing, "no mark is there")
+	case err != nil:
+		return is(MarkUnreadable, "%v", err)
+	}
+	m.store, m.generation = file.store, file.generation
+	former := false
+	for _, id := range j.former {
+		former = former || id == m.store
+	}
+	newest := m.generation
+	if file.torn {
+		newest++ // the damaged slot may have held it
+	}
+	switch {
+	case !sameFamily(m.store, j.id):
+		return is(MarkForeign, "it is of store %x, this is store %x", m.store, j.id)
+	case lineOf(newest) == lineOf(j.row.Generation) && newest < j.row.Generation:
+		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not know the last numbers",
+			writesOf(m.generation), writesOf(j.row.Generation))
+	case j.settling:
+		return is(MarkSound, "it is this store's")
+	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
+		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last numbers")
+	case former:
+		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last numbers", m.store)
+	case m.store != j.id:
+		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of the two", m.store, j.id)
+	}
+	if m.Ahead = behindMark(path, &j.names, j.last, said); m.Ahead != nil {
+		return is(MarkAhead, "%v", compareMark(m.store, j.id, said, j.last))
+	}
+	return is(MarkSound, "it is this store's, and the store holds all that it says")
+}
+
+// refuse is why a store does not open beside a mark: ErrMark, and where its own mark was last.
+func (j *markJudge) refuse(o *Options, m MarkState) error {
+	err := fmt.Errorf("%w: %s", ErrMark, m.What)
+	if j.row.Path == "" || j.row.Path == o.MarkPath {
+		return err
+	}
+	return fmt.Errorf("%w; the store's mark was last at %s (%s)", err, j.row.Path, j.look(o.FS, j.row.Path).Kind)
+}
+
+// newLine is the first generation of a new mark.
+func (j *markJudge) newLine() uint64 {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[5:]) // crypto/rand never fails since Go 1.24
+		if line := be.Uint64(b[:]); line != 0 && line != lineOf(j.row.Generation) {
+			return line<<writesBits | 1
+		}
+	}
+}
+
+// writeNew makes the store's mark anew.
+func (j *markJudge) writeNew(o *Options, generation uint64) error {
+	return writeNewMark(o.FS, o.MarkPath, j.id, j.last, slotFor(len(j.last)), generation)
+}
+
+// LookAtMark tells what the mark file at a path is to this store, and alters nothing; "" is the configured one.
+func (s *Store) LookAtMark(path string) (MarkState, error) {
+	if err := s.enter(); err != nil {
+		return MarkState{}, err
+	}
+	defer s.leave()
+	j, err := newMarkJudge(s.db)
+	if err != nil {
+		return MarkState{}, fmt.Errorf("judging mark %s: %w", path, err)
+	}
+	if path == "" {
+		path = s.o.MarkPath
+	}
+	return j.look(s.o.FS, path), nil
+}
+
+// MarkedAt is where the store's mark was when it was last open, "" when that is not known.
+func (s *Store) MarkedAt() (string, error) {
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	j, err := newMarkJudge(s.db)
+	if err != nil {
+		return "", err
+	}
+	return j.row.Path, nil
+}

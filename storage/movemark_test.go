@@ -1,0 +1,269 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"dtegate/storage/disktest"
+)
+
+const newPath = "stick/mark"
+
+// moved are the options once the configuration names another path.
+func moved(fs *disktest.Disk) Options {
+	o := options(fs)
+	o.MarkPath = newPath
+	return o
+}
+
+// The configuration names another medium: the store says where its mark was, MoveMark brings it, and the old file is none any
+// more, under whatever name it comes back.
+func TestMoveMark(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	if _, err := Open(moved(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "last at other/mark (sound)") {
+		t.Errorf("opened: %v", err)
+	}
+	left := readFile(t, disk, markPath)
+	if from, err := MoveMark("", moved(disk)); err != nil || from != markPath {
+		t.Fatalf("from %s: %v", from, err)
+	}
+	s := openStoreWith(t, moved(disk))
+	if e := put(t, s, "a", 11); e.Number != 6 {
+		t.Errorf("goes on at %d", e.Number)
+	}
+	if at, err := s.MarkedAt(); err != nil || at != newPath {
+		t.Errorf("at %s, %v", at, err)
+	}
+	state, err := s.LookAtMark(markPath + ".moved")
+	if err != nil || state.Kind != MarkOld {
+		t.Errorf("%+v, %v", state, err)
+	}
+	sound(t, s)
+	writeFile(t, disk, markPath, left)
+	for name, err := range map[string]error{
+		"opened beside the old file": func() error { _, err := Open(options(disk)); return err }(),
+		"moved back the old file":    func() error { _, err := MoveMark(markPath, moved(disk)); return err }(),
+	} {
+		if name == "opened beside the old file" && !errors.Is(err, ErrMark) || err != nil && !errors.Is(err, ErrMark) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if e := put(t, reopen(t, moved(disk)), "a", 12); e.Number != 7 {
+		t.Errorf("goes on at %d", e.Number)
+	}
+}
+
+func reopen(t *testing.T, o Options) *Store {
+	s := openStoreWith(t, o)
+	t.Cleanup(func() { sound(t, s) })
+	return s
+}
+
+func TestMoveMark_Refused(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	if _, err := MoveMark("", options(disk)); !errors.Is(err, ErrExists) {
+		t.Errorf("to where it is: %v", err)
+	}
+	if _, err := MoveMark("nowhere/mark", moved(disk)); !errors.Is(err, ErrMark) {
+		t.Errorf("from nowhere: %v", err)
+	}
+	if err := makeParents(disk, newPath); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, disk, newPath, foreignMark(t))
+	if _, err := MoveMark("", moved(disk)); !errors.Is(err, ErrExists) {
+		t.Errorf("over another store's: %v", err)
+	}
+	sound(t, openStore(t, disk)) // nothing has happened
+}
+
+// The power is cut at every write of MoveMark: at every moment the store opens by itself with one of the two paths, and the move
+// can be repeated.
+func TestMoveMark_Crash(t *testing.T) {
+	for _, rules := range disktest.AllRules {
+		t.Run(rules.String(), func(t *testing.T) {
+			disk := sold(t, rules)
+			fs, taken := cutAtWrites(disk, 4, 0, 50, 100)
+			o := options(fs)
+			o.MarkPath = newPath
+			if _, err := MoveMark("", o); err != nil {
+				t.Fatal(err)
+			}
+			here, there := 0, 0
+			disks := append(taken(), disk.Crash(0, nil))
+			for i, disk := range disks {
+				if testing.Short() && i%3 != 0 && i < len(disks)-1 {
+					continue
+				}
+				other := disk.Copy()
+				if s, err := Open(moved(disk)); err == nil {
+					there++
+					sound(t, s)
+				} else if s, err := Open(options(disk)); err == nil {
+					here++
+					sound(t, s)
+				} else {
+					t.Fatalf("crash %d: neither mark is valid: %v", i, err)
+				}
+				if _, err := MoveMark(markPath, moved(other)); err != nil && !strings.Contains(err.Error(), "no mark is there") {
+					t.Fatalf("crash %d: moving again: %v", i, err)
+				}
+				s := openStoreWith(t, moved(other))
+				if e := put(t, s, "a", 100); e.Number != 6 {
+					t.Errorf("crash %d: goes on at %d", i, e.Number)
+				}
+				sound(t, s)
+			}
+			if here == 0 || there == 0 {
+				t.Errorf("%d disks before, %d behind", here, there)
+			}
+		})
+	}
+}
+
+// TestMark_NoNumberTwice plays boxes whose mark is lost, damaged, put back from an earlier time, another store's, moved, or moved
+// and then put back, while the store is the newest or an older one and the card is in or out. What the store does
+// not settle by itself an operator does, as the runbook says. No number is given twice. Nothing on a box can tell when an old store
+// is put back, the card was out since the very moment of that store, and the mark is lost too: there the operator must not take
+// the card for a proof.
+func TestMark_NoNumberTwice(t *testing.T) {
+	seeds := 16
+	if soak {
+		seeds = 1000
+	}
+	count := make(map[string]int)
+	for seed := range seeds {
+		if err := playMarks(t, newRand(uint64(seed)), count); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	t.Log(count)
+	for _, what := range []string{"opened", "proven", "doubted", "moved", "behind"} {
+		if count[what] == 0 {
+			t.Errorf("nobody met %q", what)
+		}
+	}
+}
+
+func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
+	disk := sold(t, disktest.AllRules[rng.IntN(len(disktest.AllRules))])
+	foreign := foreignMark(t)
+	spent := map[string]uint64{"a": 5, "b": 5} // the furthest number given
+	path, n := markPath, uint64(1000)
+	options := func() Options {
+		o := options(disk)
+		o.MarkPath = path
+		return o
+	}
+	for round := range 6 {
+		old := disk.Copy()
+		oldMark := readFile(t, disk, path)
+		o := options()
+		o.OpenBehind = true
+		if rng.IntN(4) > 0 {
+			o.SecondCopy, o.segment = card, 8<<10
+		}
+		s := openStoreWith(t, o)
+		for range 1 + rng.IntN(5) {
+			n++
+			name := []string{"a", "b", fmt.Sprint("c", round)}[rng.IntN(3)]
+			e, err := s.Append(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+			if err != nil {
+				return err
+			}
+			if e.Number <= spent[name] {
+				return fmt.Errorf("round %d: number %d of series %s was given twice", round, e.Number, name)
+			}
+			spent[name] = e.Number
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+		// The store of before, with the mark and the card of today.
+		mark := readFile(t, disk, path)
+		older := rng.IntN(4) == 0
+		if older {
+			takeCard(t, disk, old)
+			disk = old
+			writeFile(t, disk, path, mark)
+		}
+		switch misfortune := rng.IntN(6); {
+		case misfortune == 0:
+			if err := disk.Remove(path); err != nil {
+				return err
+			}
+		case misfortune == 1:
+			writeFile(t, disk, path, []byte("?"))
+		case misfortune == 2 && !older: // with both of before nobody on the box knows
+			writeFile(t, disk, path, oldMark)
+		case misfortune == 3:
+			writeFile(t, disk, path, foreign)
+		case misfortune == 4:
+			from := path
+			path = map[string]string{markPath: newPath, newPath: markPath}[path]
+			if _, err := MoveMark("", options()); err != nil {
+				return fmt.Errorf("moving: %w", err)
+			}
+			count["moved"]++
+			if rng.IntN(2) == 0 { // the configuration is put back, and the file
+				path = from
+				writeFile(t, disk, path, mark)
+			}
+		}
+		if err := settleMark(t, options(), spent, count, rng.IntN(2) == 0 && (!older || o.SecondCopy != "")); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	return nil
+}
+
+// settleMark does what the runbook says.
+func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[string]int, hasCard bool) error {
+	second := ""
+	if hasCard {
+		second = card
+		if _, err := TakeCopy(ctx, card, o, nil); err != nil && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrNoStore) {
+			return err
+		}
+	}
+	possible := make([]string, 0, len(spent))
+	furthest := uint64(0)
+	for name, last := range spent {
+		possible, furthest = append(possible, name), max(furthest, last)
+	}
+	o.OpenBehind = true
+	s, err := Open(o)
+	if errors.Is(err, ErrMark) {
+		p, err := NewMark(ctx, second, false, o, nil)
+		if err == nil && !p.Made {
+			count["doubted"]++
+			_, err = NewMark(ctx, second, true, o, nil)
+		} else if err == nil {
+			count["proven"]++
+		}
+		if err != nil {
+			return err
+		}
+		if s, err = Open(o); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	} else {
+		count["opened"]++
+	}
+	switch r := s.Restored(); {
+	case r != nil:
+		s.AcceptMissing()
+		err = s.Reconcile(ctx, r.Advance(furthest, possible), "the mark was lost") // a person knows how far the tills got
+	case s.Behind() != nil:
+		count["behind"]++
+		err = s.GiveUp(ctx, possible, "an old disk")
+	default:
+		err = nil
+	}
+	return errors.Join(err, checkSound(s), s.Close())
+}

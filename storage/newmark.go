@@ -1,0 +1,329 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// ErrMarkSound: the mark is this store's and agrees with it, so no new one is made.
+var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
+
+// standstill is how long ago the store's last moment may lie for a second copy to prove it: a night. The box beats while it runs,
+// so a longer one may mean that the branch sold from another disk since.
+const standstill = 12 * time.Hour
+
+// MarkProof is what NewMark found.
+type MarkProof struct {
+	Mark      MarkState // what lies where the mark should be
+	Documents int
+	Series    int
+	Last      time.Time // the last moment that the store knows; zero: an empty one
+	// Doubts are why the store may lack documents that it issued, in sentences. None: it is proven to hold all.
+	Doubts []string
+	// Made: there is a new mark. False: there are doubts and nothing was altered, or Owed.
+	Made bool
+	// Owed: the store is to be reconciled, see Restoration: nobody knows what was spent.
+	Owed bool
+	// Aside is where what lay in the mark's place is now, "" when nothing lay there.
+	Aside string
+}
+
+// NewMark makes a new mark for a store whose own is lost, unreadable, an old one, or another store's. First it proves the store:
+// every row and the chains of the journals are walked, and the second copy in the folder second ("": there is none) must
+// end exactly where the store ends. The store must not be open.
+//
+// Proven, the store gets its mark and goes on where it was. With doubts, nothing happens unless doubted is true: then the store
+// becomes one to be reconciled whose mark is lost, and issues nothing before Reconcile has moved every series further than it
+// can have got. What lay in the mark's place is renamed, never deleted.
+//
+// ErrMarkSound; ErrMark when the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk or use
+// Reconcile; ErrCorrupt when the walk finds a problem; ErrNoStore, ErrInUse. It can be repeated after a crash: until it is
+// complete no mark is valid, and the store does not open or issues nothing.
+func NewMark(ctx context.Context, second string, doubted bool, o Options, progress Progress) (*MarkProof, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		return nil, errors.New("storage: Options.Now is not set")
+	}
+	db, err := openPebble(&o, &damage{}, false)
+	if err != nil {
+		return nil, fmt.Errorf("making a new mark: %w", err)
+	}
+	p, err := newMark(ctx, &o, db, second, doubted, progress)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return p, fmt.Errorf("making a new mark: %w", err)
+	}
+	return p, nil
+}
+
+func newMark(ctx context.Context, o *Options, db *pebble.DB, second string, doubted bool, progress Progress) (*MarkProof, error) {
+	j, err := newMarkJudge(db)
+	if err != nil {
+		return nil, err
+	}
+	p := &MarkProof{Mark: j.look(o.FS, o.MarkPath)}
+	switch p.Mark.Kind {
+	case MarkSound:
+		return p, ErrMarkSound
+	case MarkAhead, MarkLater:
+		return p, fmt.Errorf("%w: %s", ErrMark, p.Mark.What)
+	}
+	row, err := restoration(db)
+	if err != nil {
+		return p, err
+	}
+	if row == nil {
+		row = &restoredRow{At: o.Now().UnixNano(), From: j.id}
+		if err := p.prove(ctx, o, db, j, row, second, progress); err != nil {
+			return p, err
+		}
+	} else {
+		p.Last = row.taken()
+		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that knew the numbers spent since is gone"}
+	}
+	if len(p.Doubts) > 0 && !doubted {
+		return p, nil
+	}
+	if err := makeParents(o.FS, o.MarkPath); err != nil {
+		return p, err
+	}
+	if len(p.Doubts) > 0 {
+		p.Owed, row.MarkLost = true, true
+		if err := beRestored(db, slices.Clone(j.id[:]), *row); err != nil {
+			return p, err
+		}
+		// From here on the store issues nothing before it is reconciled. Open makes the mark.
+		p.Aside, err = setMarkAside(o, p.Mark.Kind)
+		return p, err
+	}
+	if p.Aside, err = setMarkAside(o, p.Mark.Kind); err != nil {
+		return p, err
+	}
+	// If we crash between the two, there is no mark of the new line, and NewMark is to be repeated.
+	generation := j.newLine()
+	if err := db.Set(keyMark, markRow{generation, o.MarkPath}.encode(), pebble.Sync); err != nil {
+		return p, err
+	}
+	p.Made = true
+	return p, j.writeNew(o, generation)
+}
+
+// prove walks the store and holds it against every other medium. row gets what they know more.
+func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string, progress Progress) error {
+	report, err := fsck(ctx, db, nil, nil, progress)
+	if err != nil {
+		return err
+	}
+	p.Documents, p.Series = report.Documents, report.Series
+	if len(report.Problems) > 0 {
+		return fmt.Errorf("%w: %v, and %d problems in all", ErrCorrupt, report.Problems[0], len(report.Problems))
+	}
+	series, err := readAllSeries(db)
+	if err != nil {
+		return err
+	}
+	if p.Last, err = lastMoment(db, series); err != nil {
+		return err
+	}
+	row.Taken = p.Last.UnixNano()
+	if p.Last.IsZero() {
+		row.Taken = row.At
+	}
+	behind, err := readBehind(db)
+	if err != nil {
+		return err
+	}
+	for _, w := range behind {
+		p.doubt("%v", &w)
+		row.knows(&w, series)
+	}
+	if p.Mark.store == j.id { // an old one that knows more than the store all the same
+		if w := behindMark(o.MarkPath, &j.names, j.last, p.Mark.said); w != nil {
+			p.doubt("%v", w)
+			row.knows(w, series)
+		}
+	}
+	if err := p.proveByCopy(o, db, j, row, series, second); err != nil {
+		return err
+	}
+	switch now := o.Now(); {
+	case p.Last.IsZero():
+	case now.Sub(p.Last) > standstill:
+		p.doubt("the last moment that the store knows is %v ago: was this disk in the box since?", now.Sub(p.Last).Round(time.Hour))
+	case p.Last.Sub(now) > standstill:
+		p.doubt("the box's clock stands %v before the last moment that the store knows", p.Last.Sub(now).Round(time.Hour))
+	}
+	return nil
+}
+
+func (p *MarkProof) doubt(format string, args ...any) {
+	p.Doubts = append(p.Doubts, fmt.Sprintf(format, args...))
+}
+
+// proveByCopy compares the store with the second copy. Every change is in both before it is acknowledged, so a store that ends
+// exactly where its copy ends has lost nothing.
+func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]seriesRow, second string) error {
+	if second == "" {
+		p.doubt("there is no second copy that would prove that the store holds all that was issued")
+		return nil
+	}
+	if _, err := o.FS.Stat(second); err != nil {
+		p.doubt("the second copy is not there: %v", err)
+		return nil
+	}
+	end, err := readEnd(o.FS, second)
+	switch {
+	case err != nil:
+		p.doubt("the second copy cannot be read: %v", err)
+		return nil
+	case end == nil:
+		p.doubt("there is no second copy in %s", second)
+		return nil
+	case !sameFamily(end.store, j.id):
+		p.doubt("the second copy in %s is another store's", second)
+		return nil
+	}
+	w, err := compareCopy(o, db, second, end)
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		p.doubt("%v", w)
+		row.knows(w, series)
+	}
+	if row.Doubt = (end.unread + leastChange - 1) / leastChange; end.unread > 0 || len(end.strange) > 0 {
+		p.doubt("the end of the second copy cannot be read")
+	}
+	if end.store != j.id {
+		p.doubt("the second copy is of this store before it was restored")
+	}
+	for name, here := range series {
+		there := end.told.Series[here.Sequence]
+		if there.Position < here.Position {
+			p.doubt("the second copy was not written to the end: of series %s it lacks %d changes", name, here.Position-there.Position)
+			break
+		}
+	}
+	return nil
+}
+
+// knows adds what another medium knows and the store lacks.
+func (r *restoredRow) knows(w *Witness, series map[string]seriesRow) {
+	for _, a := range w.Series {
+		if a.Series == "" {
+			a.Series = begun
+		}
+		r.Known = raise(r.Known, a.Series, a.There, series)
+	}
+}
+
+// lastMoment is when the store last beat or changed; zero when it never did.
+func lastMoment(r pebble.Reader, series map[string]seriesRow) (latest time.Time, err error) {
+	if row, err := get(r, keyBeat); err == nil && len(row) == 8 {
+		latest = time.Unix(0, int64(be.Uint64(row))).UTC()
+	}
+	for name, row := range series {
+		l, err := lastLink(r, name, row)
+		if err != nil {
+			return latest, err
+		}
+		if at := time.Unix(0, l.At).UTC(); at.After(latest) {
+			latest = at
+		}
+	}
+	return latest, nil
+}
+
+// setMarkAside renames what lies in the mark's place, durably.
+func setMarkAside(o *Options, kind string) (string, error) {
+	if kind == MarkMissing {
+		return "", nil
+	}
+	aside := o.MarkPath + "." + kind + "-" + o.Now().UTC().Format("20060102T150405.000000000Z")
+	if err := o.FS.Rename(o.MarkPath, aside); err != nil {
+		return "", fmt.Errorf("setting the old mark aside: %w", err)
+	}
+	return aside, syncDir(o.FS, o.FS.PathDir(o.MarkPath))
+}
+
+// MoveMark brings the store's mark from another path to the configured one: to another medium, for example. from is where
+// the mark lies; "" is where the store last used it. The store must not be open. It returns where the mark was taken from.
+//
+// At every moment one of the two files is the mark: the new one is written whole, then the store notes it, and then the old one
+// is renamed to from + ".moved" where its medium still takes that. After a crash it can be repeated.
+//
+// ErrMark when what lies at from is not this store's newest mark; ErrExists when something else than an old mark of
+// this store lies at the configured path; ErrNoStore, ErrInUse.
+func MoveMark(from string, o Options) (string, error) {
+	if err := o.setDefaults(); err != nil {
+		return "", err
+	}
+	if o.Now == nil {
+		return "", errors.New("storage: Options.Now is not set")
+	}
+	db, err := openPebble(&o, &damage{}, false)
+	if err != nil {
+		return "", fmt.Errorf("moving the mark: %w", err)
+	}
+	from, err = moveMark(&o, db, from)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return from, fmt.Errorf("moving the mark: %w", err)
+	}
+	return from, nil
+}
+
+func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
+	j, err := newMarkJudge(db)
+	if err != nil {
+		return from, err
+	}
+	if from == "" {
+		from = j.row.Path
+	}
+	if from == "" || from == o.MarkPath {
+		return from, fmt.Errorf("%w: the store's mark is at %s already, as far as the store knows; name the path where it was", ErrExists, o.MarkPath)
+	}
+	old, there := j.look(o.FS, from), j.look(o.FS, o.MarkPath)
+	usable := func(m MarkState) bool { return m.Kind == MarkSound || m.Kind == MarkAhead }
+	switch moved := usable(there) && there.generation > old.generation; {
+	case moved && (old.Kind == MarkMissing || old.store == there.store): // an attempt that was cut short
+	case !usable(old):
+		return from, fmt.Errorf("%w: %s", ErrMark, old.What)
+	case there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater, usable(there) && there.generation > old.generation:
+		return from, fmt.Errorf("%w: %s", ErrExists, there.What)
+	default:
+		if err := makeParents(o.FS, o.MarkPath); err != nil {
+			return from, err
+		}
+		if err := writeNewMark(o.FS, o.MarkPath, old.store, old.said, slotFor(len(old.said)), old.generation+1); err != nil {
+			return from, err
+		}
+		there.generation = old.generation + 1
+	}
+	// From here on the old file is an old mark.
+	if err := db.Set(keyMark, markRow{there.generation, o.MarkPath}.encode(), pebble.Sync); err != nil {
+		return from, err
+	}
+	if old.Kind != MarkMissing {
+		retire(o, from)
+	}
+	return from, nil
+}
+
+// retire renames a mark that has moved, so that nobody takes it for one. A medium that takes no write any more keeps it: the store
+// knows that it is old.
+func retire(o *Options, path string) {
+	err := o.FS.Rename(path, path+".moved")
+	if err == nil {
+		err = syncDir(o.FS, o.FS.PathDir(path))
+	}
+	if err != nil {
+		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", path, "error", err)
+	}
+}

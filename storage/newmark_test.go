@@ -1,0 +1,302 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/storage/disktest"
+)
+
+// sold is a box with a second copy that has sold ten documents of series a and b, closed.
+func sold(t testing.TB, rules disktest.Rules) *disktest.Disk {
+	t.Helper()
+	disk := disktest.New(rules)
+	if err := Create(options(disk)); err != nil {
+		t.Fatal(err)
+	}
+	s := live(t, disk)
+	for n := uint64(1); n <= 10; n++ {
+		put(t, s, []string{"a", "b"}[n%2], n)
+	}
+	sound(t, s)
+	return disk
+}
+
+// foreignMark is the mark of another store.
+func foreignMark(t testing.TB) []byte {
+	t.Helper()
+	other := vfs.NewMem()
+	if err := Create(options(other)); err != nil {
+		t.Fatal(err)
+	}
+	return readFile(t, other, markPath)
+}
+
+func newMarkOf(t testing.TB, fs vfs.FS, second string, doubted bool) *MarkProof {
+	t.Helper()
+	p, err := NewMark(ctx, second, doubted, options(fs), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Whatever became of the mark, a second copy that ends where the store ends proves the store, and it goes on where it was. Without
+// one, nothing happens before a person says how much may be missing.
+func TestNewMark(t *testing.T) {
+	whole := sold(t, disktest.Strict)
+	old := readFile(t, whole, markPath)
+	s := live(t, whole)
+	put(t, s, "a", 11)
+	sound(t, s)
+	foreign := foreignMark(t)
+	for kind, mark := range map[string][]byte{MarkMissing: nil, MarkUnreadable: []byte("?"), MarkForeign: foreign, MarkOld: old} {
+		t.Run(kind, func(t *testing.T) {
+			disk := whole.Copy()
+			if mark == nil {
+				if err := disk.Remove(markPath); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				writeFile(t, disk, markPath, mark)
+			}
+			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) {
+				t.Fatalf("opened: %v", err)
+			}
+			doubted := disk.Copy()
+
+			p := newMarkOf(t, disk, card, false)
+			if p.Mark.Kind != kind || !p.Made || p.Owed || len(p.Doubts) > 0 || p.Documents != 11 {
+				t.Errorf("%+v", p)
+			}
+			if p.Aside != "" && string(readFile(t, disk, p.Aside)) != string(mark) {
+				t.Error("what lay in the mark's place is gone")
+			}
+			s := live(t, disk)
+			if e := put(t, s, "a", 12); e.Number != 7 {
+				t.Errorf("goes on at %d", e.Number)
+			}
+			sound(t, s)
+			if _, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+				t.Errorf("a new mark beside a sound one: %v", err)
+			}
+			// The mark that was there comes back: it proves nothing any more.
+			writeFile(t, disk, markPath, readFile(t, whole, markPath))
+			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "an old one") {
+				t.Errorf("opened beside a mark of before: %v", err)
+			}
+
+			disk = doubted
+			if p := newMarkOf(t, disk, "", false); p.Made || p.Owed || len(p.Doubts) != 1 {
+				t.Errorf("%+v", p)
+			}
+			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) {
+				t.Fatalf("opened: %v", err)
+			}
+			if p := newMarkOf(t, disk, "", true); p.Made || !p.Owed {
+				t.Errorf("%+v", p)
+			}
+			s = openStore(t, disk)
+			if _, err := s.Append(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
+				t.Errorf("issues: %v", err)
+			}
+			if err := s.Reconcile(ctx, s.Restored().Advance(100, []string{"c"}), "the mark was lost"); err != nil {
+				t.Fatal(err)
+			}
+			for series, least := range map[string]uint64{"a": 107, "b": 106, "c": 101} {
+				if e := put(t, s, series, 200+uint64(series[0])); e.Number != least {
+					t.Errorf("series %s goes on at %d, not %d", series, e.Number, least)
+				}
+			}
+			sound(t, s)
+			sound(t, live(t, disk)) // its copy is begun anew
+		})
+	}
+}
+
+// What shows that this store is not the newest is no reason for a new mark.
+func TestNewMark_Refused(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	if _, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+		t.Errorf("a sound one: %v", err)
+	}
+	older := disk.Copy()
+	s := live(t, disk)
+	put(t, s, "a", 11)
+	backup(t, s, backupDir)
+	sound(t, s)
+	writeFile(t, older, markPath, readFile(t, disk, markPath))
+	if p, err := NewMark(ctx, card, true, options(older), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkAhead {
+		t.Errorf("one that is ahead: %+v, %v", p, err)
+	}
+	restoredDisk := disk.Copy()
+	if err := restoredDisk.RemoveAll("box/store"); err != nil {
+		t.Fatal(err)
+	}
+	s = restored(t, restoredDisk, backupDir)
+	trust(t, s)
+	sound(t, s)
+	later := readFile(t, restoredDisk, markPath)
+	writeFile(t, disk, markPath, later)
+	if p, err := NewMark(ctx, card, true, options(disk), nil); !errors.Is(err, ErrMark) || p.Mark.Kind != MarkLater {
+		t.Errorf("one of after a restoration: %+v, %v", p, err)
+	}
+	// A store with a damaged row is to be repaired first.
+	s = openStore(t, restoredDisk)
+	if err := errors.Join(s.db.Delete(codeKey(code(1)), nil), s.Close(), restoredDisk.Remove(markPath)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMark(ctx, card, true, options(restoredDisk), nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a damaged store: %v", err)
+	}
+}
+
+// A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on behind all it knows.
+func TestNewMark_Doubts(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	older := disk.Copy()
+	s := openStore(t, disk) // the card is out
+	put(t, s, "a", 11)
+	sound(t, s)
+	dead := disk.Copy()
+	if err := dead.Remove(markPath); err != nil {
+		t.Fatal(err)
+	}
+	if p := newMarkOf(t, dead, card, false); p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "lacks 1 changes") {
+		t.Errorf("beside a dead copy: %+v", p)
+	}
+	s = live(t, disk)
+	for n := uint64(12); n < 20; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	takeCard(t, disk, older)
+	if err := older.Remove(markPath); err != nil {
+		t.Fatal(err)
+	}
+	if p := newMarkOf(t, older, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0], "a: 5 here, 14 there") {
+		t.Errorf("beside a copy that knows more: %+v", p)
+	}
+	newMarkOf(t, older, card, true)
+	s = openStore(t, older)
+	plan := s.Restored().Advance(3, nil)
+	if err := s.Reconcile(ctx, plan, "lost"); !errors.Is(err, ErrMissing) {
+		t.Errorf("documents that the copy knows are missing without a word: %v", err)
+	}
+	s.AcceptMissing()
+	if err := s.Reconcile(ctx, plan, "lost"); err != nil {
+		t.Fatal(err)
+	}
+	if e := put(t, s, "a", 100); e.Number != 18 {
+		t.Errorf("goes on at %d", e.Number)
+	}
+	sound(t, s)
+
+	disk = sold(t, disktest.Strict)
+	s = live(t, disk)
+	if err := errors.Join(s.Beat(s.o.Now().Add(-3*standstill)), s.Close(), disk.Remove(markPath)); err != nil {
+		t.Fatal(err)
+	}
+	o := options(disk)
+	late := o.Now().Add(3 * standstill)
+	o.Now = func() time.Time { return late }
+	if p, err := NewMark(ctx, card, false, o, nil); err != nil || p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0], "36h0m0s ago") {
+		t.Errorf("a day and a half later: %+v, %v", p, err)
+	}
+}
+
+// A restored store loses its mark before it is reconciled.
+func TestNewMark_Restored(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	backup(t, s, backupDir)
+	put(t, s, "a", 2)
+	lose(t, s, fs)
+	s = restored(t, fs, backupDir)
+	if err := errors.Join(s.Close(), fs.Remove(markPath)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
+		t.Fatalf("opened: %v", err)
+	}
+	if p := newMarkOf(t, fs, "", false); p.Owed {
+		t.Errorf("%+v", p)
+	}
+	newMarkOf(t, fs, "", true)
+	s = openStore(t, fs)
+	if r := s.Restored(); r == nil || !r.MarkLost {
+		t.Fatalf("%+v", r)
+	}
+	if err := s.Reconcile(ctx, s.Restored().Advance(10, nil), "both lost"); err != nil {
+		t.Fatal(err)
+	}
+	if e := put(t, s, "a", 3); e.Number != 12 {
+		t.Errorf("goes on at %d", e.Number)
+	}
+	sound(t, s)
+}
+
+// The power is cut at every write of NewMark: no store issues before it is proven or reconciled, and NewMark can be repeated.
+func TestNewMark_Crash(t *testing.T) {
+	for _, rules := range disktest.AllRules {
+		for _, doubted := range []bool{false, true} {
+			for _, kind := range []string{MarkMissing, MarkForeign} {
+				t.Run(fmt.Sprint(rules, doubted, kind), func(t *testing.T) {
+					disk := sold(t, rules)
+					if kind == MarkForeign {
+						writeFile(t, disk, markPath, foreignMark(t))
+					} else if err := disk.Remove(markPath); err != nil {
+						t.Fatal(err)
+					}
+					if err := syncDir(disk, "other"); err != nil {
+						t.Fatal(err)
+					}
+					second := card
+					if doubted {
+						second = ""
+					}
+					fs, taken := cutAtWrites(disk, 3, 0, 50, 100)
+					newMarkOf(t, fs, second, doubted)
+					done := 0
+					disks := append(taken(), disk.Crash(0, nil))
+					for i, disk := range disks {
+						if testing.Short() && i%3 != 0 && i < len(disks)-1 {
+							continue
+						}
+						s, err := Open(options(disk))
+						if err == nil {
+							done++
+						} else {
+							if !errors.Is(err, ErrMark) {
+								t.Fatalf("crash %d: %v", i, err)
+							}
+							newMarkOf(t, disk, second, doubted)
+							s = openStore(t, disk)
+						}
+						least := uint64(6)
+						if r := s.Restored(); r != nil {
+							if err := s.Reconcile(ctx, r.Advance(50, nil), "lost"); err != nil {
+								t.Fatal(err)
+							}
+							least = 56
+						} else if doubted {
+							t.Fatalf("crash %d: issues unreconciled", i)
+						}
+						if e := put(t, s, "a", 100); e.Number != least {
+							t.Errorf("crash %d: goes on at %d", i, e.Number)
+						}
+						sound(t, s)
+					}
+					if done == 0 {
+						t.Error("no crash came behind the end")
+					}
+				})
+			}
+		}
+	}
+}
