@@ -52,7 +52,7 @@ func TestNewMark_Runbook(t *testing.T) {
 	b.must(s.Beat(time.Now()), s.Close(), os.Remove(b.cfg.Mark))
 	var said strings.Builder
 	count := 0
-	for _, c := range runbookCommands(t, "Mark lost") {
+	for _, c := range runbookCommands(t, "No mark at the start") {
 		i := slices.Index(c, "dtectl")
 		if i < 0 {
 			continue // the system's
