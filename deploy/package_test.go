@@ -25,6 +25,7 @@ func filled(t *testing.T, uncomment bool) string {
 	// A rehearsal of production needs a simulated authority on this machine: no value of the other settings fits beside it.
 	sample = regexp.MustCompile(`(?m)^rehearsal = `).ReplaceAllString(sample, "# rehearsal = ")
 	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
+	sample = strings.Replace(sample, `logo_url = ""`, `# logo_url = ""`, 1) // which goes with print.logo alone
 	return strings.ReplaceAll(sample, `= ""`, `= "x"`)
 }
 

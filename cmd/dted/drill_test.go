@@ -132,7 +132,7 @@ func (d *drill) tools() {
 		"runuser":              `shift 3; exec "$@"`,
 		"chown":                `exit 0`,
 		"install":              `[ "$2 $3" = "-o dted" ] || exit 1; shift 3; exec /usr/bin/install -d "$@"`,
-		"systemd-ask-password": `printf secreto`,
+		"systemd-ask-password": `printf secreto-mh.2026`,
 		"systemd-creds":        `[ "$1" = encrypt ] || exit 1; exec cat "$3" >"$4"`,
 		"systemctl":            `[ "$2" = dted ] && exec curl -sS --fail --max-time 60 --unix-socket ` + socket + ` "http://systemd/$1"`,
 	} {
