@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+)
+
+func TestIssue_Accepted(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Estado != EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" || r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
+		t.Fatalf("got %+v\n%s", r, r.JSON)
+	}
+	again, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	if err != nil || again.Code != r.Code || !bytes.Equal(again.JWS, r.JWS) {
+		t.Fatalf("the key again gave %+v, %v", again, err)
+	}
+	if got := w.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
+		t.Fatalf("MH received %+v", got)
+	}
+}
+
+func TestIssue_SameKeyOtherSale(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	first, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.engine.Issue(context.Background(), sale("k", 1131))
+	if e, ok := err.(*Error); !ok || e.Code != CodeKeyConflict || e.Document != first.Code {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestIssue_KeyOfOlderStore: a key that was stored with the digest of the body's bytes still finds its document, by these
+// bytes and by no others.
+func TestIssue_KeyOfOlderStore(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	older := sale("k", 1130)
+	older.Digest = [32]byte{1} // of the bytes
+	first, err := w.engine.Issue(context.Background(), older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := sale("k", 1130)
+	newer.Digest, newer.BytesDigest = [32]byte{2}, func() [32]byte { return [32]byte{1} }
+	if again, err := w.engine.Issue(context.Background(), newer); err != nil || again.Code != first.Code {
+		t.Fatalf("got %+v %v", again, err)
+	}
+	newer.BytesDigest = func() [32]byte { return [32]byte{3} }
+	if _, err := w.engine.Issue(context.Background(), newer); err == nil {
+		t.Fatal("another body is taken for the first")
+	}
+}
+
+func TestIssue_SameKeyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	var mu sync.Mutex
+	codes := make(map[string]int)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			codes[r.Code]++
+		})
+	}
+	wg.Wait()
+	if len(codes) != 1 || documentsOf(w.fsck()) != 1 {
+		t.Fatalf("one sale became %v", codes)
+	}
+}
+
+// Sales of one series at once, a third of which the schema refuses: it takes no other along, and every document bears the
+// number under which it is stored.
+func TestIssue_BesideRefusals(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	const tills, each = 8, 9
+	var good atomic.Int32
+	var wg sync.WaitGroup
+	for till := range tills {
+		wg.Go(func() {
+			for i := range each {
+				req := sale(fmt.Sprint(till, i), 1130)
+				if i%3 == 1 {
+					line := req.Facts.Get("cuerpoDocumento").Index(0)
+					req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(line.With("descripcion", dte.Str(strings.Repeat("x", 1501)))))
+				}
+				r, err := w.engine.Issue(context.Background(), req)
+				if i%3 == 1 {
+					refused(t, err, CodeValidation, "cuerpoDocumento[0].descripcion")
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				good.Add(1)
+				if got := text(t, r, "identificacion", "numeroControl"); got != r.ControlNumber {
+					t.Errorf("the document says %s, the record %s", got, r.ControlNumber)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := documentsOf(w.fsck()); n != int(good.Load()) || n != tills*each*2/3 {
+		t.Errorf("%d documents, %d answered", n, good.Load())
+	}
+}
+
+func TestIssue_Outcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		chaos    simulator.Chaos
+		estado   string
+		accepted int
+	}{
+		"rejected":                {simulator.Chaos{Reject: 1}, EstadoRejected, 0},
+		"lost answer":             {simulator.Chaos{LostAnswers: 1}, EstadoProcessed, 1},
+		"half an answer":          {simulator.Chaos{HalfAnswers: 1}, EstadoProcessed, 1},
+		"lost request":            {simulator.Chaos{LostRequests: 1}, EstadoProcessed, 1},
+		"two lost requests":       {simulator.Chaos{LostRequests: 2}, EstadoProcessed, 1},
+		"server error":            {simulator.Chaos{ServerErrors: 1}, EstadoProcessed, 1},
+		"html":                    {simulator.Chaos{HTML: 1}, EstadoProcessed, 1},
+		"more than the policy":    {simulator.Chaos{ServerErrors: 3}, EstadoContingency, 0},
+		"expired token":           {simulator.Chaos{ExpiredTokens: 1}, EstadoProcessed, 1},
+		"connections cut":         {simulator.Chaos{Outage: true}, EstadoContingency, 0},
+		"rejected, answer lost":   {simulator.Chaos{Reject: 1, LostAnswers: 1}, EstadoProcessed, 1},
+		"server error, then lost": {simulator.Chaos{ServerErrors: 1, LostAnswers: 1}, EstadoProcessed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.close()
+			if err := w.sim.Chaos(c.chaos); err != nil {
+				t.Fatal(err)
+			}
+			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := w.sim.Received()
+			if r.Estado != c.estado || got.Documents != c.accepted || got.Duplicates != 0 {
+				t.Fatalf("%s: estado %s, MH received %+v", name, r.Estado, got)
+			}
+			id, _ := dte.Parse(r.JSON)
+			marks := id.Get("identificacion").Get("tipoModelo").Text()
+			if (c.estado == EstadoContingency) != (marks == "2") {
+				t.Errorf("tipoModelo %s in a document %s", marks, r.Estado)
+			}
+		})
+	}
+}
