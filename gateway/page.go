@@ -17,6 +17,7 @@ type Overview struct {
 	Version     string
 	Ambiente    string // CAT-001
 	Branch      int64
+	Name        string // what people call the store; "": its number
 	// Stopped is why nothing new is issued, nil when the branch issues.
 	Stopped error
 	MH      Reach

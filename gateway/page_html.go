@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -15,7 +16,7 @@ func renderPage(lang string, o *Overview) []byte {
 	if b.Test {
 		kind = "test"
 	}
-	branch := t("branch") + " " + strconv.FormatInt(b.Branch, 10)
+	branch := cmp.Or(o.Name, t("branch")+" "+strconv.FormatInt(b.Branch, 10))
 	return document(lang, b.Title+" · "+branch, statusStyle, el("meta", attr("http-equiv", "refresh"), attr("content", "15")),
 		el("header",
 			el("p", txt("b", branch), g.Text(" "), el("span", class(kind), g.Text(b.Ambiente))),

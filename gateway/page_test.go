@@ -31,7 +31,7 @@ func overviews() map[string]*Overview {
 		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
-		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Today: day,
+		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day,
 			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Owed{At: now, Waiting: map[string]int{}},
 			Rules: &engine.ShelfList{Engine: "compiler", Rules: []engine.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
 				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
@@ -71,11 +71,11 @@ func overviews() map[string]*Overview {
 // TestPage: what each state must say, in both languages, with every text in its place and nothing of a customer.
 func TestPage(t *testing.T) {
 	for name, want := range map[string]map[string][]string{
-		"normal":      {"es": {"Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
+		"normal":      {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
 		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas"}, "en": {"Issuing in contingency", "MH is not available.", "13:41 (51 min ago)"}},
 		"late":        {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
 		"stopped":     {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents"}},
-		"quiet":       {"es": {"Emite con normalidad", "Sin consultar", "Contando todavía"}, "en": {"Not asked yet", "Still counting"}},
+		"quiet":       {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía"}, "en": {"Not asked yet", "Still counting"}},
 	} {
 		for lang, texts := range want {
 			page := string(renderPage(lang, overviews()[name]))
