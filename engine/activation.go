@@ -125,7 +125,7 @@ func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) 
 			return s.parseCatalogues(r)
 		}
 	}
-	return nil, errNoCatalogue
+	return nil, ErrNoCatalogue
 }
 
 // floorFor is the version that a bundle must be above: none for one that mends its own damaged record.

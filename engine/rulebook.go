@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"dtegate/engine/dte"
@@ -147,23 +146,13 @@ func (b *Rulebook) pick(document, ambiente, day string) (*rule, error) {
 // CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not
 // at the till.
 func (b *Rulebook) CheckIssuer(i Issuer, p Point) []dte.Fault {
-	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor(i, p)})
-	seen := make(map[dte.Fault]bool)
-	var faults []dte.Fault
+	var fillers []*dte.Filler
 	for _, r := range b.generation.Rules() {
-		c := b.compiled[r]
-		if c == nil {
-			continue
-		}
-		_, found := c.filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true, MaxFaults: 500})
-		for _, f := range found {
-			if strings.HasPrefix(f.Path, "emisor") && !seen[f] {
-				seen[f] = true
-				faults = append(faults, f)
-			}
+		if c := b.compiled[r]; c != nil {
+			fillers = append(fillers, c.filler)
 		}
 	}
-	return faults
+	return issuerFaults(fillers, i, p)
 }
 
 // Active lists the rules that are valid on a day, for status and metrics.

@@ -183,7 +183,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 		return fmt.Errorf("loading the live rules: %w", err)
 	}
 	if first && book.catalogues == nil {
-		return fmt.Errorf("loading the live rules: %w", errNoCatalogue)
+		return fmt.Errorf("loading the live rules: %w", ErrNoCatalogue)
 	}
 	for _, note := range s.notes {
 		s.o.Logger.Warn("rules: " + note)
@@ -299,7 +299,8 @@ func (s *Shelf) ship(ctx context.Context, data []byte) error {
 	return s.keep(ctx, a, r)
 }
 
-var errNoCatalogue = errors.New("no catalogue bundle among the rules")
+// ErrNoCatalogue means that the code lists of MH are not among the rules: no layout can be checked without.
+var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // noRules is the generation of a branch that cannot issue.
 var noRules, _ = rules.NewGeneration()
@@ -332,7 +333,7 @@ func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*Rulebook, error) 
 		}
 	}
 	if catalogue == nil {
-		return nil, errNoCatalogue
+		return nil, ErrNoCatalogue
 	}
 	c, err := s.parseCatalogues(catalogue)
 	if err != nil {

@@ -213,7 +213,7 @@ func (s *Shelf) assembleSound(ctx context.Context) (*Rulebook, error) {
 				return nil, err
 			}
 			s.refuse(i, err)
-		case errors.Is(err, errNoCatalogue):
+		case errors.Is(err, ErrNoCatalogue):
 			// Nothing can be filled without them. The branch refuses every sale, answers, and can be given one.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
 			return newRulebook(noRules, nil, nil, nil)

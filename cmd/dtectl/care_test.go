@@ -29,9 +29,7 @@ func newBox(t *testing.T, authority string) *box {
 	b := &box{t: t, dir: t.TempDir()}
 	b.top = &cli{Config: b.at("dted.toml")}
 	b.must(os.Mkdir(b.at("rules"), 0o700), config.WriteFile(b.top.Config, fmt.Appendf(nil, boxConfig, authority)))
-	for _, name := range []string{"authority.password", "admin.token"} {
-		b.must(config.WriteFile(b.at(name), []byte("secret\n")))
-	}
+	b.must(config.WriteFile(b.at("authority.password"), []byte("secret\n")), config.WriteFile(b.at("admin.token"), []byte(boxAdmin+"\n")))
 	_, err := rulesKey(b.at("rules.key"))
 	b.must(err)
 	b.cfg, err = config.Load(b.top.Config)
@@ -40,12 +38,15 @@ func newBox(t *testing.T, authority string) *box {
 	return b
 }
 
+// boxAdmin is the admin token of a box.
+const boxAdmin = "admin token of the box, long enough"
+
 const boxConfig = `ambiente = "00"
 data = "data"
 mark = "mark"
 tokens = "tokens.toml"
-api = {listen = "127.0.0.1:1"}
-ops = {listen = "127.0.0.1:1", admin_token_file = "admin.token"}
+api = {listen = "127.0.0.1:0"}
+ops = {listen = "127.0.0.1:0", admin_token_file = "admin.token"}
 authority = {url = "http://%s", password_file = "authority.password"}
 contingency = {responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}}
 key = {file = "signing.jwe", passphrase_file = "signing.passphrase"}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,7 +23,7 @@ type doctorCommand struct {
 }
 
 // Run looks at everything that the appliance needs and alters nothing but a file that it writes beside the store, to
-// time the disk, and removes. It exits non-zero when a check fails; a warning does not.
+// time the disk, and removes. Its exit status is 0 where no check fails, warnings or none, and 1 where one does.
 func (c *doctorCommand) Run(ctx context.Context, top *cli) error {
 	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
@@ -52,8 +54,10 @@ const (
 type finding struct {
 	Status string `json:"status"` // ok, warn or fail
 	Check  string `json:"check"`
-	What   string `json:"what"`
-	Do     string `json:"do,omitempty"` // never empty unless ok
+	// Setting of the configuration that it is about, "issuer.nrc", where it is about one.
+	Setting string `json:"setting,omitempty"`
+	What    string `json:"what"`
+	Do      string `json:"do,omitempty"` // never empty unless ok
 }
 
 // doctor collects findings, the checks in an order in which a person mends.
@@ -72,11 +76,7 @@ func (d *doctor) examine(ctx context.Context, path string) {
 	if !d.configuration(path) {
 		return
 	}
-	d.secrets()
-	d.tokens()
-	d.tls()
-	d.key()
-	d.certificate()
+	d.files(ctx)
 	d.disk()
 	last := d.store(ctx)
 	d.rules()
@@ -84,15 +84,27 @@ func (d *doctor) examine(ctx context.Context, path string) {
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
-	d.findings = append(d.findings, finding{statusOK, check, fmt.Sprintf(format, args...), ""})
+	d.findings = append(d.findings, told(statusOK, check, "", fmt.Sprintf(format, args...)))
 }
 
 func (d *doctor) warn(check, do, format string, args ...any) {
-	d.findings = append(d.findings, finding{statusWarn, check, fmt.Sprintf(format, args...), do})
+	d.findings = append(d.findings, told(statusWarn, check, do, fmt.Sprintf(format, args...)))
 }
 
 func (d *doctor) fail(check, do, format string, args ...any) {
-	d.findings = append(d.findings, finding{statusFail, check, fmt.Sprintf(format, args...), do})
+	d.findings = append(d.findings, told(statusFail, check, do, fmt.Sprintf(format, args...)))
+}
+
+// refuse tells each fault of what ends a start in a line of its own, in the words that dted has for it.
+func (d *doctor) refuse(check string, err error) {
+	for _, fault := range config.Faults(err) {
+		d.fail(check, remedies[check], "%v", fault)
+	}
+}
+
+func told(status, check, do, what string) finding {
+	what = strings.ReplaceAll(what, "\n", "; ") // one fault a line
+	return finding{Status: status, Check: check, Setting: config.Setting(errors.New(what)), What: what, Do: do}
 }
 
 func (d *doctor) count(status string) (n int) {

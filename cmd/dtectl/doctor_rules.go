@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/rules/bundle"
 )
@@ -23,9 +24,9 @@ const rulesSoon = 45 * 24 * time.Hour
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {
-		d.fail("rules", "correct rules.key in the configuration, or put central IT's public keys where it says", "%v", err)
-		return
+		return // files says so
 	}
+	catalogue, bad := false, false
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))
 	windows := make(map[string][]bundle.Window) // by what the rule is for
 	for _, path := range paths {
@@ -35,11 +36,13 @@ func (d *doctor) rules() {
 			b, err = keys.Read(data)
 		}
 		if err != nil {
-			d.fail("rules", "have central IT push it again, or take the file away", "%s: %v", filepath.Base(path), err)
+			bad = true
+			d.fail("rules", "have central IT push it again, or take the file away", "rule bundle %s: %v", path, err)
 			continue
 		}
 		m := &b.Manifest
 		if m.Kind == "catalogue" {
+			catalogue = true
 			continue
 		}
 		name := strings.TrimSpace(m.Kind + " " + m.Document)
@@ -55,9 +58,15 @@ func (d *doctor) rules() {
 	for _, who := range slices.Sorted(maps.Keys(d.signers)) {
 		d.ok("rules", "%d signed by %s", d.signers[who], who)
 	}
+	if len(windows) == 0 && bad {
+		return
+	}
 	if len(windows) == 0 {
 		d.fail("rules", "have central IT push the rules", "no bundle in %s", d.cfg.Rules.Folder)
 		return
+	}
+	if d.shelved == nil && !catalogue {
+		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", engine.ErrNoCatalogue)
 	}
 	d.calendar(windows)
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
+	"dtegate/engine"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -49,6 +52,17 @@ func (d *doctor) running(ctx context.Context) {
 		}
 	}
 	d.notes(s.Notes)
+	if r := s.Return; r != nil {
+		goesOn := slices.ContainsFunc(s.Rules, func(b onShelf) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
+	}
+}
+
+// returned tells that the branch itself went back to an earlier rule, as long as that one computes.
+func (d *doctor) returned(goesOn bool, to string, at time.Time, reason string) {
+	if goesOn {
+		d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more", "the branch went back to %s by itself on %s: %s", to, local(at), reason)
+	}
 }
 
 // refusedRule is a rule in the store that may not compute.
@@ -80,6 +94,9 @@ func (d *doctor) notes(list []string) {
 
 // stopped reads the shelf and the acts of a store that nobody has open.
 func (d *doctor) stopped(s *storage.Store) {
+	if _, err := d.cfg.Rules.Pinned(); err != nil {
+		return // files says so
+	}
 	v, err := inspect(d.cfg, s)
 	if err != nil {
 		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
@@ -96,6 +113,10 @@ func (d *doctor) stopped(s *storage.Store) {
 		}
 	}
 	d.notes(v.rules.Notes)
+	if r := v.rules.Return; r != nil {
+		goesOn := slices.ContainsFunc(v.rules.Rules, func(b engine.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
+	}
 	for _, p := range v.acts.Problems {
 		d.fail("audit", "keep a copy of the store: somebody wrote to it, or to the backup that it came from", "%s", p)
 	}

@@ -132,7 +132,7 @@ func TestDoctor_Running(t *testing.T) {
 		case r.URL.Path == "/readyz":
 			w.WriteHeader(ready)
 			fmt.Fprintln(w, map[bool]string{true: "ok", false: "CLOCK_WRONG: atrasado"}[ready == http.StatusOK])
-		case r.Header.Get("Authorization") != "Bearer secret":
+		case r.Header.Get("Authorization") != "Bearer "+boxAdmin:
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
 			fmt.Fprintf(w, `{"rules":[{"kind":"document","document":"01","from":%q},{"kind":"document","document":"03","from":%q,"off":{"way":"rollback"}}]}`, p.day(-1), p.day(-1))

@@ -46,6 +46,8 @@ func newPatient(t *testing.T) *patient {
 	_, err = newToken(p.cfg, 1, "caja", []string{"ANULACION"})
 	p.must(err)
 	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
+	p.signed(bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 1, ABI: 1, Validity: map[string]bundle.Window{"00": {From: p.day(-300)}}},
+		map[string][]byte{"catalogues.json": []byte("{}")})
 	p.opened, _, err = sign.ParseCertificate(crt, "pwd")
 	p.must(err)
 	return p
@@ -56,13 +58,19 @@ func (p *patient) day(n int) string { return dte.Date(p.now.AddDate(0, 0, n)) }
 
 func (p *patient) rule(name, document string, w bundle.Window) {
 	p.t.Helper()
+	m := bundle.Manifest{Name: name, Version: "1.0.0", Kind: "document", Document: document, Schema: 2, ABI: 1, Validity: map[string]bundle.Window{"00": w}}
+	p.signed(m, map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "module.wasm": []byte("wasm")})
+}
+
+// signed puts a bundle that the pinned key has signed into the folder.
+func (p *patient) signed(m bundle.Manifest, parts map[string][]byte) {
+	p.t.Helper()
 	b, err := os.ReadFile(p.at("rules.key"))
 	p.must(err)
 	private, err := bundle.ParsePrivate(b)
 	p.must(err)
-	m := bundle.Manifest{Name: name, Version: "1.0.0", Kind: "document", Document: document, Schema: 2, ABI: 1, Validity: map[string]bundle.Window{"00": w}}
-	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"), "module.wasm": []byte("wasm")}, m, bundle.Signer{ID: "central-it", Private: private})
-	p.must(err, config.WriteFile(p.at("rules/"+name+bundle.Extension), data))
+	data, err := bundle.Write(parts, m, bundle.Signer{ID: "central-it", Private: private})
+	p.must(err, config.WriteFile(p.at("rules/"+m.Name+bundle.Extension), data))
 }
 
 func (p *patient) examine() *doctor {
@@ -92,7 +100,7 @@ func TestDoctor(t *testing.T) {
 		says          string
 	}{
 		"secret readable by others": {func() { p.must(os.Chmod(p.cfg.Key.PassphraseFile, 0o640)) }, statusFail, "secrets", "mode 0640"},
-		"secret missing":            {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "secrets", "missing"},
+		"secret missing":            {func() { p.must(os.Remove(p.cfg.Authority.PasswordFile)) }, statusFail, "authority", "authority.password_file: open "},
 		"no token":                  {func() { p.must((&config.TokenFile{Secret: config.Secret()}).Save(p.cfg.Tokens)) }, statusWarn, "tokens", "none"},
 		"token file garbled":        {func() { p.must(config.WriteFile(p.cfg.Tokens, []byte("?"))) }, statusFail, "tokens", ""},
 		"wrong passphrase":          {func() { p.must(config.WriteFile(p.cfg.Key.PassphraseFile, []byte("x"))) }, statusFail, "key", "password"},
@@ -110,10 +118,10 @@ func TestDoctor(t *testing.T) {
 		"rule without successor":         {func() { p.rule("dte01", "01", bundle.Window{From: p.day(-300), Until: p.day(9)}) }, statusWarn, "rules", "ends on " + p.day(9)},
 		"rule not yet valid":             {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail, "rules", "none is valid today"},
 		"no rules":                       {func() { p.must(os.Remove(p.at("rules/dte01.dterule"))) }, statusFail, "rules", "no bundle"},
-		"TLS without a certificate":      {func() { p.configure("listen = \"127.0.0.1:1\"", "listen = \"0.0.0.0:1\"") }, statusFail, "tls", "api: "},
+		"TLS without a certificate":      {func() { p.configure("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"") }, statusFail, "tls", "no certificate for a listener"},
 		"TLS":                            {func() { p.tls(0) }, statusOK, "tls", "api: until "},
 		"TLS ends soon":                  {func() { p.tls(390 * 24 * time.Hour) }, statusWarn, "tls", "ends on"},
-		"no store":                       {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "there is none"},
+		"no store":                       {func() { p.must(os.RemoveAll(p.cfg.Data)) }, statusFail, "store", "no store"},
 		"no mark":                        {func() { p.must(os.Remove(p.cfg.Mark)) }, statusFail, "store", "no mark"},
 		"configuration with a slip":      {func() { p.must(os.WriteFile(p.top.Config, []byte("ambient = 1"), 0o600)) }, statusFail, "configuration", "ambient"},
 		"authority's address a slip":     {func() { p.configure("http://127", "http://nowhere.invalid:1/127") }, statusFail, "authority", "name"},
@@ -209,7 +217,7 @@ func (p *patient) configure(old, with string) {
 
 // tls encrypts the tills' listener with a certificate of so long ago.
 func (p *patient) tls(ago time.Duration) {
-	p.configure("listen = \"127.0.0.1:1\"", "tls = \"on\", listen = \"127.0.0.1:1\"")
+	p.configure("listen = \"127.0.0.1:0\"", "tls = \"on\", listen = \"127.0.0.1:0\"")
 	own := p.cfg.BoxAuthority()
 	own.Now = func() time.Time { return p.now.Add(-ago) }
 	p.must(own.Create())

@@ -84,7 +84,7 @@ func (b *box) appliance() {
 	b.t.Cleanup(server.Close)
 	text, err := os.ReadFile(b.top.Config)
 	b.must(err)
-	b.must(config.WriteFile(b.top.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:1"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
+	b.must(config.WriteFile(b.top.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:0"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
 }
 
 // dtectl runs a verb as main does, and returns what it writes to both outputs.

@@ -69,7 +69,7 @@ func readKey(path, passwordFile string) (key *sign.Key, nit string, err error) {
 	return key, certificate.NIT, err
 }
 
-// prepare seals the key, makes the token file, the box's key and the LAN's authority and creates the store, in this order: the
+// prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the store, in this order: the
 // store comes last, and an attempt that failed half-way can be repeated.
 func prepare(cfg *config.Config, key *sign.Key) error {
 	if _, err := os.Stat(cfg.Data); err == nil {
@@ -94,6 +94,9 @@ func prepare(cfg *config.Config, key *sign.Key) error {
 		if err := (&config.TokenFile{Secret: config.Secret()}).Save(cfg.Tokens); err != nil {
 			return err
 		}
+	}
+	if err := makeAdminToken(cfg); err != nil {
+		return err
 	}
 	if _, _, err := cfg.MakeBox(); err != nil {
 		return err

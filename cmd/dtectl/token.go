@@ -15,6 +15,7 @@ type tokenCommand struct {
 	List   tokenListCommand   `cmd:"" help:"List the tokens."`
 	Rotate tokenRotateCommand `cmd:"" help:"Give a token another secret and print it, this once."`
 	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once."`
+	Admin  tokenAdminCommand  `cmd:"" help:"Make another admin token, in its file."`
 }
 
 type tokenNewCommand struct {

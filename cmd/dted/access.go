@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/start"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/gateway"
@@ -46,18 +47,10 @@ type access struct {
 	stamp [2]int64          // of the file that was read last: size, time
 }
 
-// openAccess reads the tokens and the certificates. A file that cannot be used ends a start.
-func openAccess(cfg *config.Config, signing time.Time, trail *audit.Trail, log *slog.Logger) (*access, error) {
-	a := &access{cfg: cfg, log: log, trail: trail, signing: signing, publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
+// openAccess takes the tokens that were read, and reads the certificates.
+func openAccess(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Logger) (*access, error) {
+	a := &access{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
-	a.stamp = stampOf(cfg.Tokens)
-	file, err := config.LoadTokens(cfg.Tokens)
-	if err == nil {
-		_, err = tokens(cfg, file)
-	}
-	if err != nil {
-		return nil, err
-	}
 	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
 	if err == nil && last != nil {
 		err = json.Unmarshal(last.State, &a.known)
@@ -65,7 +58,7 @@ func openAccess(cfg *config.Config, signing time.Time, trail *audit.Trail, log *
 	if err != nil {
 		return nil, fmt.Errorf("reading what is known of tokens: %w", err)
 	}
-	a.file = file
+	a.file = in.Tokens
 	a.settle("the token file, while stopped")
 	a.lan, err = openLAN(cfg, trail, log)
 	return a, err
@@ -73,7 +66,7 @@ func openAccess(cfg *config.Config, signing time.Time, trail *audit.Trail, log *
 
 // table is what the gateway starts with.
 func (a *access) table() gateway.TokenTable {
-	t, _ := tokens(a.cfg, a.file) // it was good in openAccess
+	t, _ := tokens(a.cfg, a.file) // start.Read found it good
 	return t
 }
 
@@ -302,8 +295,11 @@ func stampOf(path string) [2]int64 {
 // tokens joins the token file with the points of sale that the tokens name.
 func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
 	points := make(map[int64]engine.Point)
+	if err := file.CheckPoints(c); err != nil {
+		return gateway.TokenTable{}, err
+	}
 	for _, p := range c.Points {
-		points[p.ID] = point(c, p)
+		points[p.ID] = start.Point(c, p)
 	}
 	var list []gateway.Token
 	add := func(t *config.Token, hash string, until time.Time) {
@@ -314,9 +310,6 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 	for _, t := range file.Tokens {
 		if !t.Active() {
 			continue
-		}
-		if _, ok := points[t.Point]; !ok {
-			return gateway.TokenTable{}, fmt.Errorf("%s: token %d names point of sale %d, which the configuration lacks", c.Tokens, t.ID, t.Point)
 		}
 		add(&t, t.Hash, time.Time{})
 		if t.PreviousHash != "" {

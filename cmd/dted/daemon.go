@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/start"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
@@ -57,75 +55,62 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			d.close()
 		}
 	}()
-	key, err := openKey(cfg.Key)
-	if err != nil {
+	in, faults := start.Read(ctx, cfg, start.Options{Catalogue: func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) }})
+	if err := start.Refusal(faults); err != nil {
 		return d, err
 	}
 	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, CacheDir: cfg.Rules.Cache, Logger: log})
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)
 	}
-	password, err := os.ReadFile(cfg.Authority.PasswordFile)
-	if err != nil {
-		return d, fmt.Errorf("reading MH's password: %w", err)
-	}
 	if err := openStore(d, cfg); err != nil {
 		return d, err
 	}
-	if err := rehearse(cfg, d.store.LastID(), log); err != nil {
+	if err := start.Rehearse(cfg, d.store.LastID(), log); err != nil {
 		return d, err
 	}
-	seller := issuer(cfg)
 	box := openBox(cfg, log)
 	d.trail = audit.New(d.store, cfg.Ambiente, box, time.Now)
-	d.shelf, err = openShelf(ctx, d, cfg, box)
+	d.shelf, err = openShelf(ctx, d, cfg, in, box)
 	if err != nil {
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
 	recordRepairs(ctx, d.trail, log)
 	mh := &reach{next: d.gate, now: time.Now}
-	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(strings.TrimSpace(string(password))),
+	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
-	deliver, err := delivery(cfg, func(list, code string) (string, bool) { return d.engine.Catalogue(list, code) })
-	if err != nil {
-		return d, err
-	}
-	d.engine, err = engine.New(engine.Options{Delivery: deliver, Store: d.store, Signer: sign.New(key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: seller, Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: time.Now,
+	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
+		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: time.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, pointsOf(cfg), d.gate.stored, deliver.Archive != nil); err != nil {
+	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.stored, in.Delivery.Archive != nil); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, time.Now})
-	if d.access, err = openAccess(cfg, key.NotAfter(), d.trail, log); err != nil {
+	if d.access, err = openAccess(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
 	registry.MustRegister(d.access)
-	admin, err := adminToken(cfg.Ops.AdminTokenFile)
-	if err != nil {
-		return d, err
-	}
 	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: engine.NewTally(d.store, time.Now), access: d.access, reach: mh, recent: memory, started: time.Now()}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
-		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: admin, PaymentCodes: cfg.Payments,
+		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
 		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, time.Now()).Of, Keeper: d.access,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
-		return d, fmt.Errorf("listening for tills: %w", err)
+		return d, start.Listening("api.listen", err)
 	}
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
-		return d, fmt.Errorf("listening for operators: %w", err)
+		return d, start.Listening("ops.listen", err)
 	}
 	d.pulse = newPulse(d, status.ready)
 	return d, nil
@@ -143,42 +128,6 @@ func openBox(cfg *config.Config, log *slog.Logger) *vouch.Key {
 		log.Info("made the box's key", "file", cfg.BoxKey, "id", box.ID())
 	}
 	return box
-}
-
-// adminToken is the digest of the admin token; zero when there is no file.
-func adminToken(file string) (digest [32]byte, err error) {
-	if file == "" {
-		return digest, nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return digest, fmt.Errorf("reading admin token: %w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if len(token) < 32 {
-		return digest, fmt.Errorf("%s: an admin token has at least 32 characters", file)
-	}
-	return sha256.Sum256([]byte(token)), nil
-}
-
-// openKey opens the sealed key and proves it with a test signature.
-func openKey(cfg config.Key) (*sign.Key, error) {
-	sealed, err := os.ReadFile(cfg.File)
-	if err != nil {
-		return nil, fmt.Errorf("reading signing key: %w", err)
-	}
-	passphrase, err := os.ReadFile(cfg.PassphraseFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading passphrase: %w", err)
-	}
-	key, err := sign.Open(sealed, []byte(strings.TrimSpace(string(passphrase))))
-	if err != nil {
-		return nil, fmt.Errorf("opening signing key: %w", err)
-	}
-	if err := key.Check(); err != nil {
-		return nil, fmt.Errorf("testing signing key: %w", err)
-	}
-	return key, nil
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.

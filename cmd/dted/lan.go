@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -48,9 +46,6 @@ func openLAN(cfg *config.Config, trail *audit.Trail, log *slog.Logger) (*lan, er
 	if cfg.OwnAuthority() {
 		l.own = cfg.BoxAuthority()
 		authority, err := l.own.Authority()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf(`no certificate for a listener that the LAN reaches: make the box's own authority with dtectl tls new, or name certificate and key, or set tls = "off": %w`, err)
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,7 @@
 package dte
 
+import "slices"
+
 // OutputKind is the form of one answer of a rule module.
 type OutputKind uint8
 
@@ -35,4 +37,24 @@ type Computed struct {
 	Lines   []int64 // N rows of len(Outputs.Lines)
 	Summary []int64
 	Taxes   []TaxAmount
+}
+
+// NamedOutputs returns the amounts that an overlay names of a module's answer: with them a layout is compiled whose module
+// nobody runs.
+func NamedOutputs(overlay []byte) (out Outputs, err error) {
+	o, err := parseOverlay(overlay)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range o.from {
+		for _, name := range []string{e.amount, e.words} {
+			if name != "" && !slices.Contains(out.Summary, name) {
+				out.Summary = append(out.Summary, name)
+			}
+		}
+	}
+	if o.total != "" && !slices.Contains(out.Summary, o.total) {
+		out.Summary = append(out.Summary, o.total)
+	}
+	return out, nil
 }

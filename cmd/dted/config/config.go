@@ -3,7 +3,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -217,7 +216,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Load reads and checks a configuration. DTED_API_ADDR and DTED_OPS_ADDR override its addresses.
+// Load reads and checks a configuration; the error is an *Invalid with every fault. DTED_API_ADDR and DTED_OPS_ADDR override its addresses.
 func Load(path string) (*Config, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
@@ -256,45 +255,10 @@ func Load(path string) (*Config, error) {
 	if c.BoxKey == "" && c.Tokens != "" {
 		c.BoxKey = filepath.Join(filepath.Dir(c.Tokens), "box.key")
 	}
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := invalid(path, c.check()); err != nil {
+		return nil, err
 	}
 	return c, nil
-}
-
-func (c *Config) check() error {
-	var faults []error
-	if c.Ambiente != "00" && c.Ambiente != "01" {
-		faults = append(faults, fmt.Errorf("ambiente: is %q, must be \"00\" (test) or \"01\" (production)", c.Ambiente))
-	}
-	for name, v := range map[string]string{"data": c.Data, "mark": c.Mark, "api.listen": c.API.Listen, "ops.listen": c.Ops.Listen,
-		"authority.url": c.Authority.URL, "authority.password_file": c.Authority.PasswordFile, "key.file": c.Key.File,
-		"key.passphrase_file": c.Key.PassphraseFile, "rules.folder": c.Rules.Folder, "tokens": c.Tokens,
-		"issuer.nit": c.Issuer.NIT, "issuer.slug": c.Issuer.Slug, "contingency.responsible.nombre": c.Contingency.Responsible.Name,
-		"contingency.responsible.tipo_documento": c.Contingency.Responsible.DocumentType, "contingency.responsible.numero_documento": c.Contingency.Responsible.Document} {
-		if v == "" {
-			faults = append(faults, fmt.Errorf("%s: is missing", name))
-		}
-	}
-	if len(c.Rules.Keys) < c.Rules.Threshold {
-		faults = append(faults, fmt.Errorf("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold))
-	}
-	if len(c.Points) == 0 {
-		faults = append(faults, errors.New("point_of_sale: at least one is needed"))
-	}
-	faults = append(faults, c.API.check("api"), c.API.checkOrigins(), c.Ops.check("ops"), c.Access.check(), c.checkLooks(), c.rehearsable(), c.checkProduction(), c.Branch.checkHours(), c.Authority.check())
-	if c.API.Rate < 0 || c.API.Burst < 0 {
-		faults = append(faults, errors.New("api.rate, api.burst: must be 1 or more"))
-	}
-	seen := make(map[Point]bool)
-	for _, p := range c.Points {
-		id, codes := Point{ID: p.ID}, Point{Establishment: p.Establishment, PointOfSale: p.PointOfSale}
-		if seen[id] || seen[codes] {
-			faults = append(faults, fmt.Errorf("point_of_sale: id %d or %s%s stands twice", p.ID, p.Establishment, p.PointOfSale))
-		}
-		seen[id], seen[codes] = true, true
-	}
-	return errors.Join(faults...)
 }
 
 func resolve(folder string, path *string) {
@@ -311,11 +275,7 @@ func read(path string, into any) error {
 	}
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		var strict *toml.StrictMissingError
-		if errors.As(err, &strict) {
-			return fmt.Errorf("%s: unknown names:\n%s", path, strict.String())
-		}
-		return fmt.Errorf("%s: %w", path, err)
+		return decoding(path, err)
 	}
 	return nil
 }

@@ -37,10 +37,14 @@ func (a *Archive) Open() (*archive.Archive, error) {
 	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
 		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle})
 	if err != nil {
-		return nil, fmt.Errorf("[archive]: %w", err)
+		return nil, errors.New(archiveSettings.Replace(err.Error()))
 	}
 	return opened, nil
 }
+
+// archiveSettings names the settings in what archive.New says of its options.
+var archiveSettings = strings.NewReplacer("archive: Endpoint is", "archive.endpoint: is", "archive: Endpoint", "archive.endpoint", "archive: AccessKey and Secret are required",
+	"archive.access_key, archive.secret_file: both are needed", "archive: Prefix", "archive.prefix", "archive: Bucket", "archive.bucket")
 
 // Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
 func (r *Rules) Pinned() (bundle.Keys, error) {
@@ -53,7 +57,7 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 			key.Public, err = bundle.ParsePublic(b)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("rules key %s: %w", k.ID, err))
+			faults = append(faults, fmt.Errorf("rules.key: %s: %w", k.ID, err))
 			continue
 		}
 		keys.Pinned = append(keys.Pinned, key)
@@ -87,11 +91,18 @@ func (c *Config) MakeBox() (k *vouch.Key, made bool, err error) {
 	return k, false, err
 }
 
-// ReadSecret returns the line of a file that the configuration names.
+// ReadSecret returns the line of a file that a setting names. An empty file is an error: no secret is empty.
 func ReadSecret(name, file string) (string, error) {
+	if file == "" {
+		return "", fmt.Errorf("%s: is missing", name)
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return strings.TrimSpace(string(b)), nil
+	secret := strings.TrimSpace(string(b))
+	if secret == "" {
+		return "", fmt.Errorf("%s: %s is empty", name, file)
+	}
+	return secret, nil
 }

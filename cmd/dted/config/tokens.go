@@ -183,6 +183,17 @@ func Secret() string {
 	return hex.EncodeToString(b)
 }
 
+// CheckPoints refuses tokens that are good for a point of sale which the configuration has not.
+func (t *TokenFile) CheckPoints(c *Config) error {
+	var faults []error
+	for _, k := range t.Tokens {
+		if k.Active() && !slices.ContainsFunc(c.Points, func(p Point) bool { return p.ID == k.Point }) {
+			faults = append(faults, fmt.Errorf("tokens: %s: token %d (%s) names point of sale %d, which the configuration lacks", c.Tokens, k.ID, k.Name, k.Point))
+		}
+	}
+	return errors.Join(faults...)
+}
+
 // Save writes the token file whole or not at all.
 func (t *TokenFile) Save(path string) error {
 	b, err := toml.Marshal(t)

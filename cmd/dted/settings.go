@@ -5,39 +5,8 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
-	"dtegate/engine/dte"
 	"dtegate/gateway"
 )
-
-// issuer is the taxpayer's data under the schemas' names; each generation of schemas takes what it knows.
-func issuer(c *config.Config) engine.Issuer {
-	i := c.Issuer
-	text := func(name, value string) dte.Member {
-		if value == "" {
-			return dte.Member{Name: name, Value: dte.Null()}
-		}
-		return dte.Member{Name: name, Value: dte.Str(value)}
-	}
-	return engine.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
-		text("nit", i.NIT), text("nrc", i.NRC), text("nombre", i.Name), text("codActividad", i.Activity),
-		text("descActividad", i.ActivityDescription), text("nombreComercial", i.TradeName),
-		text("tipoEstablecimiento", i.EstablishmentType),
-		dte.Member{Name: "direccion", Value: dte.Obj(text("departamento", i.Address.Departamento),
-			text("municipio", i.Address.Municipio), text("distrito", i.Address.Distrito), text("complemento", i.Address.Complemento))},
-		text("telefono", i.Phone), text("correo", i.Mail))}
-}
-
-func point(c *config.Config, p config.Point) engine.Point {
-	return engine.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
-}
-
-func pointsOf(c *config.Config) []engine.Point {
-	list := make([]engine.Point, len(c.Points))
-	for i, p := range c.Points {
-		list[i] = point(c, p)
-	}
-	return list
-}
 
 // contingency is how the branch lives without MH; what the file does not say takes the engine's defaults.
 func contingency(c config.Contingency) engine.Contingency {

@@ -1,4 +1,4 @@
-package main
+package start
 
 import (
 	"log/slog"
@@ -13,7 +13,7 @@ import (
 func TestRehearse(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	of := func(data string, rehearsal bool, last uint64) error {
-		return rehearse(&config.Config{Data: data, Authority: config.Authority{Rehearsal: rehearsal}}, last, log)
+		return Rehearse(&config.Config{Data: data, Authority: config.Authority{Rehearsal: rehearsal}}, last, log)
 	}
 	dir := t.TempDir()
 	production, stage := filepath.Join(dir, "production"), filepath.Join(dir, "stage")

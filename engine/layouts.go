@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/bundle"
+)
+
+// Layouts are the documents' layouts in bundles whose modules nobody runs.
+type Layouts struct{ fillers []*dte.Filler }
+
+// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle among them. A
+// layout that cannot be read alone is left out: its activation says why. Errors: there is no catalogue bundle, or it cannot be
+// read.
+func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
+	var lists *bundle.Bundle
+	for _, b := range bundles {
+		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version, lists.Manifest.Version) > 0) {
+			lists = b
+		}
+	}
+	if lists == nil {
+		return nil, ErrNoCatalogue
+	}
+	catalogues, err := dte.ParseCatalogues(lists.Parts["catalogues.json"])
+	if err != nil {
+		return nil, err
+	}
+	l := new(Layouts)
+	for _, b := range bundles {
+		if b.Manifest.Kind != "document" {
+			continue
+		}
+		out, err := dte.NamedOutputs(b.Parts["overlay.json"])
+		if err != nil {
+			continue
+		}
+		if f, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {
+			l.fillers = append(l.fillers, f)
+		}
+	}
+	if l.fillers == nil {
+		return nil, errors.New("no layout can be read")
+	}
+	return l, nil
+}
+
+// CheckIssuer reports what the layouts find wrong with the issuer's own data at a point of sale, as Rulebook.CheckIssuer does.
+func (l *Layouts) CheckIssuer(i Issuer, p Point) []dte.Fault {
+	return issuerFaults(l.fillers, i, p)
+}
+
+// issuerFaults fills documents that hold nothing but the issuer, and keeps what is wrong with it, each fault once.
+func issuerFaults(fillers []*dte.Filler, i Issuer, p Point) (faults []dte.Fault) {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor(i, p)})
+	seen := make(map[dte.Fault]bool)
+	for _, filler := range fillers {
+		_, found := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true, MaxFaults: 500})
+		for _, f := range found {
+			if strings.HasPrefix(f.Path, "emisor") && !seen[f] {
+				seen[f] = true
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
+}

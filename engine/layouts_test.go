@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"testing"
+
+	"dtegate/engine/dte"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+)
+
+// Every document's layout can be read without its module: an issuer is checked before the first start.
+func TestReadLayouts_EveryDocument(t *testing.T) {
+	var bundles []*bundle.Bundle
+	documents := 0
+	for _, name := range plugins.Names {
+		parts, m := plugintest.Parts(t, name)
+		bundles = append(bundles, &bundle.Bundle{Manifest: m, Parts: parts})
+		if m.Kind == "document" {
+			documents++
+		}
+	}
+	l, err := ReadLayouts(bundles)
+	if err != nil || len(l.fillers) != documents || documents == 0 {
+		t.Fatalf("%d of %d, %v", len(l.fillers), documents, err)
+	}
+	if faults := l.CheckIssuer(Issuer{Facts: dte.Obj()}, Point{Establishment: "S001", PointOfSale: "P001"}); len(faults) == 0 {
+		t.Error("an issuer without data is taken")
+	}
+}
