@@ -22,6 +22,7 @@ type mark struct {
 	file    *markFile
 	kick    chan struct{} // one element: there is something to write
 	stopped chan struct{} // closed when the writer has ended
+	opened  uint64        // its generation then
 	proved  atomic.Int64  // Unix ns, see ProveMark
 
 	mu    sync.Mutex
@@ -62,6 +63,7 @@ func openMark(o *Options, m *metrics, j *markJudge) (*mark, error) {
 		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
 	k.said = slices.Clone(known)
+	k.opened = file.durable()
 	k.proved.Store(o.Now().UnixNano())
 	go k.run()
 	return k, nil

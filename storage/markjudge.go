@@ -10,7 +10,8 @@ import (
 )
 
 // markRow is what the store keeps of its mark: the mark's generation and where it lies. A mark of a lower generation, or of
-// another line, is an old one that was put back. The row is written at each Open, Beat and Close, always behind the mark:
+// another line, is an old one that was put back. The row is written, always behind the mark, at each Beat, at a Close after which
+// the mark says more than at Open, and at an Open with a new mark:
 //
 //	version u8 · generation u64 · path
 type markRow struct {

@@ -219,7 +219,7 @@ func (s *Store) load() error {
 		return err
 	}
 	s.mark, err = openMark(&s.o, s.metrics, j)
-	if err == nil {
+	if err == nil && (lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath) {
 		s.noteMark()
 	}
 	if err == nil && restored == nil {
@@ -316,8 +316,10 @@ func (s *Store) Close() error {
 	}
 	var err error
 	if s.mark != nil {
-		s.noteMark()
 		err = s.mark.close()
+		if s.mark.file.durable() != s.mark.opened { // else a mark of before says the same
+			s.noteMark()
+		}
 	}
 	if s.tables != nil {
 		s.tables.close()
