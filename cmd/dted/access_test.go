@@ -176,7 +176,7 @@ func TestAudit(t *testing.T) {
 		}
 		lines = append(lines, strings.TrimSpace(a.What+" "+a.Target)+" "+a.Who+" "+a.Outcome)
 	}
-	want := []string{"token.found the installation done", "contingency.declare cause 2 ana done", "contingency.lift ana[2J done", "contingency.declare admin refused",
+	want := []string{"token.found the installation done", "contingency.declare cause 2 ana done", "contingency.lift ana[2J done", "contingency.declare cause 9 admin refused",
 		"rules.push ana refused", "rules.rollback dte01 9.9.9 admin refused"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the trail is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
