@@ -37,11 +37,16 @@ func (d *doctor) running(ctx context.Context) {
 	}
 	d.runningReading(ctx)
 	d.runningCopy(ctx)
-	var s shelf
-	if err := askOps(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &s); err != nil {
+	var list engine.ShelfList
+	if err := askOps(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
 		return // without an admin token the folder has to do
 	}
-	for _, r := range s.Rules {
+	d.listed(&list)
+}
+
+// listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
+func (d *doctor) listed(list *engine.ShelfList) {
+	for _, r := range list.Rules {
 		switch {
 		case r.Off != nil:
 		case r.Trouble != nil:
@@ -51,9 +56,9 @@ func (d *doctor) running(ctx context.Context) {
 			d.signed(r.Vouched, r.SignedBy)
 		}
 	}
-	d.notes(s.Notes)
-	if r := s.Return; r != nil {
-		goesOn := slices.ContainsFunc(s.Rules, func(b onShelf) bool { return b.Digest == r.To.Digest && b.State == "live" })
+	d.notes(list.Notes)
+	if r := list.Return; r != nil {
+		goesOn := slices.ContainsFunc(list.Rules, func(b engine.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
 		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
 	}
 }
@@ -102,21 +107,7 @@ func (d *doctor) stopped(s *storage.Store) {
 		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
 		return
 	}
-	for _, r := range v.rules.Rules {
-		switch {
-		case r.Off != nil:
-		case r.Trouble != nil:
-			d.refusedRule(r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
-		default:
-			d.shelve(r.Kind, r.Document, r.From, r.Until)
-			d.signed(r.Vouched, r.SignedBy)
-		}
-	}
-	d.notes(v.rules.Notes)
-	if r := v.rules.Return; r != nil {
-		goesOn := slices.ContainsFunc(v.rules.Rules, func(b engine.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
-		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
-	}
+	d.listed(v.rules)
 	for _, p := range v.acts.Problems {
 		d.fail("audit", "keep a copy of the store: somebody wrote to it, or to the backup that it came from", "%s", p)
 	}
