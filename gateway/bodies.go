@@ -64,8 +64,8 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
 // read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns that
 // and nothing of routes and sizes.
-func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
-	share := newBodies()
+func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	share := newBodies(pace)
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
 			g.metrics.refused(listener, "malformed")
@@ -96,6 +96,9 @@ func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.Re
 			reason, p := refusalOf(err)
 			g.metrics.refused(listener, reason)
 			ctx.Request.SetBodyRaw(nil)
+			if p.Status == fasthttp.StatusTooManyRequests {
+				g.slow(id)
+			}
 			if reason != "slow" {
 				discard(ctx.Conn())
 			}
@@ -119,6 +122,8 @@ func refusalOf(err error) (reason string, p *Problem) {
 		return "bodies", errBodies
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "slow", errSlow
+	case errors.As(err, &p):
+		return "large", p
 	}
 	return "malformed", errMalformed
 }
@@ -132,13 +137,16 @@ const (
 // announced. A sender may hold as much as is left free (a dynamic threshold): one alone half of the budget, two a third
 // each; whoever holds nothing always finds room while fewer than 63 others send all they may.
 type bodies struct {
+	// pace, if not nil, refuses n bytes of a large body of a sender who sends them too fast.
+	pace func(id int64, n int) error
+
 	mu   sync.Mutex
 	left int           // bytes
 	held map[int64]int // bytes, by sender
 }
 
-func newBodies() *bodies {
-	return &bodies{left: bodiesBudget, held: make(map[int64]int)}
+func newBodies(pace func(id int64, n int) error) *bodies {
+	return &bodies{pace: pace, left: bodiesBudget, held: make(map[int64]int)}
 }
 
 // take reserves n bytes for a sender. errBodyShare when that is more than its share, errBodies when nothing is left.
@@ -211,6 +219,9 @@ func (a *arriving) grow(announced int) error {
 	if announced >= 0 {
 		size = min(size, announced+1)
 	}
+	if err := a.afford(announced, size); err != nil {
+		return err
+	}
 	if err := a.share.take(a.id, size-a.taken); err != nil {
 		return err
 	}
@@ -219,6 +230,18 @@ func (a *arriving) grow(announced int) error {
 	a.recycle()
 	a.data = grown
 	return nil
+}
+
+// afford asks the pace of large bodies for all that is announced, before any of it is read beyond what nobody counts; for a
+// body in chunks, for each growth.
+func (a *arriving) afford(announced, size int) error {
+	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
+		return nil
+	}
+	if announced < 0 {
+		announced = size - a.taken
+	}
+	return a.share.pace(a.id, announced)
 }
 
 func (a *arriving) recycle() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/iotest"
 )
@@ -11,7 +12,7 @@ import (
 // A sender holds no more than is left free, so that one, or a few together, leave room for all others.
 func TestBodies_Shares(t *testing.T) {
 	for _, hogs := range []int{1, 2, 10, 50} {
-		b := newBodies()
+		b := newBodies(nil)
 		held := make([]int, hogs)
 		for taken := true; taken; {
 			taken = false
@@ -39,7 +40,7 @@ func TestBodies_Shares(t *testing.T) {
 			t.Errorf("%d bytes are left, %v held", b.left, b.held)
 		}
 	}
-	full := newBodies()
+	full := newBodies(nil)
 	for i := range 64 {
 		if err := full.take(int64(i), maxBody); err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func TestBodies_Shares(t *testing.T) {
 
 // What is announced and does not come takes no memory; what comes is counted as it comes and given back.
 func TestBodies_Arriving(t *testing.T) {
-	share := newBodies()
+	share := newBodies(nil)
 	for _, c := range []struct {
 		name           string
 		size, announce int
@@ -94,5 +95,45 @@ func TestBodies_Arriving(t *testing.T) {
 	}
 	if share.left != bodiesBudget {
 		t.Errorf("stalled bodies hold %d bytes", bodiesBudget-share.left)
+	}
+}
+
+// A body that is refused for its pace is not read beyond what nobody counts, and is asked for once: a flood costs nothing
+// but the wire.
+func TestBodies_Pace(t *testing.T) {
+	for _, c := range []struct {
+		announce int
+		refused  bool
+		asked    []int // bytes
+	}{
+		{maxBody, true, []int{maxBody}},
+		{maxBody, false, []int{maxBody}},
+		{smallBody + 1, true, []int{smallBody + 1}},
+		{100, true, nil},
+		{-1, true, []int{2 * smallBody}},
+		{-1, false, []int{2 * smallBody, 2 * smallBody, 4 * smallBody, 8 * smallBody, 16 * smallBody, 1}},
+	} {
+		var asked []int
+		tooFast := errors.New("too fast")
+		share := newBodies(func(id int64, n int) error {
+			if asked = append(asked, n); c.refused && id == 7 {
+				return tooFast
+			}
+			return nil
+		})
+		size := c.announce
+		if size < 0 {
+			size = maxBody
+		}
+		in := bytes.NewReader(make([]byte, size))
+		a := arriving{share: share, id: 7, most: maxBody}
+		err := a.read(in, c.announce)
+		a.release()
+		if !slices.Equal(asked, c.asked) {
+			t.Errorf("announced %d: asked for %v, want %v", c.announce, asked, c.asked)
+		}
+		if c.refused && size > smallBody && (!errors.Is(err, tooFast) || size-in.Len() > smallBody) || (!c.refused || size <= smallBody) && err != nil {
+			t.Errorf("announced %d: %v after %d bytes", c.announce, err, size-in.Len())
+		}
 	}
 }

@@ -25,7 +25,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err := t.permit(r.Document); err != nil {
 		return err
 	}
-	if err := g.affords(ctx, t); err != nil {
+	if err := g.affords(t); err != nil {
 		return err
 	}
 	e := endpoints[r.Document]

@@ -58,19 +58,21 @@ func (d *daily) turn(now time.Time) {
 	}
 }
 
-// affords refuses a sale, before its body is decoded, of a token that has used up its share of large sales or of the disk.
-func (g *Gateway) affords(ctx *fasthttp.RequestCtx, t *Token) error {
-	now := g.o.Now()
-	if wait := g.daily.left(t.ID, now); wait > 0 {
+// affords refuses a sale, before its body is decoded, of a token that has used up its share of the disk.
+func (g *Gateway) affords(t *Token) error {
+	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "daily")
 		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
 			Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 	}
-	if size := len(ctx.PostBody()); size > smallBody {
-		if wait := g.large.takeMany(strconv.FormatInt(t.ID, 10), size>>10, now); wait > 0 {
-			g.metrics.refused(listenerAPI, "large")
-			return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
-		}
+	return nil
+}
+
+// affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the body
+// is read: a flood of them costs the others nothing.
+func (g *Gateway) affordsLarge(token int64, n int) error {
+	if wait := g.large.takeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
+		return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
 	}
 	return nil
 }

@@ -109,6 +109,7 @@ type Gateway struct {
 	allStrange *buckets    // and all together
 	large      *buckets    // KiB of large sales, by token
 	daily      daily       // bytes stored, by token
+	insistent  *buckets    // 429s, by token
 	readers    *fair.Queue // who list documents
 	access     *accessLog
 	logins     *logins
@@ -135,15 +136,16 @@ func New(o Options) *Gateway {
 	g.wrongs = newBuckets(1, wrongBurst)
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
 	g.large, g.daily.most = newBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	g.insistent = newBuckets(insistRate, insistBurst)
 	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
 	g.access = newAccessLog(o)
 	g.logins = newLogins(o)
 	o.Registry.MustRegister(g.access.dropped, g.logins.count)
 	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
-	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}
@@ -162,9 +164,9 @@ var (
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
 // connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
 // returns how large one may be, and how long it may take if not 15 s.
-func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, admit func(*fasthttp.RequestCtx) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
+func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHandler, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration)) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                      g.recovered(listener, g.received(listener, from, admit, bound, h)),
+		Handler:                      g.recovered(listener, g.received(listener, from, admit, pace, bound, h)),
 		ErrorHandler:                 g.unreadable(listener),
 		HeaderReceived:               announced(from, bound),
 		StreamRequestBody:            true,

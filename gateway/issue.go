@@ -24,7 +24,7 @@ func (g *Gateway) issue(e *endpoint) handler {
 		if err := t.permit(e.document); err != nil {
 			return err
 		}
-		if err := g.affords(ctx, t); err != nil {
+		if err := g.affords(t); err != nil {
 			return err
 		}
 		req := engine.Request{Document: e.document, Caller: g.caller(ctx, t)}

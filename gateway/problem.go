@@ -100,6 +100,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 		g.o.Logger.Error("request failed", "route", route, "error", err)
 		p = problem(fasthttp.StatusInternalServerError, engine.CodeInternal, "Error interno")
 	}
+	g.slowed(ctx, p.Status)
 	fail(ctx, p)
 }
 

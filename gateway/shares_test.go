@@ -205,3 +205,33 @@ func TestShares_Readers(t *testing.T) {
 		}
 	})
 }
+
+// Who asks on and on after a 429 is answered later and later; another till's 429, and its own sale once it may, come at once.
+func TestShares_Insistent(t *testing.T) {
+	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t, new(said), Limits{Rate: 1, Burst: 1})
+		took := func(token string) time.Duration {
+			began := time.Now()
+			s.ask("GET", "/dte/information", token, 0)
+			return time.Since(began)
+		}
+		for n := range 200 {
+			want := time.Duration(0)
+			if n > insistBurst {
+				want = insistPause
+			}
+			if got := took("hog"); got != want {
+				t.Fatalf("request %d: %v, want %v", n, got, want)
+			}
+		}
+		took("quiet")
+		if got := took("quiet"); got != 0 {
+			t.Errorf("another's refusal: %v", got)
+		}
+		s.now = s.now.Add(time.Second)
+		if got := took("hog"); got != 0 {
+			t.Errorf("its own request once it may: %v", got)
+		}
+	})
+}
