@@ -186,7 +186,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 		return fmt.Errorf("loading the live rules: %w", ErrNoCatalogue)
 	}
 	for _, note := range s.notes {
-		s.o.Logger.Warn("rules: " + note)
+		s.o.Logger.Warn("a note on the stored rules", "note", note)
 	}
 	s.publish(book)
 	return nil

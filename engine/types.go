@@ -141,7 +141,9 @@ type Error struct {
 	Document string
 	// Operator: the texts are English, for who runs the appliance. Those of the others are Spanish, for tills.
 	Operator bool
-	Err      error // for the log, never for the caller
+	// English is what an operator reads instead of Message; "": what the list of codes says of Code.
+	English string
+	Err     error // for the log, never for the caller
 }
 
 func (e *Error) Error() string {

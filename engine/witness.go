@@ -30,16 +30,18 @@ const behindRetry = time.Minute
 
 // stopNumbering refuses every new document from now on, until the process ends: its next number may be another document's.
 func (e *Engine) stopNumbering(list []Ahead) {
-	var said []string
+	var said, english []string
 	for _, a := range list {
 		e.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
 			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
 		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", a.Witness, a.There, a.Series, a.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", a.Witness, a.There, a.Series, a.Here))
 	}
 	e.metrics.ahead.Set(float64(len(list)))
 	e.ahead.Store(&Error{Code: CodeStoreBehind, RetryAfter: behindRetry,
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
-			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"})
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile",
+		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
 }
 
 // Behind is nil while no witness outside of the box knows more numbers than the store; else an *Error of CodeStoreBehind.

@@ -86,12 +86,12 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	var e *engine.Error
 	switch {
 	case errors.As(err, &p):
-		reason = p.Message
+		reason = p.english().Message
 		if p.Status < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}
 	case errors.As(err, &e):
-		reason = e.Code + ": " + e.Message
+		reason = e.Code + ": " + english(e)
 		if statuses[e.Code] < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}

@@ -1,10 +1,19 @@
 package gateway
 
 import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/gateway/codes"
 )
@@ -52,5 +61,70 @@ func TestOperators_English(t *testing.T) {
 		if got := v.Get("message").Text(); !ok || got != c.Meaning.EN {
 			t.Errorf("%s %s: %s", r[0], r[1], answer)
 		}
+	}
+}
+
+// TestOperatorText: no text for tills is in what /readyz, the supervisor, the trail and the English page say of an error.
+func TestOperatorText(t *testing.T) {
+	for _, c := range codes.All() {
+		e := &engine.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
+		if got := OperatorText(e); got != c.Name+": "+c.Meaning.EN+": the cause" {
+			t.Errorf("%s: %s", c.Name, got)
+		}
+		if _, reason := outcome(new(fasthttp.RequestCtx), e); reason != c.Name+": "+c.Meaning.EN {
+			t.Errorf("%s in the trail: %s", c.Name, reason)
+		}
+		if got := stopped("en", e); got != c.Meaning.EN {
+			t.Errorf("%s on the page: %s", c.Name, got)
+		}
+		e.English = "Text for operators"
+		if got := OperatorText(e); got != c.Name+": Text for operators: the cause" {
+			t.Errorf("%s: %s", c.Name, got)
+		}
+	}
+	if got := OperatorText(ErrNoRules); got != "no rule is valid today" {
+		t.Error(got)
+	}
+	if _, reason := outcome(new(fasthttp.RequestCtx), &Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
+		t.Error(reason)
+	}
+}
+
+// TestGate_English: each error by which the box itself stops issuing has its own words in English, with the same facts.
+func TestGate_English(t *testing.T) {
+	files, err := filepath.Glob("../cmd/dted/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range append(files, "../engine/witness.go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			c, ok := n.(*ast.CompositeLit)
+			if !ok || c.Type == nil || nameOf(c.Type) != "Error" {
+				return true
+			}
+			found++
+			members := make(map[string]bool)
+			for _, e := range c.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					members[nameOf(kv.Key)] = true
+				}
+			}
+			if !members["Operator"] && !members["English"] {
+				t.Errorf("%s: an error without English", set.Position(c.Pos()))
+			}
+			return true
+		})
+	}
+	if found < 5 {
+		t.Errorf("%d errors were found", found)
 	}
 }

@@ -10,7 +10,7 @@ import (
 func (g *Gateway) readyz(ctx *fasthttp.RequestCtx) {
 	if err := g.o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		ctx.SetBodyString(err.Error() + "\n")
+		ctx.SetBodyString(OperatorText(err) + "\n")
 		return
 	}
 	ctx.SetBodyString("ok\n")

@@ -61,8 +61,9 @@ type Expiry struct {
 type Trouble struct {
 	At    time.Time
 	Error bool // else a warning
-	Text  string
-	Count int
+	// Message is the line's constant part, Text the whole line with its attributes.
+	Message, Text string
+	Count         int
 }
 
 //go:embed pages/status.css

@@ -15,7 +15,7 @@ type board struct {
 	Branch         int64
 	Level          string // ok, warn or bad
 	Title, Advice  string
-	Reason         string // in the appliance's own words
+	Reason         string
 	Facts          []fact
 	Chart          *chart
 	Total          string
@@ -26,7 +26,8 @@ type board struct {
 	Refused        string // MH's words on an event
 	Live, Coming   []ruleLine
 	RulesRefused   []ruleLine // stored, and may not compute
-	Returned       string
+	Returned       string     // to which rule, and when
+	ReturnedRaw    string     // why, in the appliance's own words
 	Deliveries     []fact
 	GivenUp        int
 	Box            []fact
@@ -35,7 +36,8 @@ type board struct {
 }
 
 type (
-	fact struct{ Name, Value, Note, Level string }
+	// Raw is what a machine said, in its own words, which are mostly English.
+	fact struct{ Name, Value, Note, Level, Raw string }
 
 	named struct{ Name, N string }
 
@@ -46,8 +48,8 @@ type (
 	ruleLine struct{ Name, Version, Note, Level string }
 
 	troubleLine struct {
-		At, Text, Level string
-		Count           int
+		At, Text, Raw, Level string
+		Count                int
 	}
 )
 
@@ -77,7 +79,9 @@ func newBoard(lang string, o *Overview) *board {
 	b.deliveries(lang, o)
 	b.box(lang, o)
 	for _, x := range o.Trouble {
-		b.Trouble = append(b.Trouble, troubleLine{At: when(lang, x.At, o.At), Text: masked(x.Text), Count: x.Count, Level: troubleLevel(x, o.At)})
+		line := troubleLine{At: when(lang, x.At, o.At), Count: x.Count, Level: troubleLevel(x, o.At)}
+		line.Text, line.Raw = notice(lang, x)
+		b.Trouble = append(b.Trouble, line)
 	}
 	b.verdict(lang, o)
 	return b
@@ -112,7 +116,7 @@ func (b *board) facts(lang string, o *Overview) {
 	case o.MH.Asked && o.MH.Up:
 		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At), Level: "ok"}
 	case o.MH.Asked:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At) + " · " + o.MH.Why, Level: "warn"}
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
 	}
 	period := fact{Name: say(lang, "contingency"), Value: say(lang, "contingency.none"), Level: "ok"}
 	if p := o.Owed.Contingency; p != nil {
@@ -174,7 +178,7 @@ func (b *board) rules(lang string, o *Overview) {
 		}
 	}
 	if back := o.Rules.Return; back != nil {
-		b.Returned = when(lang, back.At, o.At) + " · " + masked(back.Reason)
+		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+when(lang, back.At, o.At), masked(back.Reason)
 	}
 }
 
@@ -191,7 +195,7 @@ func (b *board) deliveries(lang string, o *Overview) {
 				f.Note = say(lang, "oldest") + " " + when(lang, oldest, o.At)
 			}
 			if trouble != "" {
-				f.Note, f.Level = masked(trouble), "bad"
+				f.Note, f.Level, f.Raw = say(lang, name+".trouble"), "bad", masked(trouble)
 			}
 		}
 		b.Deliveries = append(b.Deliveries, f)
@@ -208,7 +212,7 @@ func (b *board) box(lang string, o *Overview) {
 		copied.Note = say(lang, "since") + " " + when(lang, c.Since, o.At)
 		if !c.Live {
 			copied.Value, copied.Level = say(lang, "copy.stopped"), "bad"
-			copied.Note += " · " + c.Why
+			copied.Raw = c.Why
 		}
 	}
 	b.Box = append(b.Box, copied)

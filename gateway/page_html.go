@@ -24,19 +24,28 @@ func renderPage(lang string, o *Overview) []byte {
 		el("main",
 			el("section", class("verdict "+b.Level), txt("h1", b.Title),
 				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice)),
-			el("section", class("glance"), facts(b.Facts)),
+			el("section", class("glance"), facts(lang, b.Facts)),
 			el("div", b.todayHTML(t), b.waitingHTML(t), b.troubleHTML(t),
-				el("section", txt("h2", t("deliveries")), facts(b.Deliveries),
+				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
 					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up")))))),
-			el("div", el("section", txt("h2", t("box")), facts(b.Box)), b.rulesHTML(t))),
+			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t))),
 		el("footer", txt("p", t("updated")+", "+t("refresh")+". "+t("more")+".")))
 }
 
 // facts are names with their values.
-func facts(list []fact) g.Node {
+func facts(lang string, list []fact) g.Node {
 	return el("dl", class("facts"), g.Map(list, func(f fact) g.Node {
-		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value), g.If(f.Note != "", el("dd", class("note"), g.Text(f.Note))))
+		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value), g.If(f.Note != "", el("dd", class("note"), g.Text(f.Note))),
+			g.If(f.Raw != "", el("dd", class("note"), detail(lang, f.Raw))))
 	}))
+}
+
+// detail is a text in the appliance's or another server's own words, shown to whoever opens it.
+func detail(lang, raw string) g.Node {
+	if raw == "" {
+		return nil
+	}
+	return el("details", el("summary", g.Text(say(lang, "detail"))), el("code", attr("lang", "en"), g.Text(raw)))
 }
 
 // row is a line of a table.
@@ -76,7 +85,7 @@ func (c *chart) html() g.Node {
 
 func (b *board) waitingHTML(t func(string) string) g.Node {
 	return el("section", txt("h2", t("waiting")),
-		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) }, txt("caption", t("deadlines"))),
+		listed("table", b.Deadlines, func(d deadline) g.Node { return row(d.Level, d.Name, d.At, d.Left) }, txt("caption", t("deadlines")), class("deadlines")),
 		g.If(b.Refused != "", el("p", class("bad"), g.Text(t("refused")+" "+b.Refused))),
 		listed("table", b.Waiting, func(q queue) g.Node { return row(q.Level, q.Name, q.Note, q.N) }),
 		g.If(len(b.Waiting) == 0, txt("p", t("waiting.none"))))
@@ -89,7 +98,7 @@ func (b *board) troubleHTML(t func(string) string) g.Node {
 			if l.Count > 1 {
 				at += fmt.Sprintf(" · %d %s", l.Count, t("times"))
 			}
-			return el("li", class(l.Level), txt("small", at), g.Text(l.Text))
+			return el("li", class(l.Level), txt("small", at), g.Text(l.Text), detail(b.Lang, l.Raw))
 		}, class("trouble")),
 		g.If(len(b.Trouble) == 0, txt("p", t("trouble.none"))))
 }
@@ -98,6 +107,7 @@ func (b *board) rulesHTML(t func(string) string) g.Node {
 	line := func(r ruleLine) g.Node { return row(r.Level, r.Name, r.Note, r.Version) }
 	return el("section", txt("h2", t("rules")),
 		g.If(b.Returned != "", el("p", class("bad"), g.Text(t("returned")+" "+b.Returned))),
+		detail(b.Lang, b.ReturnedRaw),
 		listed("table", b.RulesRefused, line, txt("caption", t("rules.refused"))),
 		listed("table", b.Coming, line, txt("caption", t("coming"))),
 		el("table", txt("caption", t("live")), g.Map(b.Live, line)))

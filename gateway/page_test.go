@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,13 +42,14 @@ func overviews() map[string]*Overview {
 	}
 	contingency := normal()
 	contingency.Ambiente = "00"
-	contingency.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "sin respuesta en 8 s"}
+	contingency.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
 	contingency.Owed = &engine.Owed{At: now, Contingency: &engine.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting:  map[string]int{"report": 187, "settle": 1},
 		Delivery: engine.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
 	contingency.Today.Hours[13] = engine.Hour{Normal: 133, Contingency: 63}
 	contingency.Today.Hours[14] = engine.Hour{Contingency: 124}
-	contingency.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Text: "contingency begins cause=1", Count: 1}, {At: now.Add(-52 * time.Minute), Text: "MH does not answer operation=recepciondte", Count: 3}}
+	contingency.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency", Text: "in contingency cause=1 motive= resumed=false", Count: 1},
+		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot", Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
 
 	late := normal()
 	late.Owed = &engine.Owed{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
@@ -57,24 +59,34 @@ func overviews() map[string]*Overview {
 	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
-	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour)}
-	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
-		{At: now.Add(-2 * time.Hour), Error: true, Text: "second copy stopped error=\"no space left on device\" to=ana@example.com", Count: 1}}
+	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour), To: engine.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
+	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed", Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
+		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written", Text: "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com", Count: 1}}
 
 	stopped := normal()
-	stopped.Stopped = &engine.Error{Code: engine.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando", Err: errors.New("secret")}
+	stopped.Stopped = &engine.Error{Code: engine.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
+		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
 	quiet := &Overview{At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{At: now, Waiting: map[string]int{}}, Today: engine.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": contingency, "late": late, "stopped": stopped, "quiet": quiet}
 }
 
+// unread is what a page does not show at once, or in the other language on purpose: MH's own words are Spanish. The other two
+// are words that only one of the languages has.
+var (
+	unread      = regexp.MustCompile(`(?s)<head>.*?</head>|<details>.*?</details>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
+	tag         = regexp.MustCompile(`<[^>]+>`)
+	onlyEnglish = regexp.MustCompile(`(?i)\b(the|is|not|of|and|error|failed|left|device|timeout|nothing|issued|owed)\b|\w+=\S`)
+	onlySpanish = regexp.MustCompile(`\b(el|la|los|las|del|que|está|equipo|disco|avise|Hacienda)\b`)
+)
+
 // TestPage: what each state must say, in both languages, with every text in its place and nothing of a customer.
 func TestPage(t *testing.T) {
 	for name, want := range map[string]map[string][]string{
 		"normal":      {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
-		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas"}, "en": {"Issuing in contingency", "MH is not available.", "13:41 (51 min ago)"}},
+		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo"}, "en": {"Issuing in contingency", "MH is not available.", "13:41 (51 min ago)"}},
 		"late":        {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
-		"stopped":     {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents"}},
+		"stopped":     {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents", "has 120 MiB free"}},
 		"quiet":       {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía"}, "en": {"Not asked yet", "Still counting"}},
 	} {
 		for lang, texts := range want {
@@ -83,6 +95,13 @@ func TestPage(t *testing.T) {
 				if !strings.Contains(page, text) {
 					t.Errorf("%s in %s lacks %q", name, lang, text)
 				}
+			}
+			read := tag.ReplaceAllString(unread.ReplaceAllString(page, " "), " ")
+			if english := onlyEnglish.FindString(read); lang == "es" && english != "" {
+				t.Errorf("%s in Spanish says %q outside of a detail", name, english)
+			}
+			if spanish := onlySpanish.FindString(read); lang == "en" && spanish != "" {
+				t.Errorf("%s in English says %q", name, spanish)
 			}
 			for _, no := range []string{"dte@tienda", "ana@", "secret", "ZgotmplZ", "<script", " style=", "http://", "%!"} {
 				if strings.Contains(page, no) {
@@ -173,6 +192,8 @@ const unfit = `(() => {
   for (const e of document.body.querySelectorAll("*")) {
     const box = e.getBoundingClientRect(), name = e.tagName + " " + e.textContent.trim().slice(0, 40);
     if (box.right > wide + 1 && !e.closest("pre")) bad.push(name + " ends at " + box.right);
+    const sheet = e.closest("section");
+    if (sheet && box.right > sheet.getBoundingClientRect().right + 1) bad.push(name + " leaves its sheet");
     if (e.closest("svg") || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
     const a = light(getComputedStyle(e).color), b = light(below(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     if (ratio < 4.5) bad.push(name + " has a contrast of " + ratio.toFixed(2));

@@ -31,11 +31,7 @@ func (b *board) verdict(lang string, o *Overview) {
 	state := "ok"
 	switch {
 	case o.Stopped != nil:
-		state, b.Level, b.Reason = "stopped", "bad", o.Stopped.Error()
-		var e *engine.Error
-		if errors.As(o.Stopped, &e) {
-			b.Reason = e.Message
-		}
+		state, b.Level, b.Reason = "stopped", "bad", stopped(lang, o.Stopped)
 	case late:
 		state, b.Level = "late", "bad"
 	case o.Owed.Contingency != nil:
@@ -51,6 +47,20 @@ func (b *board) verdict(lang string, o *Overview) {
 	if b.Level == "warn" && b.worst() == "bad" {
 		b.Level, b.Advice = "bad", b.Advice+" "+say(lang, "verdict.red")
 	}
+}
+
+// stopped is why nothing is issued, without the cause that is for the log.
+func stopped(lang string, err error) string {
+	var e *engine.Error
+	switch {
+	case errors.As(err, &e) && lang == "es" && !e.Operator:
+		return e.Message
+	case errors.As(err, &e):
+		return english(e)
+	case errors.Is(err, ErrNoRules):
+		return say(lang, "stopped.rules")
+	}
+	return err.Error()
 }
 
 // worst is the worst level that something on the board has: bad, else warn, else ok. Warnings of the log are no state of the

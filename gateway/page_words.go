@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"dtegate/engine/dte"
@@ -33,11 +34,16 @@ var words = func() map[string]map[string]string {
 		"verdict.late":               {"Emite, pero hay un plazo vencido", "Issuing, but a deadline has passed"},
 		"verdict.late.advice":        {"Las cajas pueden vender. Vea abajo qué venció y avise a impuestos.", "Tills can sell. See below what is late, and tell the tax team."},
 		"verdict.stopped":            {"No emite documentos", "Not issuing documents"},
+		"stopped.rules":              {"Ninguna regla vale hoy.", "No rule is valid today."},
 		"verdict.stopped.advice":     {"Las cajas no pueden facturar hasta que se resuelva. Lo ya emitido está a salvo y se sigue enviando.", "Tills cannot invoice until this is solved. What was issued is safe and goes on being sent."},
 
 		"mh":                   {"Hacienda", "MH (tax authority)"},
 		"mh.up":                {"Responde", "Answers"},
 		"mh.down":              {"No responde", "No answer"},
+		"mh.why.timeout":       {"no contesta a tiempo", "no answer in time"},
+		"mh.why.name":          {"no se encuentra su dirección (DNS)", "its name is not found (DNS)"},
+		"mh.why.fault":         {"contesta con un error", "it answers with an error"},
+		"mh.why.link":          {"no hay conexión", "no connection"},
 		"mh.unasked":           {"Sin consultar", "Not asked yet"},
 		"mh.unasked.note":      {"nadie ha vendido desde el inicio", "nobody has sold since the start"},
 		"contingency":          {"Contingencia", "Contingency"},
@@ -108,12 +114,14 @@ var words = func() map[string]map[string]string {
 		"rules.refused":  {"Reglas rechazadas; la sucursal sigue sin ellas", "Refused rules; the branch goes on without them"},
 		"returned":       {"La sucursal volvió sola a una regla anterior:", "The branch stepped back to an earlier rule by itself:"},
 
-		"deliveries": {"Entregas", "Deliveries"},
-		"mail":       {"Correo", "Mail"},
-		"archive":    {"Archivo", "Archive"},
-		"pending":    {"pendientes", "waiting"},
-		"off":        {"Sin configurar", "Not configured"},
-		"given.up":   {"entregas abandonadas: dtectl delivery", "deliveries given up: dtectl delivery"},
+		"deliveries":      {"Entregas", "Deliveries"},
+		"mail":            {"Correo", "Mail"},
+		"archive":         {"Archivo", "Archive"},
+		"mail.trouble":    {"el servidor de correo no acepta nada; se intenta otra vez", "the mail server takes nothing; it is tried again"},
+		"archive.trouble": {"el archivo no acepta nada; se intenta otra vez", "the archive takes nothing; it is tried again"},
+		"pending":         {"pendientes", "waiting"},
+		"off":             {"Sin configurar", "Not configured"},
+		"given.up":        {"entregas abandonadas: dtectl delivery", "deliveries given up: dtectl delivery"},
 
 		"box":                {"Equipo", "Box"},
 		"copy":               {"Segunda copia", "Second copy"},
@@ -133,12 +141,14 @@ var words = func() map[string]map[string]string {
 		"version":            {"Versión", "Version"},
 		"started":            {"en marcha desde", "running since"},
 
-		"trouble":      {"Últimos errores", "Last errors"},
-		"trouble.none": {"Ninguno desde el inicio.", "None since the start."},
-		"times":        {"veces", "times"},
-		"more":         {"Más: /status (JSON), /metrics, RUNBOOK", "More: /status (JSON), /metrics, RUNBOOK"},
-		"left":         {"faltan", "in"},
-		"overdue":      {"venció hace", "late by"},
+		"trouble":       {"Últimos avisos", "Last warnings"},
+		"detail":        {"Detalle técnico", "Technical detail"},
+		"trouble.other": {"Un aviso del equipo", "A warning of the box"},
+		"trouble.none":  {"Ninguno desde el inicio.", "None since the start."},
+		"times":         {"veces", "times"},
+		"more":          {"Más: /status (JSON), /metrics, RUNBOOK", "More: /status (JSON), /metrics, RUNBOOK"},
+		"left":          {"faltan", "in"},
+		"overdue":       {"venció hace", "late by"},
 	} {
 		m["es"][key], m["en"][key] = w[0], w[1]
 	}
@@ -156,6 +166,20 @@ func say(lang, key string) string {
 		}
 	}
 	return key
+}
+
+// unanswered says why MH did not answer, by what the appliance knows of it.
+func unanswered(lang, why string) string {
+	kind := "link"
+	switch {
+	case why == "timeout":
+		kind = "timeout"
+	case strings.HasPrefix(why, "DNS: "):
+		kind = "name"
+	case strings.HasPrefix(why, "HTTP "):
+		kind = "fault"
+	}
+	return say(lang, "mh.why."+kind)
 }
 
 func clock(t time.Time) string { return t.In(dte.Zone).Format("15:04:05") }

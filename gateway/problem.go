@@ -48,6 +48,7 @@ type Problem struct {
 	RetryAfter     time.Duration
 	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document that the key made
 	Operator       bool   // the texts are English
+	English        string // the message for an operator; "": what the list of codes says
 }
 
 // forOperators marks a request of the operators' listener: who reads its answer reads English.
@@ -59,9 +60,7 @@ func (p *Problem) english() *Problem {
 		return p
 	}
 	e := *p
-	if c, ok := codes.Find(p.Type); ok {
-		e.Message = c.Meaning.EN
-	}
+	e.Message = englishMessage(p.Type, p.Message, p.English)
 	e.Faults = slices.Clone(p.Faults)
 	for i := range e.Faults {
 		if c, ok := codes.Find(e.Faults[i].Code); ok {
@@ -69,6 +68,41 @@ func (p *Problem) english() *Problem {
 		}
 	}
 	return &e
+}
+
+// englishMessage is the message of an error that was written for tills, in English.
+func englishMessage(code, message, english string) string {
+	if english != "" {
+		return english
+	}
+	if c, ok := codes.Find(code); ok {
+		return c.Meaning.EN
+	}
+	return message
+}
+
+// ErrNoRules means that the branch has no rule for today's documents.
+var ErrNoRules = errors.New("no rule is valid today")
+
+// OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
+func OperatorText(err error) string {
+	var e *engine.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	text := e.Code + ": " + english(e)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// english is the message of an error in English.
+func english(e *engine.Error) string {
+	if e.Operator {
+		return e.Message
+	}
+	return englishMessage(e.Code, e.Message, e.English)
 }
 
 // operatorProblem is a problem that only operators meet, in English.
@@ -89,12 +123,12 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
-		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator}
+		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 		if e.Code == engine.CodeBusy {
 			g.metrics.refused(listenerAPI, "printing")
 		}
 		if e.Err != nil {
-			g.o.Logger.Error("request failed", "route", route, "error", err)
+			g.o.Logger.Error("request failed", "route", route, "type", e.Code, "error", e.Err)
 		}
 	default:
 		g.o.Logger.Error("request failed", "route", route, "error", err)

@@ -155,6 +155,6 @@ func (l *pebbleLogger) Infof(format string, args ...any) {
 	l.o.Logger.Debug(fmt.Sprintf(format, args...))
 }
 func (l *pebbleLogger) Errorf(format string, args ...any) {
-	l.o.Logger.Error(fmt.Sprintf(format, args...))
+	l.o.Logger.Error("the store's engine reports an error", "detail", fmt.Sprintf(format, args...))
 }
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }

@@ -18,7 +18,12 @@ func checkBehind(list []storage.Witness) error {
 	if len(list) == 0 {
 		return nil
 	}
+	english := make([]string, len(list))
+	for i := range list {
+		english[i] = list[i].String()
+	}
 	return &engine.Error{Code: engine.CodeStoreBehind, RetryAfter: behindRetry,
+		English: "Nothing is numbered before dtectl reconcile: " + strings.Join(english, "; "),
 		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"}
 }

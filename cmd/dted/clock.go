@@ -67,27 +67,29 @@ func (c *clock) check() error {
 	}
 	switch {
 	case c.contradicted && c.skew < 0:
-		c.suspect(c.skew, "atrasado %v respecto de la hora de Hacienda", -c.skew)
+		c.suspect(c.skew, "atrasado %v respecto de la hora de Hacienda", "%v behind MH's")
 	case c.contradicted:
-		c.suspect(c.skew, "adelantado %v respecto de la hora de Hacienda", c.skew)
+		c.suspect(c.skew, "adelantado %v respecto de la hora de Hacienda", "%v ahead of MH's")
 	case c.right.IsZero():
 		c.trust(now, elapsed)
 	case off < -config.ClockBack:
-		c.suspect(off, "atrasado %v respecto de la última hora confiable", -off)
+		c.suspect(off, "atrasado %v respecto de la última hora confiable", "%v behind the latest time that was right")
 	case off > ahead:
-		c.suspect(off, "adelantado %v respecto de la última hora confiable", off)
+		c.suspect(off, "adelantado %v respecto de la última hora confiable", "%v ahead of the latest time that was right")
 	default:
 		c.trust(now, elapsed)
 	}
 	return c.doubt
 }
 
-func (c *clock) suspect(off time.Duration, format string, by time.Duration) {
+// suspect doubts the clock, which is off by so much; the formats say how far, in Spanish and in English.
+func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
 	}
 	c.doubt = &engine.Error{Code: engine.CodeClockWrong, RetryAfter: clockRetry,
-		Message: "El reloj del equipo está " + fmt.Sprintf(format, by.Round(time.Second)) + ": no se emiten documentos nuevos hasta que esté en hora"}
+		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) + ": no se emiten documentos nuevos hasta que esté en hora",
+		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
 }
 
 func (c *clock) trust(now time.Time, elapsed time.Duration) {

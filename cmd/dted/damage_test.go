@@ -66,7 +66,7 @@ func TestReady_DamagedStore(t *testing.T) {
 	if took := time.Since(damaged); took > time.Second {
 		t.Errorf("/readyz says so after %v", took)
 	}
-	if !strings.Contains(said, "no se emiten documentos nuevos") {
+	if !strings.Contains(said, "nothing new is issued") {
 		t.Errorf("/readyz says %s", said)
 	}
 	if status, body, err := b.post("/dte/dte01", 1, "", sale01); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(body), "avise a soporte") {

@@ -85,11 +85,11 @@ func (g *gate) check() error {
 // unfit is what a till is told of a store that takes nothing new. What the store says of itself is for the log and for
 // dtectl fsck.
 func unfit(err error) error {
-	message := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte"
+	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte", "The store cannot be read as it was written: nothing new is issued"
 	if errors.Is(err, storage.ErrTables) {
-		message = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte"
+		message, english = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte", "The store's disk cannot be written: nothing new is issued"
 	}
-	return &engine.Error{Code: engine.CodeUnavailable, RetryAfter: diskRetry, Message: message, Err: err}
+	return &engine.Error{Code: engine.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
 }
 
 // admit is check for a new document: the first one waits a moment until MH has said what time it is.

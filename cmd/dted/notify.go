@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"dtegate/gateway"
 )
 
 // supervisor is systemd, as sd_notify(3) has it; without one nobody is told.
@@ -73,7 +75,7 @@ func (p *pulse) run(ctx context.Context) error {
 		state, status := "WATCHDOG=1", "issuing"
 		err := p.ready()
 		if err != nil {
-			status = "not issuing: " + err.Error()
+			status = "not issuing: " + gateway.OperatorText(err)
 		}
 		if !ready && (err == nil || time.Since(began) >= patience) {
 			ready = true

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"runtime/debug"
 	"time"
 
@@ -31,7 +30,7 @@ type status struct {
 // ready is nil when the branch can issue today; MH being down does not make it unready.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
-		return errors.New("no rule is valid today")
+		return gateway.ErrNoRules
 	}
 	if err := s.engine.Behind(); err != nil {
 		return err

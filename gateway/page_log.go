@@ -1,0 +1,124 @@
+package gateway
+
+// logged is what each warning and error of the log means, in Spanish, by its message. The Spanish page shows these sentences:
+// whoever reads it at a counter cannot read the log, which is English. A test finds every message of the sources here.
+var logged = map[string]string{
+	// Hacienda: contingency, events, lots, invalidations.
+	"in contingency":                              "La sucursal entró en contingencia",
+	"still in contingency":                        "La sucursal sigue en contingencia",
+	"entering contingency":                        "No se pudo registrar la entrada en contingencia; se intenta otra vez",
+	"leaving contingency":                         "No se pudo registrar la salida de la contingencia; se intenta otra vez",
+	"reporting a contingency":                     "Hacienda no respondió al evento de contingencia; se envía otra vez",
+	"MH refuses a contingency event":              "Hacienda rechazó un evento de contingencia; el equipo prepara otro",
+	"MH refuses a document issued in contingency": "Hacienda rechazó un documento emitido en contingencia: corríjalo desde la caja",
+	"MH refuses a lot":                            "Hacienda rechazó un lote; sus documentos se envían en lotes más pequeños",
+	"no answer to a lot":                          "Hacienda no respondió a un lote; se consulta por sus documentos",
+	"asking for a lot":                            "Hacienda no respondió a la consulta de un lote; se consulta otra vez",
+	"sending an invalidation":                     "Hacienda no respondió a una invalidación; se envía otra vez",
+	"sending what is owed":                        "No se pudo enviar a Hacienda lo pendiente; se intenta otra vez",
+	"counting what is owed":                       "No se pudo contar lo pendiente",
+	"recovering documents":                        "No se pudo recuperar documentos del arranque anterior; se intenta otra vez",
+	"resuming invalidations":                      "No se pudo retomar invalidaciones del arranque anterior; se intenta otra vez",
+	"MH accepted a document that it had refused":  "Hacienda aceptó un documento que antes había rechazado",
+	"reading the facts of a refused document":     "No se pudieron leer los datos de un documento rechazado",
+	"the record of a document named a form that was never signed: mended":                                                     "El registro de un documento nombraba una forma que nunca se firmó; ya está corregido",
+	"MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page": "Hacienda selló un documento después del respaldo que se restauró: compárelo con la consulta pública",
+	"the archive holds a form that this store lacks: it is the record now":                                                    "El archivo tenía una forma de un documento que faltaba aquí; ahora es la del registro",
+
+	// Numbers that other media know.
+	"another medium knows more numbers than the store: nothing is numbered before dtectl reconcile": "Otro medio conoce números que faltan en este equipo: no se emiten documentos nuevos hasta que soporte los concilie",
+	"nothing is numbered before dtectl reconcile":                                                   "Otro medio del equipo conoce documentos que faltan en su base: no se emiten documentos nuevos hasta que soporte los concilie",
+	"reading the document whose number MH holds":                                                    "No se pudo leer el documento cuyo número Hacienda ya tiene",
+	"the archive holds many documents that this store does not know: only the latest were compared": "El archivo tiene muchos documentos que este equipo no conoce; solo se compararon los últimos",
+	"the next start will refuse the mark: do not restart":                                           "La marca de números cambió por fuera: no reinicie el equipo y avise a soporte",
+	"the old mark stays where it was; the store does not take it any more":                          "La marca de números anterior quedó donde estaba; ya no se usa",
+
+	// Rules.
+	"rule bundle refused":                          "Se rechazó una regla enviada; la sucursal sigue con la anterior",
+	"rules went back":                              "La sucursal volvió a una regla anterior",
+	"a rule failed":                                "Una regla falló al calcular una venta",
+	"a rule does harm and has no predecessor":      "Una regla falla y no hay otra anterior a la que volver: avise a soporte",
+	"returning to the last good rule":              "No se pudo volver a la regla anterior",
+	"turning to the day's rules":                   "No se pudieron tomar las reglas del día; se intenta otra vez",
+	"a note on the stored rules":                   "Hay una nota sobre las reglas almacenadas: avise a soporte",
+	"shipped rule bundles are left out":            "No se tomaron reglas que vinieron con la instalación; la sucursal sigue con las que tiene",
+	"a stored rule may not compute: push it again": "Una regla almacenada no puede calcular: hay que enviarla otra vez",
+	"a stored rule could not be marked as this box's: the next start tries again": "No se pudo marcar una regla como de este equipo; el próximo arranque lo intenta otra vez",
+	"no catalogue bundle among the rules may be used: nothing can be issued":      "Ningún catálogo de Hacienda entre las reglas puede usarse: no se emiten documentos",
+	"comparing a sale with the shadow":                                            "No se pudo comparar una venta con la regla en prueba",
+	"closing an instance of a rule module":                                        "No se pudo cerrar una regla en uso",
+	"closing a rule module that nobody refers to":                                 "No se pudo cerrar una regla que ya no se usa",
+	"closing rule host": "No se pudo cerrar el motor de reglas",
+	"the cache of compiled rules failed; the module is compiled again": "Falló la caché de reglas compiladas; la regla se compila otra vez",
+	"a folder of the cache of compiled rules is left behind":           "Quedó una carpeta vieja de la caché de reglas",
+
+	// Deliveries.
+	"delivering":                               "No se pudo trabajar en las entregas; se intenta otra vez",
+	"composing a message":                      "No se pudo preparar un correo",
+	"mailing a document":                       "No se pudo enviar un correo; se intenta otra vez",
+	"mailing a document issued in contingency": "No se pudo enviar el correo de un documento emitido en contingencia",
+	"a message is refused for good":            "El servidor de correo rechazó un correo definitivamente: revise la dirección",
+	"archiving a document":                     "No se pudo archivar un documento; se intenta otra vez",
+	"the archive does not take a document":     "El archivo no recibe un documento",
+
+	// The store, its copies and its disk.
+	"store is damaged":                          "La base del equipo está dañada: avise a soporte de inmediato",
+	"store stops":                               "La base del equipo se detuvo por un fallo del disco",
+	"the store's engine reports an error":       "La base del equipo informa de un error",
+	"the disk does not take the store's tables": "El disco no recibe los datos de la base",
+	"store's work in the background failed":     "Falló un trabajo interno de la base",
+	"disk is slow":                              "El disco está lento",
+	"writes wait":                               "Las escrituras esperan al disco",
+	"disk is full: nothing new is issued":       "El disco está lleno: no se emiten documentos nuevos",
+	"ballast given up":                          "Se liberó la reserva de espacio: el disco está casi lleno",
+	"ballast stays":                             "No se pudo liberar la reserva de espacio del disco",
+	"no ballast":                                "No se pudo apartar la reserva de espacio del disco",
+	"checkpoint stays":                          "No se pudo borrar una copia temporal de la base",
+	"closing store":                             "No se pudo cerrar bien la base",
+	"store was restored and issues nothing before it is reconciled": "La base fue restaurada y no emite hasta que soporte la concilie",
+	"reading the whole store failed":                                "No se pudo leer toda la base en la revisión diaria",
+	"counting today's documents":                                    "No se pudieron contar los documentos de hoy",
+	"backup failed":                                                 "Falló un respaldo",
+	"second copy is not written":                                    "No se escribe la segunda copia",
+	"second copy does not answer: whether it knows more than the store is not known": "La segunda copia no responde; no se sabe si conoce más que la base",
+	"an old second copy was set aside, and a new one is begun":                       "Se apartó una segunda copia anterior y se comenzó otra",
+	"a segment of the second copy is bad":                                            "Una parte de la segunda copia está dañada",
+	"a bad segment of the second copy stays":                                         "Una parte dañada de la segunda copia no se pudo reponer",
+	"a bad segment of the second copy was written anew from the store":               "Una parte dañada de la segunda copia se repuso desde la base",
+
+	// Clock, access, trail.
+	"clock is wrong: nothing new is issued":                                                                   "El reloj está mal: no se emiten documentos nuevos",
+	"MH's clock is taken for wrong":                                                                           "La hora de Hacienda no coincide; se confía en la del equipo",
+	"the token file cannot be used: the tokens before it stay good":                                           "El archivo de tokens no se puede usar; siguen valiendo los anteriores",
+	"a change of tokens is not recorded":                                                                      "No se pudo registrar un cambio de tokens",
+	"a refused change of tokens is not recorded":                                                              "No se pudo registrar un cambio de tokens que se rechazó",
+	"a certificate cannot be used: the one before goes on being served":                                       "Un certificado no se puede usar; se sigue sirviendo el anterior",
+	"another authority is not recorded":                                                                       "No se pudo registrar el cambio de autoridad TLS",
+	"an act of a till is not in the trail":                                                                    "No se pudo anotar en la bitácora una acción de una caja",
+	"the outcome of an act is not recorded":                                                                   "No se pudo anotar en la bitácora cómo terminó una acción",
+	"failed logins are not in the trail":                                                                      "No se pudieron anotar en la bitácora intentos de acceso fallidos",
+	"a return to an earlier rule is not in the trail":                                                         "No se pudo anotar en la bitácora la vuelta a una regla anterior",
+	"a repair of the store is not in the trail; the next start tries again":                                   "No se pudo anotar en la bitácora una reparación de la base; el próximo arranque lo intenta otra vez",
+	"the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute": "La llave del equipo no se puede usar: los registros no llevan su marca",
+	"the memory can be read by other processes of this account":                                               "Otros procesos de la misma cuenta pueden leer la memoria del equipo",
+	"rehearsal of production: simulated seals are believed, and no document is valid":                         "Ensayo de producción: los sellos son simulados y ningún documento es válido",
+	"supervisor is not told":                                                                                  "No se pudo informar del estado al sistema operativo",
+
+	// Requests.
+	"request failed":                        "Falló una solicitud",
+	"a request panicked":                    "Una solicitud hizo fallar el programa; los demás siguen",
+	"the tokens' bytes of today begin anew": "No se pudo leer cuánto guardó hoy cada caja; la cuenta empieza de nuevo",
+}
+
+// notice is what the page says of a line of the log, and what it keeps folded: in Spanish the sentence of its message, with the
+// line itself, which is English; in English the line.
+func notice(lang string, x Trouble) (text, raw string) {
+	raw = masked(x.Text)
+	if lang != "es" {
+		return raw, ""
+	}
+	if text = logged[x.Message]; text == "" {
+		text = say(lang, "trouble.other")
+	}
+	return text, raw
+}
