@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -27,15 +28,15 @@ func (c *initCommand) Run(top *cli) error {
 	if err != nil {
 		return err
 	}
-	key, nit, err := readKey(c.Certificate, c.CertificatePassword)
+	key, certified, err := readKey(c.Certificate, c.CertificatePassword)
 	if err == nil {
 		err = key.Check()
 	}
-	if err != nil {
-		return fmt.Errorf("reading the signing key: %w", err)
+	if err == nil && certified != nil {
+		err = checkCertificate(*certified, cfg.Issuer.NIT, time.Now())
 	}
-	if nit != "" && nit != cfg.Issuer.NIT {
-		return fmt.Errorf("the certificate is of NIT %s and the configuration names %s", nit, cfg.Issuer.NIT)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Certificate, err)
 	}
 	if err := prepare(cfg, key); err != nil {
 		return err
@@ -48,25 +49,19 @@ func (c *initCommand) Run(top *cli) error {
 	return nil
 }
 
-// readKey opens the signing key; nit is whom the certificate names, "" for a PEM.
-func readKey(path, passwordFile string) (key *sign.Key, nit string, err error) {
-	b, err := os.ReadFile(path)
+// readKey opens the signing key in a file, see issuerKey.
+func readKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading certificate: %w", err)
+		return nil, nil, fmt.Errorf("reading certificate: %w", err)
 	}
-	if strings.HasPrefix(strings.TrimSpace(string(b)), "-----BEGIN") {
-		key, err = sign.ParsePEM(b)
-		return key, "", err
+	var password []byte
+	if passwordFile != "" {
+		if password, err = os.ReadFile(passwordFile); err != nil {
+			return nil, nil, fmt.Errorf("reading certificate password: %w", err)
+		}
 	}
-	if passwordFile == "" {
-		return nil, "", errors.New("MH's certificate has a password: give it in a file with --certificate-password")
-	}
-	password, err := os.ReadFile(passwordFile)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading certificate password: %w", err)
-	}
-	key, certificate, err := sign.ParseCertificate(b, strings.TrimRight(string(password), "\r\n"))
-	return key, certificate.NIT, err
+	return issuerKey(data, password)
 }
 
 // prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority and creates the store, in this order: the

@@ -188,7 +188,7 @@ func (o *operation) initialise(t *testing.T) {
 	o.write("wrong.pem", brokenKey(t))
 	o.refused("init --certificate "+o.dir+"/wrong.pem", "making a test signature")
 	o.refused(with("mh.crt", "wrong"), "the password does not open the private key")
-	o.refused(with("other.crt", "clave"), "the certificate is of NIT 06140101901019 and the configuration names "+testNIT)
+	o.refused(with("other.crt", "clave"), "the certificate is of NIT 0614-010190-101-9, the configuration names ")
 	for _, name := range append(made, "data", "mark") {
 		if _, err := os.Stat(filepath.Join(o.dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("an init that was refused left %s: %v", name, err)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/sign"
+)
+
+// A certificate that MH would refuse to believe, or that is not there whole, is refused at the installation, with the sentence that
+// helps, and the box is left as it was; doctor says the same of the same file.
+func TestInit_Certificate(t *testing.T) {
+	b := newBox(t, "127.0.0.1:1")
+	b.must(os.RemoveAll(b.cfg.Data), os.Remove(b.cfg.Mark))
+	key, err := sign.Generate(2048)
+	b.must(err)
+	now := time.Now()
+	crt := func(nit string, from, until time.Time) []byte {
+		data, err := sign.DemoCertificate(key, nit, "clave privada", from, until)
+		b.must(err)
+		return data
+	}
+	nit, day := b.cfg.Issuer.NIT, 24*time.Hour
+	good := crt(nit, now.Add(-day), now.Add(day))
+	for name, c := range map[string]struct {
+		file     []byte
+		password string
+		says     []string
+	}{
+		"ended yesterday":         {crt(nit, now.Add(-60*day), now.Add(-day)), "clave privada", []string{"ended on " + now.Add(-day).In(time.FixedZone("", -6*3600)).Format(time.DateOnly), "make a new one in MH's portal"}},
+		"begins tomorrow":         {crt(nit, now.Add(day), now.Add(60*day)), "clave privada", []string{"begins on", "clock"}},
+		"another taxpayer's":      {crt("06140101901019", now.Add(-day), now.Add(day)), "clave privada", []string{"0614-010190-101-9", "0614-180494-103-5", "issuer.nit"}},
+		"the API's password":      {good, "secreto-mh.2026", []string{"does not open the private key", "neither that of MH's API"}},
+		"no password":             {good, "", []string{"--certificate-password"}},
+		"cut by a mail":           {good[:len(good)-200], "clave privada", []string{"not a certificate of MH", "copy it as it is"}},
+		"a key that lost a piece": {bytes.Replace(good, []byte("<encodied>MIIE"), []byte("<encodied>"), 1), "clave privada", []string{"not a usable RSA private key"}},
+		"a page of the portal":    {[]byte("<!DOCTYPE html><html><body>Sesión expirada</body></html>"), "clave privada", []string{"not a certificate of MH"}},
+		"empty":                   {nil, "clave privada", []string{"not a certificate of MH"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.must(config.WriteFile(b.at("mh.crt"), c.file), config.WriteFile(b.at("mh.password"), []byte(c.password)))
+			before := b.names()
+			_, err := output(t, func() error {
+				return (&initCommand{Certificate: b.at("mh.crt"), CertificatePassword: b.at("mh.password")}).Run(b.top)
+			})
+			for _, want := range append(c.says, "mh.crt") {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
+				}
+			}
+			if after := b.names(); !slices.Equal(before, after) {
+				t.Errorf("left behind: %v, before %v", after, before)
+			}
+			d := &doctor{cfg: b.cfg, now: time.Now, command: &doctorCommand{Certificate: b.at("mh.crt"), CertificatePassword: b.at("mh.password")}}
+			d.certificate()
+			if len(d.findings) != 1 || d.findings[0].Status != statusFail || err != nil && !strings.HasSuffix(err.Error(), d.findings[0].What) {
+				t.Errorf("doctor says %+v, init %v", d.findings, err)
+			}
+		})
+	}
+	b.must(config.WriteFile(b.at("mh.crt"), good), config.WriteFile(b.at("mh.password"), []byte("clave privada\r\n")))
+	if _, err := output(t, func() error {
+		return (&initCommand{Certificate: b.at("mh.crt"), CertificatePassword: b.at("mh.password")}).Run(b.top)
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// names are those of the box's folder.
+func (b *box) names() (list []string) {
+	b.t.Helper()
+	entries, err := os.ReadDir(b.dir)
+	b.must(err)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
