@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -55,9 +56,9 @@ const (
 
 // Activation is what came of a bundle.
 type Activation struct {
-	Rule  RuleRef `json:"rule"`
-	State string  `json:"state"` // live or coming; "" when it was refused or only tried
-	From  string  `json:"from,omitempty"`
+	Rule  record.RuleRef `json:"rule"`
+	State string         `json:"state"` // live or coming; "" when it was refused or only tried
+	From  string         `json:"from,omitempty"`
 	// Already: it was here before, and nothing changed.
 	Already bool       `json:"already,omitempty"`
 	Steps   []RuleStep `json:"steps"`
@@ -146,7 +147,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	c := s.check(s.o.Interpreter)
 	c.Pace = pace.rest
 	c.Floor = func(b *bundle.Bundle) (string, error) {
-		a.Rule = RuleRef{b.Manifest.Name, b.Manifest.Version, b.Digest}
+		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
 		if s.already(a.Rule) != nil {
 			return "", errAlready
 		}
@@ -193,7 +194,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 }
 
 // already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
-func (s *Shelf) already(ref RuleRef) *Activation {
+func (s *Shelf) already(ref record.RuleRef) *Activation {
 	for _, i := range s.on() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == ruleLive || state == ruleComing) {
 			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
@@ -259,7 +260,7 @@ func (s *Shelf) forget(digest string) {
 func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	m := &r.Bundle.Manifest
 	w := m.Validity[ambiente]
-	return Admitted{RuleRef: RuleRef{m.Name, m.Version, r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+	return Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: steps(taken)}
 }
 
@@ -299,7 +300,7 @@ func (s *Shelf) add(ctx context.Context, i *shelved, packed []byte) error {
 	if err != nil {
 		return err
 	}
-	if i.entry, err = s.write(ctx, code, ruleAdmitted, i.Admitted, i.At, []storage.Part{{Name: partBundle, Data: packed}}); err != nil {
+	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: partBundle, Data: packed}}); err != nil {
 		return err
 	}
 	i.word, i.entry.Head = s.o.Box.Check(i.entry.Head, placeOf(&i.entry)), nil
@@ -315,7 +316,7 @@ func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.Stat
 	if err != nil {
 		return storage.Entry{}, err
 	}
-	due := &storage.Due{Queue: queueRules, At: at}
+	due := &storage.Due{Queue: record.QueueRules, At: at}
 	return s.o.Store.Append(ctx, storage.Keys{Series: s.series()}, func(slot storage.Slot) (storage.Draft, error) {
 		at := vouch.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
 		return storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, at), Parts: parts, Due: due}, nil
@@ -404,7 +405,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.write(ctx, storage.Code(code), ruleStepBack, b, b.At, nil); err != nil {
+	if _, err := s.write(ctx, storage.Code(code), record.RuleStepBack, b, b.At, nil); err != nil {
 		return nil, fmt.Errorf("recording the step back: %w", err)
 	}
 	s.mu.Lock()

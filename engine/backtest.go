@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -30,8 +31,8 @@ func (p DocumentPeriod) Check() error {
 
 // BacktestTotals is what a candidate would have changed.
 type BacktestTotals struct {
-	Rule      RuleRef `json:"rule"`
-	Documents int     `json:"documents"`
+	Rule      record.RuleRef `json:"rule"`
+	Documents int            `json:"documents"`
 	// Results counts them: identical, amounts, layout, refused, failed.
 	Results map[string]int `json:"results"`
 	// Fields are the amounts that differ, by path without the line's number.
@@ -65,7 +66,7 @@ func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error
 	c.Pace = pace.rest
 	a := &Activation{}
 	c.Floor = func(b *bundle.Bundle) (string, error) {
-		a.Rule = RuleRef{b.Manifest.Name, b.Manifest.Version, b.Digest}
+		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
 		return "", nil
 	}
 	r, err := s.admit(ctx, data, a, c)
@@ -93,7 +94,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	document := candidate.document
 	var buffer []byte
 	told := began
-	err = s.each(ctx, p, func(h *head) bool { return h.Document == document }, func(d *stored) error {
+	err = s.each(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *stored) error {
 		var c *Comparison
 		var err error
 		if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
@@ -136,15 +137,15 @@ func (t *BacktestTotals) add(list []Difference) {
 }
 
 // each reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
-func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) bool, fn func(*stored) error) error {
-	start, err := firstID(s.o.Store, p.From)
+func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*stored) error) error {
+	start, err := record.FirstID(s.o.Store, p.From)
 	if err != nil {
 		return fmt.Errorf("finding the first document of %s: %w", p.From, err)
 	}
 	late := 0 // documents in a row that are behind the period
 	pace := s.pace(6)
 	var entries []storage.Entry // wanted, and not yet read
-	var heads []*head
+	var heads []*record.Head
 	read := func() error {
 		parts, err := s.o.Store.PartsOf(entries)
 		if err != nil {
@@ -170,16 +171,16 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !isDocument(entry.State) {
+		if !record.IsDocument(entry.State) {
 			return nil
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return err
 		}
 		if h.Date > p.To {
-			if late++; late > idWindow {
-				return errEnough
+			if late++; late > record.DateWindow {
+				return record.ErrEnough
 			}
 			return nil
 		}
@@ -193,7 +194,7 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*head) b
 		}
 		return read()
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, record.ErrEnough) {
 		return err
 	}
 	return read()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/ruletest"
 	"dtegate/storage"
 )
@@ -83,11 +84,11 @@ func TestShelf_Replay(t *testing.T) {
 	}
 	w.wire.sever()
 	both, err := w.engine.Issue(t.Context(), sale("", 2260))
-	if err != nil || both.Estado != EstadoContingency {
+	if err != nil || both.Estado != record.EstadoContingency {
 		t.Fatalf("%+v, %v", both, err)
 	}
 	during, err := w.engine.Issue(t.Context(), sale("", 3390))
-	if err != nil || during.Estado != EstadoContingency {
+	if err != nil || during.Estado != record.EstadoContingency {
 		t.Fatalf("%+v, %v", during, err)
 	}
 	corrected := w.corrected(t, during)
@@ -114,9 +115,9 @@ func (w *world) corrected(t *testing.T, r *Record) *Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err == nil {
-		entry, err = w.engine.move(t.Context(), entry, storage.Change{To: Reported}, h)
+		entry, err = w.engine.move(t.Context(), entry, storage.Change{To: record.Reported}, h)
 	}
 	if err == nil {
 		entry, _, err = w.engine.correct(t.Context(), entry, h, sale("", 4520), "")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people against
@@ -78,7 +79,7 @@ func (e *Engine) notYet(document string) *Error {
 		return nil
 	}
 	return &Error{Code: CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
-		document, kinds[document].Tipo, spoken(from))}
+		document, record.Types[document].Tipo, spoken(from))}
 }
 
 // spoken is a date as people say it: "1 de diciembre de 2026".

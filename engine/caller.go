@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // Acts at a till, as Options.Acted is told of them. A sale is none: its record names the token itself.
@@ -31,13 +32,13 @@ func (e *Engine) acted(c Caller, what string, code dte.Code, detail string) {
 
 // may tells whether the caller may issue a type of document; false for a return, which takes its origin's permission.
 func (c *Caller) may(document string) bool {
-	k := kinds[document]
+	k := record.Types[document]
 	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
 }
 
 // reads tells whether the caller may read a document of its branch.
-func (c *Caller) reads(h *head) bool {
-	return !c.OwnTypes || c.may(h.Document) || kinds[h.Document].against == takeBack && h.PointID == c.Point.ID
+func (c *Caller) reads(h *record.Head) bool {
+	return !c.OwnTypes || c.may(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
 }
 
 // Readable are the types of documents that a caller may list; nil: all.
@@ -46,7 +47,7 @@ func (c *Caller) Readable() (types []string) {
 		return nil
 	}
 	types = []string{}
-	for document := range kinds {
+	for document := range record.Types {
 		if c.may(document) {
 			types = append(types, document)
 		}

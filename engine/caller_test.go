@@ -58,11 +58,11 @@ func TestCaller_OwnTypes(t *testing.T) {
 	defer w.close()
 	issued := map[string]*Record{}
 	for _, r := range []Request{sale("a", 1130), voucher("b", item(1, "1", "5"))} {
-		record, err := w.engine.Issue(t.Context(), r)
+		shown, err := w.engine.Issue(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		issued[record.Document] = record
+		issued[shown.Document] = shown
 	}
 	back, err := w.engine.Issue(t.Context(), returnOf("c", issued["01"], dte.Obj(member("numItem", dte.Int(1)), member("cantidad", dte.Int(1)))))
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // marked checks what a document says of its contingency (CAT-005); no motive is null, as MH wants it unless the cause
 // is 5.
 func (b *box) marked(r *Record, cause, motive string) {
 	b.t.Helper()
-	if r.Estado != EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause || text(b.t, r, "identificacion", "motivoContin") != motive {
+	if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause || text(b.t, r, "identificacion", "motivoContin") != motive {
 		b.t.Errorf("%s, not of cause %s %q: %s", r.Estado, cause, motive, r.JSON)
 	}
 }
@@ -129,7 +130,7 @@ func TestCause_Declared(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // MH has answered for a while
-		if r := b.issue(sale("after", 700)); r.Estado != EstadoProcessed {
+		if r := b.issue(sale("after", 700)); r.Estado != record.EstadoProcessed {
 			t.Errorf("after the contingency a sale is %s", r.Estado)
 		}
 		b.drained()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // Late is a result that came after the till was answered: of a document issued in contingency or found after a crash, or
@@ -45,7 +46,7 @@ func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, u
 			if err != nil {
 				return nil, after, fmt.Errorf("reading a late result: %w", err)
 			}
-			h, err := decodeHead(entry)
+			h, err := record.DecodeHead(entry)
 			if err != nil {
 				return nil, after, err
 			}
@@ -53,9 +54,9 @@ func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, u
 				continue
 			}
 			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,
-				Info: Info{Code: dte.Code(a.Code).String(), Estado: estados[a.State], Tipo: kinds[h.Document].Tipo, Found: true}}
-			if a.State == Rejected {
-				l.Text = rejection(h.Response)
+				Info: Info{Code: dte.Code(a.Code).String(), Estado: record.Estado(a.State), Tipo: record.Types[h.Document].Tipo, Found: true}}
+			if a.State == record.Rejected {
+				l.Text = record.RefusalText(h.Response)
 			} else if h.Response != nil {
 				l.Sello = h.Response.SelloRecibido
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // changes reads the late results behind a cursor to their end, as a till does that does not wait.
@@ -71,7 +72,7 @@ func TestChanges(t *testing.T) {
 			b.announced("")
 			b.crash()
 			time.Sleep(5 * time.Minute)
-			b.announced(b.issue(sale("k", 100)).Code, EstadoProcessed)
+			b.announced(b.issue(sale("k", 100)).Code, record.EstadoProcessed)
 		},
 		"refused after a crash": func(b *box) {
 			ctx, stop := context.WithCancel(context.Background())
@@ -82,12 +83,12 @@ func TestChanges(t *testing.T) {
 			b.chaos(simulator.Chaos{Reject: 2}) // what the silence swallowed may be accepted yet: the first refusal is not believed
 			b.crash()
 			time.Sleep(5 * time.Minute)
-			b.announced(b.issue(sale("k", 100)).Code, EstadoRejected)
+			b.announced(b.issue(sale("k", 100)).Code, record.EstadoRejected)
 		},
 		"the normal form held": func(b *box) {
 			hesitant(b)
 			for code := range b.sim.Accepted() {
-				b.announced(code, EstadoProcessed)
+				b.announced(code, record.EstadoProcessed)
 			}
 		},
 		"invalidated later": func(b *box) {
@@ -97,10 +98,10 @@ func TestChanges(t *testing.T) {
 			refused(b.t, err, CodeUnavailable, "")
 			b.announced("")
 			time.Sleep(5 * time.Minute)
-			if now := b.document(r.Code); now.Estado != EstadoInvalidated {
+			if now := b.document(r.Code); now.Estado != record.EstadoInvalidated {
 				b.t.Fatalf("the sale is %s", now.Estado)
 			}
-			b.announced(r.Code, EstadoInvalidated)
+			b.announced(r.Code, record.EstadoInvalidated)
 		},
 		"not invalidated after all": func(b *box) {
 			r := b.issue(sale("k", 100))
@@ -108,16 +109,16 @@ func TestChanges(t *testing.T) {
 			_, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
 			refused(b.t, err, CodeUnavailable, "")
 			time.Sleep(5 * time.Minute)
-			if now := b.document(r.Code); now.Invalidation == nil || now.Invalidation.Estado != EstadoRejected {
+			if now := b.document(r.Code); now.Invalidation == nil || now.Invalidation.Estado != record.EstadoRejected {
 				b.t.Fatalf("the invalidation is %+v", now.Invalidation)
 			}
-			b.announced(r.Code, EstadoProcessed)
+			b.announced(r.Code, record.EstadoProcessed)
 		},
 		"refused, then corrected": func(b *box) {
 			r := late(b, 1)[0]
 			b.correct(r.Code, 900)
 			time.Sleep(20 * time.Minute)
-			b.announced(r.Code, EstadoRejected, EstadoProcessed)
+			b.announced(r.Code, record.EstadoRejected, record.EstadoProcessed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
@@ -25,7 +26,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	}
 	var o *origin
 	var faults []dte.Fault
-	if kinds[req.Document].against != nothing {
+	if record.Types[req.Document].Against != record.Nothing {
 		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
 			return nil // not known: nothing to compare with
 		}
@@ -33,7 +34,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 			return faultsOf(err)
 		}
 		if err := e.against(d, o); err != nil {
-			if faults = faultsOf(err); kinds[req.Document].against == takeBack {
+			if faults = faultsOf(err); record.Types[req.Document].Against == record.TakesBack {
 				return append(faults, e.besideLines(rule, d, o)...)
 			}
 		}
@@ -126,7 +127,7 @@ func touches(a, b string) bool {
 
 // breaches is what the layout refuses of a draft, less the paths that known faults name already.
 func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
-	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != formNormal})
+	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != record.FormNormal})
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

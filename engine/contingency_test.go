@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // The cable is pulled on a Saturday and plugged in on Monday: sales go on, and the box sends everything by itself.
@@ -17,14 +18,14 @@ func saturday(b *box) {
 	b.cable.set(refusing)
 	began := time.Now()
 	first := b.issue(sale("first", 200))
-	if took := time.Since(began); first.Estado != EstadoContingency || took > time.Second {
+	if took := time.Since(began); first.Estado != record.EstadoContingency || took > time.Second {
 		b.t.Errorf("the first sale is %s after %v", first.Estado, took)
 	}
 	began = time.Now()
 	var codes []string
 	for i := range 150 {
 		r := b.issue(sale(fmt.Sprint(i), 300+i))
-		if r.Estado != EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != "1" {
+		if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != "1" {
 			b.t.Fatalf("%s: %s", r.Estado, r.JSON)
 		}
 		codes = append(codes, r.Code)
@@ -37,7 +38,7 @@ func saturday(b *box) {
 		days = 1
 	}
 	time.Sleep(days*24*time.Hour - time.Hour)
-	if o := b.engine.Owed(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[QueueReport] != 151 {
+	if o := b.engine.Owed(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[record.QueueReport] != 151 {
 		b.t.Errorf("before MH is back %+v: no deadline runs before the cause ends", o)
 	}
 	b.crash()
@@ -51,14 +52,14 @@ func saturday(b *box) {
 	}
 	time.Sleep(10 * time.Minute)
 	for _, code := range codes {
-		if r := b.document(code); r.Estado != EstadoProcessed || r.Sello == "" {
+		if r := b.document(code); r.Estado != record.EstadoProcessed || r.Sello == "" {
 			b.t.Fatalf("%s is %s", code, r.Estado)
 		}
 	}
 	if got := b.sim.Received(); got.Documents != 152 || got.Events != 1 {
 		b.t.Errorf("MH received %+v", got)
 	}
-	if r := b.issue(sale("after", 400)); r.Estado != EstadoProcessed {
+	if r := b.issue(sale("after", 400)); r.Estado != record.EstadoProcessed {
 		b.t.Errorf("after the contingency a sale is %s", r.Estado)
 	}
 	b.audit()
@@ -77,7 +78,7 @@ func swallowed(b *box) {
 	b.cable.set(plugged)
 	b.chaos(simulator.Chaos{})
 	time.Sleep(20 * time.Minute)
-	if now := b.document(r.Code); now.Estado != EstadoProcessed {
+	if now := b.document(r.Code); now.Estado != record.EstadoProcessed {
 		b.t.Errorf("%s is %s", r.Code, now.Estado)
 	}
 	b.audit()
@@ -93,14 +94,14 @@ func hesitant(b *box) {
 	}
 	b.cable.set(refusing)
 	r := <-done
-	if r.Estado != EstadoContingency {
+	if r.Estado != record.EstadoContingency {
 		b.t.Errorf("the sale is %s", r.Estado)
 	}
 	time.Sleep(time.Hour)
 	b.cable.set(plugged)
 	b.chaos(simulator.Chaos{})
 	time.Sleep(20 * time.Minute)
-	if now := b.document(r.Code); now.Estado != EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "1" {
+	if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "1" {
 		b.t.Errorf("MH held the normal form; the record is %s %s", now.Estado, now.JSON)
 	}
 	b.audit()
@@ -109,7 +110,7 @@ func hesitant(b *box) {
 // refused: MH refuses a sale over HTTP 400. That is an answer.
 func refused400(b *box) {
 	b.chaos(simulator.Chaos{Reject: 1})
-	if r := b.issue(sale("refused", 100)); r.Estado != EstadoRejected {
+	if r := b.issue(sale("refused", 100)); r.Estado != record.EstadoRejected {
 		b.t.Errorf("a refusal makes %s", r.Estado)
 	}
 	if b.engine.current() != nil {

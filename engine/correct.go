@@ -5,42 +5,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
-
-// correction is a refusal of MH that was answered with a corrected document.
-type correction struct {
-	At      time.Time `json:"at"`
-	TokenID int64     `json:"token_id"`
-	Digest  string    `json:"digest"`          // of the request, hex
-	Refused string    `json:"refused"`         // what MH had said
-	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that it stored
-	// Forwarded is when the corrected form was first sent, by MH's clock.
-	Forwarded time.Time `json:"forwarded,omitzero"`
-}
-
-// facts is the part that the record was computed from.
-func (h *head) facts() string {
-	if n, corrected := strings.CutPrefix(h.Form, formCorrection); corrected {
-		return partFacts + "-" + n
-	}
-	return partFacts
-}
-
-// correctable tells until when a refused document may be corrected under its own code, for so long after the refusal;
-// zero when it may not. The customer of a sale that MH refused at once has no document yet: that one is issued anew, and so
-// is what is issued against another document, whose rest may be another's by now.
-func (h *head) correctable(within time.Duration) time.Time {
-	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == codeRegistered {
-		return time.Time{}
-	}
-	return h.Refused.Add(within)
-}
 
 // Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
 // same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
@@ -58,7 +29,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	if err != nil {
 		return nil, internal(err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -66,10 +37,10 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}
-	until := h.correctable(e.law().correction)
+	until := h.CorrectableUntil(e.law().correction)
 	switch {
-	case entry.State != Rejected:
-		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + estados[entry.State]}
+	case entry.State != record.Rejected:
+		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
 	case until.IsZero():
 		return nil, &Error{Code: CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
 	case !e.now().Before(until):
@@ -90,8 +61,8 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 }
 
 // correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller holds the document's lock.
-func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
-	part, err := e.store.Part(entry.Code, h.facts())
+func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
+	part, err := e.store.Part(entry.Code, h.FactsPart())
 	if err != nil {
 		return entry, 0, internal(err)
 	}
@@ -102,13 +73,13 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
-		correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: rejection(h.Response)})
-	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = formCorrection+n, nil, time.Time{}, false, time.Time{}
+		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
+	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false, time.Time{}
 
 	p := Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
 		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: emisor(e.issuer, p)},
-			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(contingencyMarks(h.Kind, h.Motive)...)})}
+			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(contingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
 	r, err := e.rules.Load().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
@@ -132,8 +103,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *head, req 
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
 	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), recipient(d.facts)
 	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
-	entry, err = e.move(ctx, entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()},
-		Parts: []storage.Part{{Name: next.facts(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
+		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
@@ -145,7 +116,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 	if len(e.gaps) > 0 {
 		until = until.Add(distant)
 	}
-	refused, err := e.owing(queueCorrect, until, 1000)
+	refused, err := e.owing(record.QueueCorrect, until, 1000)
 	if err != nil {
 		return false, err
 	}
@@ -171,10 +142,10 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 	}
 	defer release()
 	entry, err := e.store.Get(code)
-	if err != nil || entry.State != Rejected {
+	if err != nil || entry.State != record.Rejected {
 		return false, err // corrected meanwhile
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return false, err
 	}
@@ -191,6 +162,6 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 	case !last:
 		return false, nil
 	}
-	_, err = e.move(ctx, entry, storage.Change{To: Rejected}, h)
+	_, err = e.move(ctx, entry, storage.Change{To: record.Rejected}, h)
 	return true, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // late issues sales in contingency, of which MH refuses the first two afterwards, alone or in a lot.
@@ -30,7 +31,7 @@ func TestCorrect(t *testing.T) {
 			list := late(b, sales)
 			r := b.document(list[0].Code)
 			o := b.engine.Owed()
-			if r.Estado != EstadoRejected || o.Waiting[queueCorrect] != min(2, sales) || time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
+			if r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != min(2, sales) || time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
 				b.t.Fatalf("%s, %+v", r.Estado, o)
 			}
 			before := b.document(list[0].Code)
@@ -40,7 +41,7 @@ func TestCorrect(t *testing.T) {
 				b.cable.set(refusing) // both wait, and go in one lot
 				b.correct(list[1].Code, 800)
 			}
-			if r := b.correct(list[0].Code, 900); r.Estado != EstadoContingency || r.ControlNumber != before.ControlNumber || r.Total != "9.00" {
+			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoContingency || r.ControlNumber != before.ControlNumber || r.Total != "9.00" {
 				b.t.Errorf("%s %s %s", r.Estado, r.ControlNumber, r.Total)
 			}
 			b.crash()
@@ -50,11 +51,11 @@ func TestCorrect(t *testing.T) {
 			}
 			time.Sleep(30 * time.Minute)
 			now := b.document(list[0].Code)
-			if now.Estado != EstadoProcessed || now.Sello == "" || text(b.t, now, "identificacion", "tipoModelo") != "2" ||
+			if now.Estado != record.EstadoProcessed || now.Sello == "" || text(b.t, now, "identificacion", "tipoModelo") != "2" ||
 				text(b.t, now, "identificacion", "fecEmi") != text(b.t, before, "identificacion", "fecEmi") {
 				b.t.Errorf("%s %s", now.Estado, now.JSON)
 			}
-			if r := b.correct(list[0].Code, 900); r.Estado != EstadoProcessed {
+			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoProcessed {
 				b.t.Errorf("asked once more: %s", r.Estado)
 			}
 			_, err := b.engine.Correct(context.Background(), codeOf(now), sale("", 901))
@@ -81,7 +82,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		b.chaos(simulator.Chaos{Reject: 1})
 		b.correct(list[1].Code, 800)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != EstadoRejected || b.engine.Owed().Waiting[queueCorrect] != 2 {
+		if r := b.document(list[1].Code); r.Estado != record.EstadoRejected || b.engine.Owed().Waiting[record.QueueCorrect] != 2 {
 			b.t.Errorf("%s, %+v", r.Estado, b.engine.Owed())
 		}
 		time.Sleep(5 * time.Hour)
@@ -89,7 +90,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		refused(t, err, CodeNotCorrectable, "")
 		b.correct(list[1].Code, 801)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != EstadoProcessed || r.Total != "8.01" || b.engine.Owed().Waiting[queueCorrect] != 0 {
+		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" || b.engine.Owed().Waiting[record.QueueCorrect] != 0 {
 			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.Owed())
 		}
 		// One that MH refused at once has no customer yet.

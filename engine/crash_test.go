@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -144,10 +145,10 @@ func (w *world) audit(disk *vfs.MemFS, answered map[string]*Record) (faults []st
 		}
 		codes[r.Code] = key
 		a, _ := w.sim.Document(r.Code)
-		if r.Estado == EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)) {
+		if r.Estado == record.EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)) {
 			fault("P4: %s is PROCESSED, MH holds %s", key, a.Document)
 		}
-		if r.Estado != EstadoProcessed && a.Accepted && r.Estado == EstadoRejected {
+		if r.Estado != record.EstadoProcessed && a.Accepted && r.Estado == record.EstadoRejected {
 			fault("P4: %s is %s and MH accepted it", key, r.Estado)
 		}
 	}

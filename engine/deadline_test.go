@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // TestEvent_WaitsHalfItsTime: a document that MH may hold and does not tell holds the event of the others up for half of the
@@ -18,7 +19,7 @@ func TestEvent_WaitsHalfItsTime(t *testing.T) {
 		b.chaos(simulator.Chaos{Silence: true})
 		doubtful := b.issue(sale("doubtful", 200))
 		certain := b.issue(sale("certain", 300))
-		if doubtful.Estado != EstadoContingency || certain.Estado != EstadoContingency {
+		if doubtful.Estado != record.EstadoContingency || certain.Estado != record.EstadoContingency {
 			t.Errorf("they are %s and %s", doubtful.Estado, certain.Estado)
 			return
 		}
@@ -30,7 +31,7 @@ func TestEvent_WaitsHalfItsTime(t *testing.T) {
 			t.Errorf("an event went before half of its time: %+v", got)
 		}
 		time.Sleep(2 * time.Hour)
-		if got := b.sim.Received(); got.Events != 1 || b.document(certain.Code).Estado != EstadoProcessed {
+		if got := b.sim.Received(); got.Events != 1 || b.document(certain.Code).Estado != record.EstadoProcessed {
 			t.Errorf("after half of its time the event of the others is not there: %+v, %s", got, b.document(certain.Code).Estado)
 		}
 	})
@@ -41,11 +42,11 @@ func TestEvent_WaitsHalfItsTime(t *testing.T) {
 func TestInvalidate_OwnDate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed)
+	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	w.clock.set(start.Add(72 * time.Hour))
 	for r, want := range map[*Record]string{voucherOf: "2026-11-21", invoiceOf: "2026-11-24"} {
 		done, err := w.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
-		if err != nil || done.Estado != EstadoInvalidated {
+		if err != nil || done.Estado != record.EstadoInvalidated {
 			t.Errorf("%s: %+v %v", r.Tipo, done, err)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -29,14 +30,6 @@ type Delivery struct {
 	// Look of messages: its Trade, Color and Greeting. The rest comes from the document and from Printer.
 	Look mail.Look
 }
-
-// Queues of what is to be delivered.
-const (
-	// QueueDeliver holds accepted documents that are to be mailed or archived, and letters.
-	QueueDeliver = "deliver"
-	// queueUndelivered holds those that were given up, until a resend succeeds.
-	queueUndelivered = "undelivered"
-)
 
 // deliveries is the process's side of delivering; a restart may forget it.
 type deliveries struct {
@@ -75,101 +68,33 @@ func (d *deliveries) ring() {
 	}
 }
 
-// delivered is how far a document got on its way to its receiver and into the archive; a step that is nil is not wanted.
-type delivered struct {
-	Mail    *step `json:"mail,omitempty"`
-	Archive *step `json:"archive,omitempty"`
-}
-
-// step is one thing to deliver.
-type step struct {
-	Result string    `json:"result,omitempty"` // "" while it is tried
-	Since  time.Time `json:"since"`
-	Next   time.Time `json:"next,omitzero"`
-	// Away: the server did not take this box. It is tried again as soon as it does.
-	Away  bool   `json:"away,omitempty"`
-	Error string `json:"error,omitempty"` // of the last attempt
-	// Held, of the archive, is what it held when it took the document's files, in the order of archiveFiles.
-	Held [2]object `json:"held,omitzero"`
-}
-
-// object is the archive's word for a file.
-type object struct {
-	Sum string `json:"sum"` // base64 of its SHA-256
-	Tag string `json:"tag"` // its ETag
-}
-
-// Results of a step.
-const (
-	stepDone   = "done"
-	stepFailed = "failed"
-)
-
-func (s *step) pending() bool { return s != nil && s.Result == "" }
-func (s *step) failed() bool  { return s != nil && s.Result == stepFailed }
-
-// put records an attempt that may be repeated: after a minute, and then whenever the time since the beginning has doubled,
-// at most six hours apart.
-func (s *step) put(now time.Time, why error, away bool) {
-	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
-	s.Error, s.Away = why.Error(), away
-}
-
-func (s *step) end(result string, why error) {
-	s.Result, s.Next, s.Away, s.Error = result, time.Time{}, false, ""
-	if why != nil {
-		s.Error = why.Error()
-	}
-}
-
-// due is when something is to be done for a document, nil when nothing is.
-func (d *delivered) due() *storage.Due {
-	if d == nil {
-		return nil
-	}
-	var at time.Time
-	var failed *step
-	for _, s := range []*step{d.Mail, d.Archive} {
-		switch {
-		case s.pending():
-			earliest(&at, s.Next)
-		case s.failed():
-			failed = s
-		}
-	}
-	switch {
-	case !at.IsZero():
-		return &storage.Due{Queue: QueueDeliver, At: at}
-	case failed != nil:
-		return &storage.Due{Queue: queueUndelivered, At: failed.Since}
-	}
-	return nil
-}
-
 // owe says what is to be delivered of a document that MH has just accepted, and when. An invalidation borrows the
 // document's place in the queue: afterwards it stands there again.
-func (e *Engine) owe(entry storage.Entry, h *head, change *storage.Change) {
-	if change.Due != nil || change.To != Accepted && change.To != Invalidated {
+func (e *Engine) owe(entry storage.Entry, h *record.Head, change *storage.Change) {
+	if change.Due != nil || change.To != record.Accepted && change.To != record.Invalidated {
 		return
 	}
-	if h.Delivery == nil && entry.State != Accepted && entry.State != Invalidated {
+	if h.Delivery == nil && entry.State != record.Accepted && entry.State != record.Invalidated {
 		now := e.now().UTC().Truncate(time.Millisecond)
-		var d delivered
+		var d record.Delivery
 		if e.delivery.Mail != nil && h.Mail != "" {
-			d.Mail = &step{Since: now, Next: now}
+			d.Mail = &record.Step{Since: now, Next: now}
 		}
 		if e.delivery.Archive != nil {
-			d.Archive = &step{Since: now, Next: now}
+			d.Archive = &record.Step{Since: now, Next: now}
 		}
-		if d != (delivered{}) {
+		if d != (record.Delivery{}) {
 			h.Delivery = &d
 		}
 	}
-	change.Due = h.Delivery.due()
+	change.Due = h.Delivery.Due()
 }
 
 // deliver mails and archives what is due until ctx ends.
 func (e *Engine) deliver(ctx context.Context) {
+	if err := e.renumberLetters(ctx); err != nil && ctx.Err() == nil {
+		e.log.Error("renumbering the letters of an earlier version", "error", err)
+	}
 	if e.delivery.Printer == nil {
 		return
 	}
@@ -200,9 +125,9 @@ func (e *Engine) deliverDue(ctx context.Context) (next time.Duration, err error)
 			return next, err
 		}
 		now := e.now()
-		due, err := e.store.Due(QueueDeliver, now, deliverBatch)
+		due, err := e.store.Due(record.QueueDeliver, now, deliverBatch)
 		if err != nil {
-			return next, fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
 		if len(due) == 0 {
 			break
@@ -212,9 +137,9 @@ func (e *Engine) deliverDue(ctx context.Context) (next time.Duration, err error)
 		}
 	}
 	now := e.now()
-	first, err := e.store.Due(QueueDeliver, now.Add(next), 1)
+	first, err := e.store.Due(record.QueueDeliver, now.Add(next), 1)
 	if err != nil {
-		return next, fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+		return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
 	if len(first) > 0 {
 		next = max(0, first[0].Due.At.Sub(now))
@@ -234,9 +159,9 @@ func (e *Engine) retryAway(ctx context.Context) error {
 		if !b.ripe(e.now()) {
 			continue
 		}
-		all, err := e.store.Due(QueueDeliver, e.now().Add(distant), deliverMany)
+		all, err := e.store.Due(record.QueueDeliver, e.now().Add(distant), deliverMany)
 		if err != nil {
-			return fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
 		var waiting []storage.Entry
 		for _, entry := range all {
@@ -244,7 +169,7 @@ func (e *Engine) retryAway(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if one := map[*breaker]*step{&e.delivery.mail: s.Mail, &e.delivery.archive: s.Archive}[b]; one.pending() && one.Away {
+			if one := map[*breaker]*record.Step{&e.delivery.mail: s.Mail, &e.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
 			}
 		}
@@ -269,17 +194,17 @@ func (e *Engine) retryAway(ctx context.Context) error {
 }
 
 // stepsOf are the steps of a record in the queue, a document's or a letter's.
-func (e *Engine) stepsOf(entry storage.Entry) (delivered, error) {
-	if !isDocument(entry.State) {
+func (e *Engine) stepsOf(entry storage.Entry) (record.Delivery, error) {
+	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
 		if err != nil {
-			return delivered{}, err
+			return record.Delivery{}, err
 		}
-		return delivered{Mail: &l.Step}, nil
+		return record.Delivery{Mail: &l.Step}, nil
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil || h.Delivery == nil {
-		return delivered{}, err
+		return record.Delivery{}, err
 	}
 	return *h.Delivery, nil
 }
@@ -319,32 +244,32 @@ func errorsFirst(a, b error) error {
 	return b
 }
 
-// wanted tells whether a step is to be tried now.
-func (s *step) wanted(now time.Time, away bool, b *breaker) bool {
+// wanted returns whether a step is to be tried now.
+func wanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	if away {
 		open, _ := b.open(now)
-		return s.pending() && s.Away && !open
+		return s.Pending() && s.Away && !open
 	}
-	return s.pending() && !s.Next.After(now)
+	return s.Pending() && !s.Next.After(now)
 }
 
 // deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document as
 // it stands then.
 func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
-	if !isDocument(entry.State) {
+	if !record.IsDocument(entry.State) {
 		return e.deliverLetter(ctx, entry, away)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil || h.Delivery == nil {
 		return err
 	}
-	var mailed, archived *step
-	if s := h.Delivery.Mail; s.wanted(e.now(), away, &e.delivery.mail) {
+	var mailed, archived *record.Step
+	if s := h.Delivery.Mail; wanted(s, e.now(), away, &e.delivery.mail) {
 		next := *s
 		e.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
 		mailed = &next
 	}
-	if s := h.Delivery.Archive; s.wanted(e.now(), away, &e.delivery.archive) {
+	if s := h.Delivery.Archive; wanted(s, e.now(), away, &e.delivery.archive) {
 		next := *s
 		e.archiveOne(ctx, &next, entry, h)
 		archived = &next
@@ -352,7 +277,7 @@ func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool)
 	if mailed == nil && archived == nil {
 		return nil
 	}
-	return e.alter(ctx, entry.Code, func(d *delivered) {
+	return e.alter(ctx, entry.Code, func(d *record.Delivery) {
 		if mailed != nil && (ctx.Err() == nil || mailed.Result != "") {
 			d.Mail = mailed
 		}
@@ -363,7 +288,7 @@ func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool)
 }
 
 // alter changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
-func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*delivered)) error {
+func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
 	release, err := e.codes.acquire(ctx, dte.Code(code).String())
 	if err != nil {
@@ -374,11 +299,11 @@ func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*deli
 	if err != nil {
 		return err
 	}
-	h, err := decodeHead(entry)
-	if err != nil || entry.State != Accepted && entry.State != Invalidated {
+	h, err := record.DecodeHead(entry)
+	if err != nil || entry.State != record.Accepted && entry.State != record.Invalidated {
 		return err
 	}
-	var d delivered
+	var d record.Delivery
 	if h.Delivery != nil {
 		d = *h.Delivery
 	}
@@ -389,7 +314,7 @@ func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*deli
 	}
 	h.Delivery = &d
 	c := storage.Change{To: entry.State}
-	if h.Invalidation.pending() {
+	if h.Invalidation.Pending() {
 		c.Due = entry.Due
 	}
 	_, err = e.move(ctx, entry, c, h)

@@ -7,11 +7,9 @@ import (
 	"fmt"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
-
-// stepForgotten is the result of a step that was given up and that people have settled otherwise.
-const stepForgotten = "forgotten"
 
 // GivenUp lists at most so many of what was given up, the oldest first.
 func (e *Engine) GivenUp(limit int) ([]Failure, error) {
@@ -26,17 +24,17 @@ func (e *Engine) GivenUp(limit int) ([]Failure, error) {
 // its files are put into the archive again where they are missing, though they were taken before.
 func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := e.now().UTC()
-	anew := func(s *step) *step { n++; return &step{Since: now, Next: now, Held: s.Held} }
-	err = e.settleGivenUp(ctx, code, func(d *delivered) {
-		if d.Mail.failed() {
+	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
+	err = e.settleGivenUp(ctx, code, func(d *record.Delivery) {
+		if d.Mail.Failed() {
 			d.Mail = anew(d.Mail)
 		}
-		if d.Archive.failed() || archive && d.Archive != nil && !d.Archive.pending() {
+		if d.Archive.Failed() || archive && d.Archive != nil && !d.Archive.Pending() {
 			d.Archive = anew(d.Archive)
 		}
 	}, func(l *letter) storage.Change {
 		l.Step = *anew(&l.Step)
-		return storage.Change{To: letterOpen, Due: &storage.Due{Queue: QueueDeliver, At: now}}
+		return storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}}
 	})
 	e.delivery.ring()
 	return n, err
@@ -44,27 +42,27 @@ func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (n int,
 
 // Forget takes a document off the list of what was given up, and returns how much of it that is.
 func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
-	forgotten := func(s *step) *step {
+	forgotten := func(s *record.Step) *record.Step {
 		n++
-		return &step{Result: stepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
+		return &record.Step{Result: record.StepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
 	}
-	err = e.settleGivenUp(ctx, code, func(d *delivered) {
-		if d.Mail.failed() {
+	err = e.settleGivenUp(ctx, code, func(d *record.Delivery) {
+		if d.Mail.Failed() {
 			d.Mail = forgotten(d.Mail)
 		}
-		if d.Archive.failed() {
+		if d.Archive.Failed() {
 			d.Archive = forgotten(d.Archive)
 		}
 	}, func(l *letter) storage.Change {
 		l.Step = *forgotten(&l.Step)
-		return storage.Change{To: letterFailed}
+		return storage.Change{To: record.LetterFailed}
 	})
 	return n, err
 }
 
 // settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
 // up: letter alters one and says where it goes.
-func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*delivered), about func(*letter) storage.Change) error {
+func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*letter) storage.Change) error {
 	err := e.alter(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
 		return &Error{Code: CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
@@ -72,12 +70,12 @@ func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func
 	if err != nil {
 		return internal(err)
 	}
-	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), maxOwed)
+	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return internal(fmt.Errorf("reading queue %s: %w", queueUndelivered, err))
+		return internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}
 	for _, entry := range failed {
-		if isDocument(entry.State) {
+		if record.IsDocument(entry.State) {
 			continue
 		}
 		l, err := decodeLetter(entry)
@@ -91,7 +89,7 @@ func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func
 		if change.Head, err = json.Marshal(l); err != nil {
 			return internal(err)
 		}
-		if _, err := e.store.Advance(ctx, entry.Code, letterFailed, change); err != nil {
+		if _, err := record.Move(ctx, e.store, entry.Code, record.LetterFailed, change); err != nil {
 			return internal(err)
 		}
 	}

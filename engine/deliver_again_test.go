@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -94,7 +95,7 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,19 +8,20 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // archiveOne puts both files of a document into the archive and says in s what came of it. Both are as MH sealed the
 // document, whatever became of it since: an object is written once.
-func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h *head) {
+func (e *Engine) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := e.now()
 	if e.delivery.Archive == nil {
-		s.put(now, errors.New("no archive is configured"), false)
+		s.Postpone(now, errors.New("no archive is configured"), false)
 		return
 	}
 	if open, why := e.delivery.archive.open(now); open {
-		s.put(now, why, true)
+		s.Postpone(now, why, true)
 		return
 	}
 	held, err := e.putBoth(ctx, entry, h, s.Held)
@@ -31,7 +32,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 	switch {
 	case err == nil:
 		result = "stored"
-		s.end(stepDone, nil)
+		s.End(record.StepDone, nil)
 		s.Held = held
 		e.delivery.archive.reset()
 	case errors.Is(err, archive.ErrConflict), errors.Is(err, archive.ErrInvalid):
@@ -39,7 +40,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 		if errors.Is(err, archive.ErrInvalid) {
 			result = "invalid"
 		}
-		s.end(stepFailed, err)
+		s.End(record.StepFailed, err)
 		e.log.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
 	default:
 		if errors.Is(err, archive.ErrSetup) {
@@ -47,7 +48,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 		} else if errors.Is(err, archive.ErrFull) {
 			result = "full"
 		}
-		s.put(e.now(), err, true)
+		s.Postpone(e.now(), err, true)
 		e.delivery.archive.fail(e.now(), err)
 		e.log.Warn("archiving a document", "code", dte.Code(entry.Code).String(), "error", err)
 	}
@@ -55,7 +56,7 @@ func (e *Engine) archiveOne(ctx context.Context, s *step, entry storage.Entry, h
 }
 
 // putBoth puts a document's files into the archive, or finds them there as it held them before.
-func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *head, held [2]object) ([2]object, error) {
+func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
 	r, err := e.record(entry)
 	if err != nil {
 		return held, err
@@ -81,7 +82,7 @@ func (e *Engine) putBoth(ctx context.Context, entry storage.Entry, h *head, held
 		if err != nil {
 			return held, err
 		}
-		held[i] = object{o.Sum, o.Tag}
+		held[i] = record.ArchivedObject{Sum: o.Sum, Tag: o.Tag}
 	}
 	return held, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -65,7 +66,7 @@ var archiveFiles = [2]string{"json", "pdf"}
 func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
 	c.totals.Findings = make(map[string]int)
 	var last uint64
-	err := c.archived(ctx, 0, func(entry storage.Entry, _ *head) error {
+	err := c.archived(ctx, 0, func(entry storage.Entry, _ *record.Head) error {
 		c.totals.Documents++
 		last = entry.ID
 		c.owed.add(2 * entry.ID)
@@ -93,31 +94,27 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 }
 
 // archived calls fn with the documents above an id that the store says are archived.
-func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *head) error) error {
+func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *record.Head) error) error {
 	return c.Store.Records(after, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil || !isDocument(entry.State) {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
-		h, err := decodeHead(entry)
-		if err != nil || !h.isArchived() {
+		h, err := record.DecodeHead(entry)
+		if err != nil || !h.Archived() {
 			return err
 		}
 		return fn(entry, h)
 	})
 }
 
-func (h *head) isArchived() bool {
-	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == stepDone
-}
-
-func (c *ArchiveCheck) key(entry storage.Entry, h *head, file int) string {
-	return archive.Key(c.Slug, strings.ToLower(ambienteName(h.Ambiente)), h.Date, h.Document, dte.Code(entry.Code).String(), archiveFiles[file])
+func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string {
+	return archive.Key(c.Slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, dte.Code(entry.Code).String(), archiveFiles[file])
 }
 
 // list goes through the archive, looks each object up in the store, and takes those that are there off what is owed.
 func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	total := int64(2 * c.totals.Documents)
-	for o, err := range c.Archive.List(ctx, c.Slug+"/DTES/"+strings.ToLower(ambienteName(c.Ambiente))+"/") {
+	for o, err := range c.Archive.List(ctx, c.Slug+"/DTES/"+strings.ToLower(record.AmbienteName(c.Ambiente))+"/") {
 		if err != nil {
 			return err
 		}
@@ -138,7 +135,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 			}
 		case c.key(entry, h, file) != o.Key:
 			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(), What: "its document belongs at " + c.key(entry, h, file)})
-		case h.isArchived():
+		case h.Archived():
 			c.owed.remove(2*entry.ID + uint64(file))
 			if c.Read || o.Tag == "" || o.Tag != h.Delivery.Archive.Held[file].Tag {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
@@ -153,7 +150,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 
 // owner finds the document that an object is named for, nil when the store has none; file is -1 when it is not even
 // named for one.
-func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *head, file int, err error) {
+func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range archiveFiles {
 		if path.Ext(name) == "."+ext {
@@ -165,18 +162,18 @@ func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *head, file int
 		return entry, nil, -1, nil
 	}
 	entry, err = c.Store.Get(storage.Code(code))
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !isDocument(entry.State) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(entry.State) {
 		return entry, nil, file, nil
 	}
 	if err != nil {
 		return entry, nil, file, err
 	}
-	h, err = decodeHead(entry)
+	h, err = record.DecodeHead(entry)
 	return entry, h, file, err
 }
 
 // compare asks for an object by name.
-func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *head, file int) error {
+func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *record.Head, file int) error {
 	key, want := c.key(entry, h, file), h.Delivery.Archive.Held[file]
 	look := c.Archive.Stat
 	if c.Read {
@@ -203,9 +200,9 @@ func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last u
 	if !ok {
 		return nil
 	}
-	err := c.archived(ctx, first/2-1, func(entry storage.Entry, h *head) error {
+	err := c.archived(ctx, first/2-1, func(entry storage.Entry, h *record.Head) error {
 		if entry.ID > last {
-			return errEnough
+			return record.ErrEnough
 		}
 		for file := range archiveFiles {
 			if c.owed.has(2*entry.ID + uint64(file)) {
@@ -214,7 +211,7 @@ func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last u
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, record.ErrEnough) {
 		return nil
 	}
 	return err

@@ -17,6 +17,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -54,13 +55,13 @@ func (c *crowd) fill(t *testing.T, s *storage.Store) {
 		wg.Go(func() {
 			for i := range work {
 				code := c.code(i)
-				h := &head{Document: "01", Ambiente: "00", Date: c.date(i), Form: formNormal, Delivery: &delivered{Archive: &step{Result: stepDone}}}
+				h := &record.Head{Document: "01", Ambiente: "00", Date: c.date(i), Form: record.FormNormal, Delivery: &record.Delivery{Archive: &record.Step{Result: record.StepDone}}}
 				for file, ext := range archiveFiles {
-					h.Delivery.Archive.Held[file] = object{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
+					h.Delivery.Archive.Held[file] = record.ArchivedObject{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
 				}
 				_, err := s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)}, func(storage.Slot) (storage.Draft, error) {
 					head, err := json.Marshal(h)
-					return storage.Draft{Code: storage.Code(code), State: Accepted, Head: head}, err
+					return storage.Draft{Code: storage.Code(code), State: record.Accepted, Head: head}, err
 				})
 				if err != nil {
 					t.Error(err)

@@ -10,14 +10,8 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/mail"
+	"dtegate/engine/record"
 	"dtegate/storage"
-)
-
-// States of a letter's record: a message that somebody asked for, or that goes out before the seal.
-const (
-	letterOpen   storage.State = 64
-	letterSent   storage.State = 65
-	letterFailed storage.State = 66
 )
 
 // letter is a message about a document that is not the document's own.
@@ -25,8 +19,8 @@ type letter struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
 	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were kept.
-	TokenID int64 `json:"token_id,omitempty"`
-	Step    step  `json:"step"`
+	TokenID int64       `json:"token_id,omitempty"`
+	Step    record.Step `json:"step"`
 }
 
 func decodeLetter(entry storage.Entry) (*letter, error) {
@@ -62,7 +56,7 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller)
 	if err != nil {
 		return nil, internal(err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -88,7 +82,7 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller)
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
 	case result := <-done:
-		out.Sent, out.Refused = result == stepDone, result == stepFailed
+		out.Sent, out.Refused = result == record.StepDone, result == record.StepFailed
 	case <-ctx.Done():
 	case <-time.After(resendWait):
 	}
@@ -106,7 +100,7 @@ func (e *Engine) post(ctx context.Context, l letter, done chan string) error {
 		return err
 	}
 	now := e.now().UTC().Truncate(time.Millisecond)
-	l.Step = step{Since: now, Next: now}
+	l.Step = record.Step{Since: now, Next: now}
 	head, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -117,7 +111,7 @@ func (e *Engine) post(ctx context.Context, l letter, done chan string) error {
 		e.delivery.mu.Unlock()
 	}
 	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("correo")}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(code), State: letterOpen, Head: head, Due: &storage.Due{Queue: QueueDeliver, At: time.Unix(0, 0)}}, nil
+		return storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}}, nil
 	})
 	if err != nil {
 		e.told(storage.Code(code), "")
@@ -143,7 +137,7 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 	if err != nil {
 		return err
 	}
-	if away && !l.Step.wanted(e.now(), away, &e.delivery.mail) {
+	if away && !wanted(&l.Step, e.now(), away, &e.delivery.mail) {
 		return nil
 	}
 	code, err := dte.ParseCode(l.Document)
@@ -155,10 +149,10 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 		return err
 	}
 	before := l.Step
-	if document.State == Rejected {
-		l.Step.end(stepFailed, errors.New("MH refused the document"))
+	if document.State == record.Rejected {
+		l.Step.End(record.StepFailed, errors.New("MH refused the document"))
 	} else {
-		h, err := decodeHead(document)
+		h, err := record.DecodeHead(document)
 		if err != nil {
 			return err
 		}
@@ -171,18 +165,18 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 	if err != nil {
 		return err
 	}
-	change := storage.Change{To: letterOpen, Head: head, Due: &storage.Due{Queue: QueueDeliver, At: l.Step.Next}}
+	change := storage.Change{To: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: l.Step.Next}}
 	switch l.Step.Result {
-	case stepDone:
-		change.To, change.Due = letterSent, nil
-	case stepFailed:
-		change.To, change.Due = letterFailed, &storage.Due{Queue: queueUndelivered, At: l.Step.Since}
+	case record.StepDone:
+		change.To, change.Due = record.LetterSent, nil
+	case record.StepFailed:
+		change.To, change.Due = record.LetterFailed, &storage.Due{Queue: record.QueueUndelivered, At: l.Step.Since}
 	}
-	if _, err := e.store.Advance(context.WithoutCancel(ctx), entry.Code, letterOpen, change); err != nil {
+	if _, err := record.Move(context.WithoutCancel(ctx), e.store, entry.Code, record.LetterOpen, change); err != nil {
 		return err
 	}
 	e.told(entry.Code, l.Step.Result)
-	if l.Step.Result == stepDone {
+	if l.Step.Result == record.StepDone {
 		return e.forgive(ctx, code)
 	}
 	return nil
@@ -190,22 +184,22 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 
 // forgive takes a document that has been mailed after all out of the list of those that were given up.
 func (e *Engine) forgive(ctx context.Context, code dte.Code) error {
-	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), deliverMany)
+	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), deliverMany)
 	if err != nil {
-		return fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
+		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
 	for _, entry := range failed {
-		if isDocument(entry.State) {
+		if record.IsDocument(entry.State) {
 			if entry.Code != storage.Code(code) {
 				continue
 			}
-			err = e.alter(ctx, entry.Code, func(d *delivered) {
-				if d.Mail.failed() {
-					d.Mail = &step{Result: stepDone, Since: d.Mail.Since}
+			err = e.alter(ctx, entry.Code, func(d *record.Delivery) {
+				if d.Mail.Failed() {
+					d.Mail = &record.Step{Result: record.StepDone, Since: d.Mail.Since}
 				}
 			})
 		} else if l, bad := decodeLetter(entry); bad == nil && l.Document == code.String() {
-			_, err = e.store.Advance(ctx, entry.Code, letterFailed, storage.Change{To: letterFailed})
+			_, err = record.Move(ctx, e.store, entry.Code, record.LetterFailed, storage.Change{To: record.LetterFailed})
 		}
 		if err != nil {
 			return err

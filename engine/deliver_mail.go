@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -42,7 +43,7 @@ var (
 
 // mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
 // stays as it is.
-func (e *Engine) mailTo(ctx context.Context, s *step, entry storage.Entry, h *head, to, id string) {
+func (e *Engine) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
 	now := e.now()
 	if e.delivery.Mail == nil {
 		e.mailLater(s, now, errNoMail, false, false)
@@ -64,11 +65,11 @@ func (e *Engine) mailTo(ctx context.Context, s *step, entry storage.Entry, h *he
 	now = e.now()
 	switch {
 	case o.Kind == mail.Sent:
-		s.end(stepDone, nil)
+		s.End(record.StepDone, nil)
 		e.delivery.mail.reset()
 		e.metrics.mailed.WithLabelValues("sent").Inc()
 	case o.Kind == mail.Refused:
-		s.end(stepFailed, o.Err)
+		s.End(record.StepFailed, o.Err)
 		e.metrics.mailed.WithLabelValues("refused").Inc()
 		if o.Code > 0 {
 			e.delivery.mail.reset()
@@ -97,12 +98,12 @@ func (e *Engine) mailTo(ctx context.Context, s *step, entry storage.Entry, h *he
 
 // mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
 // never given up.
-func (e *Engine) mailLater(s *step, now time.Time, why error, away, setup bool) {
+func (e *Engine) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
 	if now.Sub(s.Since) < e.delivery.GiveUpAfter || setup {
-		s.put(now, why, away)
+		s.Postpone(now, why, away)
 		return
 	}
-	s.end(stepFailed, fmt.Errorf("given up: %w", why))
+	s.End(record.StepFailed, fmt.Errorf("given up: %w", why))
 	e.metrics.mailed.WithLabelValues("given_up").Inc()
 }
 
@@ -154,9 +155,9 @@ func (e *Engine) facts(r *Record, document dte.Value) mail.Facts {
 		f.Date = t.Format("02/01/2006")
 	}
 	switch r.Estado {
-	case EstadoContingency:
+	case record.EstadoContingency:
 		f.State, f.Seal = mail.Contingency, ""
-	case EstadoInvalidated:
+	case record.EstadoInvalidated:
 		f.State = mail.Invalidated
 	}
 	return f

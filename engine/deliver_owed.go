@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // Undelivered is what the receivers and the archive are owed. Of each kind at most maxOwed are counted.
@@ -38,22 +39,22 @@ type Failure struct {
 const maxFailures = 100
 
 func (e *Engine) undelivered(u *Undelivered) error {
-	due, err := e.store.Due(QueueDeliver, e.now().Add(distant), maxOwed)
+	due, err := e.store.Due(record.QueueDeliver, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return fmt.Errorf("reading queue %s: %w", QueueDeliver, err)
+		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
 	for _, entry := range due {
 		s, err := e.stepsOf(entry)
 		if err != nil {
 			return err
 		}
-		if s.Mail.pending() {
+		if s.Mail.Pending() {
 			u.Mail++
-			earliest(&u.MailOldest, s.Mail.Since)
+			record.Earliest(&u.MailOldest, s.Mail.Since)
 		}
-		if s.Archive.pending() {
+		if s.Archive.Pending() {
 			u.Archive++
-			earliest(&u.ArchiveOldest, s.Archive.Since)
+			record.Earliest(&u.ArchiveOldest, s.Archive.Since)
 		}
 	}
 	if why := e.delivery.mail.reason(); why != nil {
@@ -68,14 +69,14 @@ func (e *Engine) undelivered(u *Undelivered) error {
 
 // failures counts what was given up, and lists at most so many of it.
 func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
-	failed, err := e.store.Due(queueUndelivered, e.now().Add(distant), maxOwed)
+	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reading queue %s: %w", queueUndelivered, err)
+		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
 	for _, entry := range failed[:min(len(failed), limit)] {
 		code, to, token := dte.Code(entry.Code).String(), "", int64(0)
-		if isDocument(entry.State) {
-			h, err := decodeHead(entry)
+		if record.IsDocument(entry.State) {
+			h, err := record.DecodeHead(entry)
 			if err != nil {
 				return 0, nil, err
 			}
@@ -91,10 +92,10 @@ func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if s.Mail.failed() {
+		if s.Mail.Failed() {
 			list = append(list, Failure{Code: code, Step: "mail", To: to, Token: token, Since: s.Mail.Since, Error: s.Mail.Error})
 		}
-		if s.Archive.failed() {
+		if s.Archive.Failed() {
 			list = append(list, Failure{Code: code, Step: "archive", Token: token, Since: s.Archive.Since, Error: s.Archive.Error})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -21,7 +22,7 @@ func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, e
 	if err != nil {
 		return nil, err
 	}
-	if r.Estado == EstadoRejected {
+	if r.Estado == record.EstadoRejected {
 		return nil, &Error{Code: CodeNotProcessed, Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
 	}
 	return r, nil
@@ -80,9 +81,9 @@ func printable(r *Record) pdf.Document {
 		d.Received = r.Response.FhProcesamiento
 	}
 	switch r.Estado {
-	case EstadoContingency:
+	case record.EstadoContingency:
 		d.State, d.Seal, d.Received = pdf.Contingency, "", ""
-	case EstadoInvalidated:
+	case record.EstadoInvalidated:
 		d.State = pdf.Invalidated
 		if i := r.Invalidation; i != nil {
 			at := i.At.In(dte.Zone).Format("02/01/2006 15:04:05")
@@ -126,18 +127,18 @@ func (e *Engine) Link(ctx context.Context, code dte.Code, c Caller, layout strin
 		return "", nil
 	}
 	r, err := e.legal(ctx, code, c)
-	if err != nil || r.Estado != EstadoProcessed {
+	if err != nil || r.Estado != record.EstadoProcessed {
 		return "", err
 	}
 	entry, err := e.store.Get(storage.Code(code))
 	if err != nil {
 		return "", internal(err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return "", internal(err)
 	}
-	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != stepDone {
+	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
 	link, err := e.delivery.Archive.Presign(ctx, e.path(h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)

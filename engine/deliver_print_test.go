@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 )
 
 // One till that prints without end waits behind itself and then is told to wait; another's ticket, a link and the mail
@@ -21,7 +22,7 @@ func TestPrinted_Shares(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.engine.delivery.Printer = printer
-	r := w.issued(sale("", 100), EstadoProcessed)
+	r := w.issued(sale("", 100), record.EstadoProcessed)
 	code, err := dte.ParseCode(r.Code)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 func TestDeliver_Accepted(t *testing.T) {
@@ -220,7 +221,7 @@ func TestDeliver_Invalidated(t *testing.T) {
 		b.crash()
 		p.set(func() { p.down = false })
 		time.Sleep(time.Hour)
-		if got := b.document(r.Code).Estado; got != EstadoInvalidated {
+		if got := b.document(r.Code).Estado; got != record.EstadoInvalidated {
 			t.Fatalf("the document is %s", got)
 		}
 		if got := p.of(r.Code); len(got) != 1 || !strings.Contains(got[0].subject, "INVALIDADO") {
@@ -245,7 +246,7 @@ func TestDeliver_WhileInvalidating(t *testing.T) {
 		}
 		close(hold)
 		time.Sleep(time.Hour)
-		if got := b.document(r.Code).Estado; got != EstadoInvalidated {
+		if got := b.document(r.Code).Estado; got != record.EstadoInvalidated {
 			t.Errorf("the document is %s", got)
 		}
 		if n := len(p.of(r.Code)); n != 1 {

@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
@@ -49,7 +50,7 @@ func TestEarlier_Corrected(t *testing.T) {
 	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), t, bugs{}, func(b *box) {
 		list := late(b, 2)
 		for i, was := range list {
-			if now := b.document(was.Code); now.Estado != EstadoRejected {
+			if now := b.document(was.Code); now.Estado != record.EstadoRejected {
 				t.Fatalf("%s is %s", was.Code, now.Estado)
 			}
 			b.correct(was.Code, 900+i)
@@ -57,7 +58,7 @@ func TestEarlier_Corrected(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		for _, was := range list {
 			now := b.document(was.Code)
-			if now.Estado != EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] || text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
+			if now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] || text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
 				t.Errorf("%s %+v\n%s", now.Estado, now.Response, now.JSON)
 			}
 		}
@@ -68,7 +69,7 @@ func TestEarlier_Corrected(t *testing.T) {
 // Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
-		b.takenBack(earlier, []*Record{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), EstadoProcessed)})
+		b.takenBack(earlier, []*Record{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), record.EstadoProcessed)})
 		b.audit()
 	})
 }
@@ -83,7 +84,7 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 				customer = customer.With("correo", correo)
 			}
 			sold.Facts = sold.Facts.With("receptor", customer)
-			b.takenBack(earlier, []*Record{issued(b.t, b.engine, sold, EstadoProcessed)})
+			b.takenBack(earlier, []*Record{issued(b.t, b.engine, sold, record.EstadoProcessed)})
 		}
 		b.audit()
 	})

@@ -16,6 +16,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/ledger"
+	"dtegate/engine/record"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -205,7 +206,7 @@ const settleAfter = 2 * time.Minute
 // Recover settles, once, every signed document that was due before the given time.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
-		open, err := e.store.Due(QueueSettle, before, 100)
+		open, err := e.store.Due(record.QueueSettle, before, 100)
 		if err != nil {
 			return fmt.Errorf("listing unsettled documents: %w", err)
 		}
@@ -229,7 +230,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 // Document returns a stored document of the caller's branch. One that is being settled is waited for.
 func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
 	entry, err := e.store.Get(storage.Code(code))
-	if err == nil && entry.State == Signed {
+	if err == nil && entry.State == record.Signed {
 		entry, err = e.await(ctx, code)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
@@ -238,10 +239,10 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	if _, public := estados[entry.State]; !public {
+	if record.Estado(entry.State) == "" {
 		return nil, notFound(code)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
 	}

@@ -10,19 +10,9 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
-
-// States of a contingency event's record.
-const (
-	eventSigned   storage.State = 32 // to be sent, perhaps for the second time
-	eventAccepted storage.State = 33 // sealed by MH, its documents not all marked so
-	eventRejected storage.State = 34 // refused; its documents go into another
-	eventDone     storage.State = 35
-)
-
-// queueEvent holds events until MH has decided and their documents know.
-const queueEvent = "event"
 
 // Parts of an event's record: the signature, and the codes of its documents, JSON.
 const (
@@ -33,7 +23,7 @@ const (
 // eventHead is an event as it stands.
 type eventHead struct {
 	Version   int                `json:"version"`
-	Rule      RuleRef            `json:"rule"`
+	Rule      record.RuleRef     `json:"rule"`
 	Cause     int64              `json:"cause"`
 	Began     time.Time          `json:"began"`
 	Ended     time.Time          `json:"ended"`
@@ -47,11 +37,11 @@ type eventHead struct {
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
 func (e *Engine) report(ctx context.Context) (progress bool, err error) {
-	all, err := e.owing(QueueReport, e.now().Add(distant), 20_000)
+	all, err := e.owing(record.QueueReport, e.now().Add(distant), 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
-	listed, err := e.listed(queueEvent, eventSigned, eventAccepted)
+	listed, err := e.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
 	if err != nil {
 		return false, err
 	}
@@ -105,7 +95,7 @@ func (e *Engine) unripe() (map[string]bool, error) {
 		case e.awaitsReport(p, periods, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*most:
-			if _, err := e.store.Advance(context.Background(), storage.Code(p.code), periodEnded, storage.Change{To: periodEnded}); err != nil {
+			if _, err := record.Move(context.Background(), e.store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
@@ -131,7 +121,7 @@ func (e *Engine) extend(ended time.Time) (time.Time, error) {
 
 // periods returns the open period and those of the last two days, by their beginning.
 func (e *Engine) periods() ([]*Period, error) {
-	entries, err := e.store.Due(queuePeriod, e.now().Add(distant), 10_000)
+	entries, err := e.store.Due(record.QueuePeriod, e.now().Add(distant), 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
@@ -197,12 +187,12 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 func (e *Engine) forwardKnown(ctx context.Context, o owing) error {
 	next := *o.head
 	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
-	_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
+	_, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()}}, &next)
 	return err
 }
 
 // decidable is when a query that does not find a document proves that MH does not hold it.
-func (e *Engine) decidable(h *head) time.Time {
+func (e *Engine) decidable(h *record.Head) time.Time {
 	at := h.Sent.Add(e.options.DoubtFor)
 	if restored := e.restoredUntil(h); restored.After(at) {
 		return restored
@@ -242,7 +232,7 @@ func groups(list []owing, most int) []*group {
 	by := make(map[key]*group)
 	var groups []*group
 	for _, o := range list {
-		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Kind, refusals: o.head.Refusals}
+		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Cause, refusals: o.head.Refusals}
 		k.establishment, _ = establishmentOf(o.head, Point{})
 		g := by[k]
 		if g == nil || len(g.documents) >= max(1, most>>(2*max(0, o.head.Refusals-1))) {
@@ -299,7 +289,7 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}
-	jws, err := e.signer.Right(code, formNormal).Sign(ctx, document)
+	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
@@ -312,7 +302,7 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 		return err
 	}
 	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(code), State: eventSigned, Head: head, Due: &storage.Due{Queue: queueEvent, At: now},
+		return storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 			Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}}, nil
 	})
 	return err

@@ -9,35 +9,36 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // sendEvents sends what is due and tells the documents what came of it.
 func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
-	due, err := e.store.Due(queueEvent, e.now(), 100)
+	due, err := e.store.Due(record.QueueEvent, e.now(), 100)
 	if err != nil {
-		return false, fmt.Errorf("reading queue %s: %w", queueEvent, err)
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueEvent, err)
 	}
 	for _, entry := range due {
 		h := new(eventHead)
 		if err := json.Unmarshal(entry.Head, h); err != nil {
 			return progress, fmt.Errorf("decoding contingency event: %w", err)
 		}
-		if e.bugs.forwardEarly && entry.State == eventSigned {
+		if e.bugs.forwardEarly && entry.State == record.EventSigned {
 			if err := e.spread(ctx, entry, h); err != nil {
 				return progress, err
 			}
 			continue
 		}
-		if entry.State == eventSigned {
+		if entry.State == record.EventSigned {
 			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
 				return progress, err
 			}
 		}
 		switch entry.State {
-		case eventAccepted:
+		case record.EventAccepted:
 			err = e.spread(ctx, entry, h)
-		case eventRejected:
+		case record.EventRejected:
 			err = e.disperse(ctx, entry, h)
 		}
 		if err != nil {
@@ -63,10 +64,10 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 	}
 	now := e.now()
 	h.Receipt = receipt
-	to := eventAccepted
+	to := record.EventAccepted
 	h.Again = o.Kind == authority.Rejected && ours(receipt)
 	if o.Kind == authority.Rejected && !h.Again {
-		to = eventRejected
+		to = record.EventRejected
 		e.metrics.eventResults.WithLabelValues("rejected").Inc()
 		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
 	} else {
@@ -78,7 +79,7 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 	if err != nil {
 		return entry, err
 	}
-	next, err := e.store.Advance(ctx, entry.Code, eventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: queueEvent, At: now}})
+	next, err := record.Move(ctx, e.store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
 	if err != nil {
 		return entry, fmt.Errorf("recording the event: %w", err)
 	}
@@ -103,7 +104,7 @@ func registered(r *authority.Receipt, code string, documents int) bool {
 
 // spread marks the documents of a sealed event: they are forwarded from now on.
 func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := e.documents(event.Code, Deferred)
+	list, err := e.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
@@ -112,19 +113,19 @@ func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) 
 		next := *o.head
 		// An event that MH had already may be older than this process knows: its documents may be at MH too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: e.now()}}, &next)
+		_, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.finish(ctx, event, eventDone)
+	return e.finish(ctx, event, record.EventDone)
 }
 
 // disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
 // before the next event lists them, and those that MH has in another event go on to forwarding.
 func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := e.documents(event.Code, Deferred)
+	list, err := e.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
@@ -137,22 +138,22 @@ func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
 		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
-			_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now()}}, &next)
+			_, err := e.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, &next)
 			return err
 		}
 		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
-		_, err := e.move(ctx, o.entry, storage.Change{To: Deferred, Due: &storage.Due{Queue: QueueReport, At: e.now().Add(wait)}}, &next)
+		_, err := e.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.now().Add(wait)}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.finish(ctx, event, eventRejected)
+	return e.finish(ctx, event, record.EventRejected)
 }
 
 // finish takes a record out of its queue.
 func (e *Engine) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
-	if _, err := e.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+	if _, err := record.Move(ctx, e.store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)
 	}
 	return nil

@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/authority/link"
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -303,7 +304,7 @@ func (b *box) audit() {
 		b.t.Fatal(err)
 	}
 	for queue, n := range owed.Waiting {
-		if n != 0 && queue != queueCorrect { // whose turn it is people's
+		if n != 0 && queue != record.QueueCorrect { // whose turn it is people's
 			b.t.Errorf("%d records wait in queue %s", n, queue)
 		}
 	}
@@ -320,9 +321,9 @@ func (b *box) audit() {
 	held := 0
 	for code, a := range b.sim.Accepted() {
 		held++
-		estado := EstadoProcessed
+		estado := record.EstadoProcessed
 		if a.Invalidated {
-			estado = EstadoInvalidated
+			estado = record.EstadoInvalidated
 		}
 		if r := b.document(code); string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado != estado {
 			b.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // unnumbered stands for the number that a document will have. All are of one length.
@@ -12,7 +13,7 @@ const unnumbered = 1
 // fill makes the document of a draft. A breach of the schema is an *Error.
 func (e *Engine) fill(d *draft, ev *evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
-	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == formContingency})
+	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})
 	if len(faults) > 0 {
 		return nil, refuse(faults)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -31,10 +32,10 @@ func (f FormFault) String() string {
 // CheckForms calls found for every document of a store whose record names a form without a signature. It alters nothing.
 func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault) error) error {
 	err := store.Records(0, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil || !isDocument(entry.State) {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return err
 		}
@@ -47,7 +48,7 @@ func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault)
 		if err != nil {
 			return err
 		}
-		for _, p := range formsOf(parts) {
+		for _, p := range record.FormsOf(parts) {
 			f.Signed = append(f.Signed, p.Name)
 		}
 		return found(f)
@@ -60,13 +61,13 @@ func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault)
 
 // signed returns the JWS of a document in the form of its record. Where the record names a form which was never signed (an
 // earlier version wrote such records after a restoration), h gets the form that MH sealed; mend makes that durable.
-func (e *Engine) signed(entry storage.Entry, h *head) ([]byte, error) {
+func (e *Engine) signed(entry storage.Entry, h *record.Head) ([]byte, error) {
 	jws, err := e.store.Part(entry.Code, h.Form)
 	if !errors.Is(err, storage.ErrNotFound) {
 		return jws, err
 	}
 	parts, readErr := e.store.Parts(entry.Code)
-	forms := formsOf(parts)
+	forms := record.FormsOf(parts)
 	if readErr != nil || len(forms) == 0 {
 		return nil, errors.Join(err, readErr)
 	}
@@ -76,7 +77,7 @@ func (e *Engine) signed(entry storage.Entry, h *head) ([]byte, error) {
 	}
 	form := names[len(names)-1]
 	if h.Response != nil {
-		form = h.formSealed(names, authority.ParseTime(h.Response.FhProcesamiento), queryDoubt)
+		form = h.FormSealed(names, authority.ParseTime(h.Response.FhProcesamiento), queryDoubt)
 	}
 	for _, f := range forms {
 		if f.Name == form {
@@ -89,9 +90,9 @@ func (e *Engine) signed(entry storage.Entry, h *head) ([]byte, error) {
 
 // mend writes a record anew as it stands, but for its head. Whoever changes the record meanwhile has read it, and mends it too.
 // The caller holds no lock of the store.
-func (e *Engine) mend(entry storage.Entry, h *head) error {
+func (e *Engine) mend(entry storage.Entry, h *record.Head) error {
 	e.log.Warn("the record of a document named a form that was never signed: mended", "code", dte.Code(entry.Code).String(), "form", h.Form)
-	data, err := h.encode()
+	data, err := h.Encode()
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (e *Engine) mend(entry storage.Entry, h *head) error {
 	if err != nil || now.Revision != entry.Revision {
 		return err
 	}
-	_, err = e.store.Advance(context.Background(), entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: now.Due})
+	_, err = record.Move(context.Background(), e.store, entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: now.Due})
 	var conflict *storage.ConflictError
 	if errors.As(err, &conflict) || errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrRestored) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -27,14 +28,14 @@ func TestForms_Mended(t *testing.T) {
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			h, err := decodeHead(entry)
+			h, err := record.DecodeHead(entry)
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			if h.Form = formNormal; r == harmed {
-				h.Form = formCorrection + "7"
+			if h.Form = record.FormNormal; r == harmed {
+				h.Form = record.FormCorrection + "7"
 			}
-			data, _ := h.encode()
+			data, _ := h.Encode()
 			if _, err := b.store.Advance(context.Background(), entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: entry.Due}); err != nil {
 				b.t.Fatal(err)
 			}
@@ -49,12 +50,12 @@ func TestForms_Mended(t *testing.T) {
 			t.Fatalf("the check finds %v", list)
 		}
 		// Read inside a sale against it, where its record is locked.
-		if r := b.issue(noteOn("05", "note", only, item(1, "1", "10"))); r.Estado != EstadoProcessed {
+		if r := b.issue(noteOn("05", "note", only, item(1, "1", "10"))); r.Estado != record.EstadoProcessed {
 			t.Errorf("a note on it is %s", r.Estado)
 		}
 		for _, was := range []*Record{harmed, only} {
 			r := b.document(was.Code)
-			if _, err := b.engine.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != EstadoProcessed {
+			if _, err := b.engine.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != record.EstadoProcessed {
 				t.Errorf("%s %v", r.Estado, err)
 			}
 		}

@@ -9,17 +9,9 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
-
-// States of a lot's record.
-const (
-	lotOpen storage.State = 48 // to be sent, or at MH
-	lotDone storage.State = 49
-)
-
-// queueLot holds lots until each of their documents has its result.
-const queueLot = "lot"
 
 // lotHead is a lot as it stands.
 type lotHead struct {
@@ -64,15 +56,15 @@ func (f *forwarding) forget(code storage.Code) {
 
 // forward sends documents whose event is sealed: by lot, or alone when there is one.
 func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
-	lots, err := e.store.Due(queueLot, e.now().Add(distant), 1000)
+	lots, err := e.store.Due(record.QueueLot, e.now().Add(distant), 1000)
 	if err != nil {
-		return false, fmt.Errorf("reading queue %s: %w", queueLot, err)
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
 	room := e.options.LotsInFlight - len(lots)
 	if room <= 0 {
 		return false, nil
 	}
-	listed, err := e.listed(queueLot, lotOpen)
+	listed, err := e.listed(record.QueueLot, record.LotOpen)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +72,7 @@ func (e *Engine) forward(ctx context.Context) (progress bool, err error) {
 	if e.options.LotSize > 0 {
 		most = min(most, e.options.LotSize)
 	}
-	due, err := e.owing(QueueForward, e.now(), (room+len(lots))*most)
+	due, err := e.owing(record.QueueForward, e.now(), (room+len(lots))*most)
 	if err != nil {
 		return false, err
 	}
@@ -160,7 +152,7 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome) err
 	case authority.Accepted:
 		next.Response = out.Response
 		e.forwarding.forget(o.entry.Code)
-		_, err := e.move(ctx, o.entry, storage.Change{To: Accepted, Announce: true}, &next)
+		_, err := e.move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
 		switch q := e.settleRefusal(ctx, o.entry.Code, o.head.Document, out, o.head.Sent); q.Kind {
@@ -171,13 +163,13 @@ func (e *Engine) result(ctx context.Context, o owing, out authority.Outcome) err
 			return e.doubt(ctx, o)
 		}
 		next.Response, next.Refused = out.Response, e.now().UTC()
-		change := storage.Change{To: Rejected, Announce: true}
-		if until := next.correctable(e.law().correction); !until.IsZero() {
-			change.Due = &storage.Due{Queue: queueCorrect, At: until}
+		change := storage.Change{To: record.Rejected, Announce: true}
+		if until := next.CorrectableUntil(e.law().correction); !until.IsZero() {
+			change.Due = &storage.Due{Queue: record.QueueCorrect, At: until}
 		}
 		e.forwarding.forget(o.entry.Code)
 		e.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
-		e.log.Error("MH refuses a document issued in contingency", "code", dte.Code(o.entry.Code).String(), "text", rejection(out.Response))
+		e.log.Error("MH refuses a document issued in contingency", "code", dte.Code(o.entry.Code).String(), "text", record.RefusalText(out.Response))
 		_, err := e.move(ctx, o.entry, change, &next)
 		return err
 	}
@@ -199,7 +191,7 @@ func (e *Engine) doubt(ctx context.Context, o owing) error {
 		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
 	}
 	next.Doubtful, next.Sent = true, e.now().UTC()
-	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: QueueForward, At: next.Sent.Add(e.options.DoubtFor)}}, &next)
+	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(e.options.DoubtFor)}}, &next)
 	return err
 }
 
@@ -238,13 +230,13 @@ func (e *Engine) sendingNow(ctx context.Context, o owing) (owing, error) {
 	now := e.now().UTC()
 	next.Doubtful, next.Sent = true, now
 	e.noteFirst(&next)
-	entry, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: &storage.Due{Queue: QueueForward, At: now}}, &next)
+	entry, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
 	return owing{entry, &next}, err
 }
 
 // noteFirst notes when a form is sent for the first time, by MH's clock.
-func (e *Engine) noteFirst(h *head) {
-	n := correctionNumber(h.Form)
+func (e *Engine) noteFirst(h *record.Head) {
+	n := record.CorrectionNumber(h.Form)
 	switch {
 	case n > 0 && n <= len(h.Corrections):
 		if h.Corrections[n-1].Forwarded.IsZero() {
@@ -259,6 +251,6 @@ func (e *Engine) noteFirst(h *head) {
 // notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal
 // its normal form.
 func (e *Engine) notSent(ctx context.Context, before owing) error {
-	_, err := e.move(ctx, before.entry, storage.Change{To: Reported, Due: before.entry.Due}, before.head)
+	_, err := e.move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
 	return err
 }

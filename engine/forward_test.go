@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // MH's times are in seconds. A document that was signed in both forms, of which MH takes the second in the very second in
@@ -16,13 +17,13 @@ func TestForward_LostInItsSecond(t *testing.T) {
 				time.Sleep(fraction)
 				b.chaos(simulator.Chaos{LostRequests: 3, ClockMS: ahead})
 				r := b.issue(sale("both forms", 100))
-				if _, err := b.store.Part(codeOf(r), formNormal); err != nil || r.Estado != EstadoContingency {
+				if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil || r.Estado != record.EstadoContingency {
 					b.t.Fatalf("%s, %v", r.Estado, err)
 				}
 				b.chaos(simulator.Chaos{LostAnswers: 1, Only: "documents", ClockMS: ahead})
 				time.Sleep(20 * time.Minute)
 				now := b.document(r.Code)
-				if now.Estado != EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" {
+				if now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" {
 					b.t.Errorf("%v, MH %d ms ahead: %s %s", fraction, ahead, now.Estado, now.JSON)
 				}
 				b.audit()
@@ -38,7 +39,7 @@ func TestForward_ClockSet(t *testing.T) {
 		inBubble(t, func(b *box) {
 			b.chaos(simulator.Chaos{LostRequests: 3})
 			r := b.issue(sale("both forms", 100))
-			if _, err := b.store.Part(codeOf(r), formNormal); err != nil || r.Estado != EstadoContingency {
+			if _, err := b.store.Part(codeOf(r), record.FormNormal); err != nil || r.Estado != record.EstadoContingency {
 				b.t.Fatalf("%s, %v", r.Estado, err)
 			}
 			b.chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
@@ -49,7 +50,7 @@ func TestForward_ClockSet(t *testing.T) {
 			})
 			time.Sleep(time.Hour)
 			now := b.document(r.Code)
-			if now.Estado != EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" || b.skew.Load() == 0 {
+			if now.Estado != record.EstadoProcessed || text(b.t, now, "identificacion", "tipoModelo") != "2" || b.skew.Load() == 0 {
 				b.t.Errorf("the clock was set by %v: %s %s", by, now.Estado, now.JSON)
 			}
 			b.audit()

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/ruletest"
 )
 
@@ -21,7 +22,7 @@ func TestGuard_OneTillFails(t *testing.T) {
 	bad := push(t, s, edition(t, "2.1.7", ruletest.Small(t, "dte01/v2", ruletest.Trap)))
 	fails := func(point, lines int) {
 		t.Helper()
-		if r := w.at(point, 1130, lines, dte.Null()); r.Estado != EstadoProcessed || r.Rule.Version != "2.1.0" {
+		if r := w.at(point, 1130, lines, dte.Null()); r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0" {
 			t.Fatalf("%s by %+v", r.Estado, r.Rule)
 		}
 	}

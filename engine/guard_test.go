@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
 	"dtegate/metrictest"
@@ -24,11 +25,11 @@ func (w *world) at(point, cents, lines int, receiver dte.Value) *Record {
 	}
 	r.Facts = r.Facts.Set(member("receptor", receiver), member("cuerpoDocumento", dte.Arr(all...)))
 	r.Caller = testCaller(point)
-	record, err := w.engine.Issue(w.t.Context(), r)
+	shown, err := w.engine.Issue(w.t.Context(), r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return record
+	return shown
 }
 
 // stranger is a customer whose activity MH does not know.
@@ -42,7 +43,7 @@ func TestGuard_OneTill(t *testing.T) {
 	s.o.Points = 2
 	a := push(t, s, edition(t, "2.1.1"))
 	for i := range 50 {
-		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != EstadoRejected || !strings.Contains(r.TechnicalError, "receptor.codActividad") {
+		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected || !strings.Contains(r.TechnicalError, "receptor.codActividad") {
 			t.Fatalf("%s %s", r.Estado, r.TechnicalError)
 		}
 	}
@@ -81,7 +82,7 @@ func TestGuard_WrongRule(t *testing.T) {
 		if len(s.guard.returns) != 0 {
 			t.Fatalf("a return after %d refusals", i)
 		}
-		if r := w.at(1+i%2, 1130, 1, dte.Null()); r.Estado != EstadoRejected || r.Rule != bad.Rule {
+		if r := w.at(1+i%2, 1130, 1, dte.Null()); r.Estado != record.EstadoRejected || r.Rule != bad.Rule {
 			t.Fatalf("%s %s %+v", r.Estado, r.TechnicalError, r.Rule)
 		}
 	}
@@ -96,7 +97,7 @@ func TestGuard_WrongRule(t *testing.T) {
 	if len(told) != 1 || told[0].Off[0] != bad.Rule {
 		t.Errorf("the trail was told %+v", told)
 	}
-	if r := w.at(1, 1130, 1, dte.Null()); r.Estado != EstadoProcessed || r.Rule.Version != "2.1.0" {
+	if r := w.at(1, 1130, 1, dte.Null()); r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0" {
 		t.Errorf("%s %+v", r.Estado, r.Rule)
 	}
 

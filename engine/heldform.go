@@ -5,79 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"dtegate/engine/archive"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
 // returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
-
-// formArchived is the JWS of a document in a form that this store never had, as the archive holds it: the branch was
-// restored from a backup that is older than the form.
-const formArchived = "archived"
-
-// sentCorrection returns when the nth correction, from 1, was first sent, by MH's clock; zero: never, or not known.
-func (h *head) sentCorrection(n int) time.Time {
-	if n < 1 || n > len(h.Corrections) {
-		return time.Time{}
-	}
-	return h.Corrections[n-1].Forwarded
-}
-
-// correctionNumber is n of the form of the nth correction, 0 of any other form.
-func correctionNumber(form string) int {
-	text, corrected := strings.CutPrefix(form, formCorrection)
-	if !corrected {
-		return 0
-	}
-	n, _ := strconv.Atoi(text) // our own name
-	return n
-}
-
-// formsOf returns the signed forms among the parts of a record, in the order in which they were made.
-func formsOf(parts []storage.Part) []storage.Part {
-	rank := func(name string) int {
-		switch n := correctionNumber(name); {
-		case name == formNormal:
-			return 1
-		case name == formContingency:
-			return 2
-		case n > 0:
-			return 2 + n
-		case name == formArchived:
-			return 1_000_000
-		}
-		return 0
-	}
-	forms := slices.DeleteFunc(slices.Clone(parts), func(p storage.Part) bool { return rank(p.Name) == 0 })
-	slices.SortFunc(forms, func(a, b storage.Part) int { return rank(a.Name) - rank(b.Name) })
-	return forms
-}
-
-// formSealed returns which of its forms MH sealed, by MH's time of the seal: the last of those that were sent before. forms is
-// not empty, in the order in which they were made. doubt is how far the times of MH's machines may differ.
-func (h *head) formSealed(forms []string, sealed time.Time, doubt time.Duration) string {
-	held := forms[0]
-	if held == formNormal && len(forms) > 1 && h.Sent.IsZero() {
-		held = forms[1] // the normal form certainly did not reach MH
-	}
-	for _, form := range forms[1:] {
-		at := h.Forwarded
-		if n := correctionNumber(form); n > 0 {
-			at = h.sentCorrection(n)
-		}
-		if !at.IsZero() && (sealed.IsZero() || !sealed.Before(at.Truncate(time.Second).Add(-doubt))) {
-			held = form
-		}
-	}
-	return held
-}
 
 // queryDoubt is the doubt about a document that a query finds: most likely its last form, whose answer was lost. MH's
 // refusal of that form as registered leaves none: most likely the other form came in between.
@@ -85,12 +24,12 @@ const queryDoubt = 2 * time.Second
 
 // adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
 // query, or to a lot.
-func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)
 	if err != nil {
 		return entry, err
 	}
-	forms := formsOf(parts)
+	forms := record.FormsOf(parts)
 	if len(forms) == 0 {
 		return entry, fmt.Errorf("document %s has no signed form", dte.Code(entry.Code))
 	}
@@ -100,10 +39,10 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *head, he
 	}
 	next := *h
 	next.Response, next.Doubtful, next.Refused = held, false, time.Time{}
-	change := storage.Change{To: Accepted, Announce: true}
+	change := storage.Change{To: record.Accepted, Announce: true}
 	sealed := authority.ParseTime(held.FhProcesamiento)
 	proof := "times"
-	if next.Form = h.formSealed(names, sealed, doubt); e.lost(sealed) {
+	if next.Form = h.FormSealed(names, sealed, doubt); e.lost(sealed) {
 		if proof, err = e.formOfLostTime(ctx, entry, &next, forms, sealed, &change); err != nil {
 			return entry, err
 		}
@@ -116,7 +55,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *head, he
 // formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap): what was
 // sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the likeliest, and the
 // record says so.
-func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *head, forms []storage.Part, sealed time.Time, change *storage.Change) (proof string, err error) {
+func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part, sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()
 	jws, err := e.archivedForm(ctx, next, code)
 	if err == nil {
@@ -126,7 +65,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 				return "archive", nil
 			}
 		}
-		document, err := payload(jws)
+		document, err := record.Payload(jws)
 		if err != nil {
 			return "", err
 		}
@@ -134,9 +73,9 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 		if err != nil {
 			return "", fmt.Errorf("reading what the archive holds of %s: %w", code, err)
 		}
-		next.Form = formArchived
+		next.Form = record.FormArchived
 		next.Total = totalOf(v, next.Total)
-		change.Parts = []storage.Part{{Name: formArchived, Data: jws}}
+		change.Parts = []storage.Part{{Name: record.FormArchived, Data: jws}}
 		e.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
 		return "archive", nil
 	}
@@ -153,12 +92,12 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 
 // likeliest corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
 // returns false when another form is possible.
-func (e *Engine) likeliest(next *head, forms []storage.Part, sealed time.Time) (sure bool) {
+func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.Time) (sure bool) {
 	first, last := forms[0].Name, forms[len(forms)-1].Name
 	switch {
 	case next.Form != first:
 		return true // this store sent that form, and the seal came after
-	case first != formNormal:
+	case first != record.FormNormal:
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
@@ -170,11 +109,11 @@ func (e *Engine) likeliest(next *head, forms []storage.Part, sealed time.Time) (
 }
 
 // archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
-func (e *Engine) archivedForm(ctx context.Context, h *head, code string) ([]byte, error) {
+func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
 	if e.delivery.Archive == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.delivery.Archive.Get(ctx, archive.Key(e.issuer.Slug, strings.ToLower(ambienteName(h.Ambiente)), h.Date, h.Document, code, "json"))
+	data, err := e.delivery.Archive.Get(ctx, archive.Key(e.issuer.Slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, "json"))
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +125,7 @@ func (e *Engine) archivedForm(ctx context.Context, h *head, code string) ([]byte
 	if err := e.signer.Verify(jws); err != nil {
 		return nil, fmt.Errorf("the archive's %s: %w", code, err)
 	}
-	document, err := payload(jws)
+	document, err := record.Payload(jws)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +156,7 @@ const lotsOutlive = 15 * time.Minute
 
 // restoredUntil is until when nothing of a document is sent that was issued before the branch was restored: MH may still be at
 // work on what it was sent then, and a query does not show that. Zero: it is not to wait.
-func (e *Engine) restoredUntil(h *head) (until time.Time) {
+func (e *Engine) restoredUntil(h *record.Head) (until time.Time) {
 	for _, g := range e.gaps {
 		if at := g.To.Add(lotsOutlive); !h.CreatedAt.After(g.To) && at.After(e.now()) && g.To.Before(e.now().Add(time.Hour)) && at.After(until) {
 			until = at
@@ -236,7 +175,7 @@ func (e *Engine) lost(at time.Time) bool {
 
 // mayBeFurther tells that MH may hold more of a document than this store knows, because the store was taken back since
 // the document was issued, and MH was not asked yet by this process.
-func (e *Engine) mayBeFurther(code storage.Code, h *head) bool {
+func (e *Engine) mayBeFurther(code storage.Code, h *record.Head) bool {
 	if !slices.ContainsFunc(e.gaps, func(g storage.Gap) bool { return !h.CreatedAt.After(g.To) }) {
 		return false
 	}

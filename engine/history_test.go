@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // history is a branch beside a model of it so simple that it can be read: what was sold, and what is left of it.
@@ -163,7 +164,7 @@ func (h *history) sell() {
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 // may says whether the original allows anything, by its state.
-func (s *sold) may() bool { return s.record.Estado == EstadoProcessed && !s.gone }
+func (s *sold) may() bool { return s.record.Estado == record.EstadoProcessed && !s.gone }
 
 func (h *history) adjust(s *sold) {
 	n := note{debit: h.rand.IntN(3) == 0, cents: 1 + h.rand.Int64N(400)}
@@ -196,9 +197,9 @@ func (h *history) book(s *sold, n note, r *Record, err error, want bool) {
 	h.issued++
 	n.record = r
 	switch r.Estado {
-	case EstadoRejected:
+	case record.EstadoRejected:
 		return
-	case EstadoContingency:
+	case record.EstadoContingency:
 		if n.debit {
 			n.cents = 0 // no room before MH accepts it
 		}
@@ -240,7 +241,7 @@ func (h *history) takeBack(s *sold) {
 	if len(s.notes) > 0 {
 		n := s.notes[len(s.notes)-1]
 		r, err := h.engine.Invalidate(context.Background(), invalidation(n.record, 2, ""))
-		want := n.record.Estado == EstadoProcessed && (!n.debit || n.cents <= s.cents)
+		want := n.record.Estado == record.EstadoProcessed && (!n.debit || n.cents <= s.cents)
 		if (err == nil) != want {
 			h.t.Errorf("invalidating a %s %s: %v %+v, the model says %v", n.kind(), n.record.Estado, err, r, want)
 			return
@@ -252,7 +253,7 @@ func (h *history) takeBack(s *sold) {
 		}
 		return
 	}
-	want := s.record.Estado == EstadoProcessed
+	want := s.record.Estado == record.EstadoProcessed
 	_, err := h.engine.Invalidate(context.Background(), invalidation(s.record, 2, ""))
 	if (err == nil) != want {
 		h.t.Errorf("invalidating %s: %v, the model says %v", s.record.Estado, err, want)
@@ -262,7 +263,7 @@ func (h *history) takeBack(s *sold) {
 
 // check compares the store's counters with the model.
 func (h *history) check(s *sold) {
-	if n := h.counter(s.record, lineActive); n != int64(s.standing) {
+	if n := h.counter(s.record, record.LineActive); n != int64(s.standing) {
 		h.t.Errorf("%d notes stand, the model says %d", n, s.standing)
 	}
 	for i, left := range s.units {

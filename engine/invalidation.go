@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -27,42 +28,18 @@ type InvalidationRequest struct {
 	Caller      Caller
 }
 
-// Invalidation is the event that takes a document back, as its record shows it.
-type Invalidation struct {
-	Code        string              `json:"code"` // of the event
-	Estado      string              `json:"estado"`
-	Kind        int64               `json:"kind"`
-	Reason      string              `json:"reason"`
-	Replacement string              `json:"replacement,omitempty"`
-	At          time.Time           `json:"at"`
-	Version     int                 `json:"version"`
-	Rule        RuleRef             `json:"rule"`
-	Response    *authority.Response `json:"response,omitempty"`
-	// TokenID asked for it; 0 in records made before tokens were kept.
-	TokenID int64 `json:"token_id,omitempty"`
-	// Doubtful: it may have reached MH.
-	Doubtful bool `json:"doubtful,omitempty"`
-}
-
-// EstadoPending is an invalidation that MH has not answered yet; else it is one of the public states of a document.
-const EstadoPending = "PENDING"
-
-func (i *Invalidation) pending() bool { return i != nil && i.Estado == EstadoPending }
-
 // invalidateAfter is how often an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
 // PermissionInvalidate is the permission that Invalidate takes (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
-func partInvalidation(event string) string { return "invalidacion:" + event }
-
 // Invalidate takes an accepted document back. The event is signed and stored before it is sent; without an answer it
 // stays pending and is sent again, the same bytes, until MH decides. Asking again returns what has come of it.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
-	record, err := e.invalidate(ctx, req)
-	e.metrics.invalidated(record, err)
-	return record, err
+	shown, err := e.invalidate(ctx, req)
+	e.metrics.invalidated(shown, err)
+	return shown, err
 }
 
 func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
@@ -80,16 +57,16 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 	if err != nil {
 		return nil, internal(err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, internal(err)
 	}
 	switch {
-	case entry.State == Invalidated:
+	case entry.State == record.Invalidated:
 		return e.public(entry)
-	case entry.State != Accepted:
-		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + estados[entry.State]}
-	case !h.Invalidation.pending():
+	case entry.State != record.Accepted:
+		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
+	case !h.Invalidation.Pending():
 		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -108,7 +85,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 var errNothingSent = errors.New("nothing was sent")
 
 // begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
-func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *head) (storage.Entry, *head, error) {
+func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
 	now := e.now()
 	day := dte.Date(now)
 	rule, err := e.rules.Load().event("invalidacion", e.issuer.Ambiente, day)
@@ -130,15 +107,15 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	if len(faults) > 0 {
 		return entry, nil, refuse(faults)
 	}
-	jws, err := e.signer.Right(code, formNormal).Sign(ctx, document)
+	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return entry, nil, unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
-	next.Invalidation = &Invalidation{Code: code.String(), Estado: EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
+	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
 		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref, TokenID: req.Caller.TokenID}
-	entry, err = e.move(ctx, entry, storage.Change{To: Accepted, Parts: []storage.Part{{Name: partInvalidation(code.String()), Data: jws}},
-		Due: &storage.Due{Queue: QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
+	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
+		Due: &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, err
 	}
@@ -155,16 +132,16 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 }
 
 // abandon forgets an event that MH has not received.
-func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *head) (storage.Entry, error) {
+func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
 	next := *h
 	next.Invalidation = nil
-	return e.move(ctx, entry, storage.Change{To: Accepted}, &next)
+	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
 // sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The caller
 // holds the document's lock.
-func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *head, late bool) (storage.Entry, error) {
-	jws, err := e.store.Part(entry.Code, partInvalidation(h.Invalidation.Code))
+func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
+	jws, err := e.store.Part(entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	if err != nil {
 		return entry, internal(err)
 	}
@@ -173,14 +150,14 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 	next.Invalidation = &event
 	event.Response = o.Response
 	switch {
-	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == codeRegistered:
+	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
 		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the document
 		// back in a time that this store has lost.
-		event.Estado, event.Doubtful = EstadoProcessed, false
-		return e.move(ctx, entry, storage.Change{To: Invalidated, Announce: late}, &next)
+		event.Estado, event.Doubtful = record.EstadoProcessed, false
+		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
 	case o.Kind == authority.Rejected:
-		event.Estado, event.Doubtful = EstadoRejected, false
-		return e.move(ctx, entry, storage.Change{To: Accepted, Announce: late}, &next)
+		event.Estado, event.Doubtful = record.EstadoRejected, false
+		return e.move(ctx, entry, storage.Change{To: record.Accepted, Announce: late}, &next)
 	case !o.Sent && !h.Invalidation.Doubtful:
 		if _, err := e.abandon(ctx, entry, h); err != nil {
 			return entry, err
@@ -188,7 +165,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 		return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
-	if _, err := e.move(ctx, entry, storage.Change{To: Accepted, Due: &storage.Due{Queue: QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
+	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
 		return entry, err
 	}
 	return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
@@ -196,7 +173,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *h
 
 // resumeInvalidations sends the events that are due before a time.
 func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
-	open, err := e.store.Due(QueueInvalidate, before, 100)
+	open, err := e.store.Due(record.QueueInvalidate, before, 100)
 	if err != nil {
 		return fmt.Errorf("listing pending invalidations: %w", err)
 	}
@@ -218,8 +195,8 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	if err != nil {
 		return err
 	}
-	h, err := decodeHead(entry)
-	if err != nil || entry.State != Accepted || !h.Invalidation.pending() {
+	h, err := record.DecodeHead(entry)
+	if err != nil || entry.State != record.Accepted || !h.Invalidation.Pending() {
 		return err
 	}
 	// A crash may have lost the answer: from here on the event may be at MH.
@@ -242,7 +219,7 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 	if err := e.unburdened(o.entry); err != nil {
 		return err
 	}
-	if kinds[o.head.Document].against == debits {
+	if record.Types[o.head.Document].Against == record.Debits {
 		if err := e.roomWithout(o); err != nil {
 			return err
 		}
@@ -261,11 +238,11 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}})
 	}
 	other, err := e.store.Get(storage.Code(code))
-	var h *head
+	var h *record.Head
 	if err == nil {
-		h, err = decodeHead(other)
+		h, err = record.DecodeHead(other)
 	}
-	if err != nil || code == req.Code || other.State != Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
+	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
 		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda"}})
 	}
 	return nil
@@ -273,7 +250,7 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 
 // unburdened refuses while a note or a return stands against a document.
 func (e *Engine) unburdened(entry storage.Entry) error {
-	n, err := e.store.Counter(entry.Code, lineActive)
+	n, err := e.store.Counter(entry.Code, record.LineActive)
 	if err != nil {
 		return internal(err)
 	}
@@ -294,26 +271,26 @@ func (e *Engine) roomWithout(o *origin) error {
 		return internal(err)
 	}
 	base := &origin{entry: original}
-	if base.head, err = decodeHead(original); err != nil {
+	if base.head, err = record.DecodeHead(original); err != nil {
 		return internal(err)
 	}
 	if err := e.open(base); err != nil {
 		return err
 	}
-	changes, err := e.settles(o.entry, o.head, Invalidated)
+	changes, err := e.settles(o.entry, o.head, record.Invalidated)
 	if err != nil {
 		return internal(err)
 	}
 	left := base.creditable()
 	for _, c := range changes {
-		if c.Line == lineActive {
+		if c.Line == record.LineActive {
 			continue
 		}
 		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
 			return internal(err)
 		}
-		if n+c.Value > int64(left[c.Line-lineCredited]) {
+		if n+c.Value > int64(left[c.Line-record.LineCredited]) {
 			return &Error{Code: CodeNotInvalidable, Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
 		}
 	}
@@ -322,7 +299,7 @@ func (e *Engine) roomWithout(o *origin) error {
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
 // day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
-func (e *event) window(h *head) time.Time {
+func (e *event) window(h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
 		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
@@ -393,7 +370,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 }
 
 // establishmentOf reads the establishment and the point of sale out of a control number; a caller's otherwise.
-func establishmentOf(h *head, p Point) (establishment, point string) {
+func establishmentOf(h *record.Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]
 	}

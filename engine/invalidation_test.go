@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 func invalidation(r *Record, kind int64, replacement string) InvalidationRequest {
@@ -19,13 +20,13 @@ func TestInvalidate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), EstadoProcessed), w.issued(invoice("b", item(1, "2", "5.65")), EstadoProcessed)
+	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), record.EstadoProcessed), w.issued(invoice("b", item(1, "2", "5.65")), record.EstadoProcessed)
 	_, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, ""))
 	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
 	_, err = w.engine.Invalidate(ctx, invalidation(wrong, 2, right.Code))
 	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
 	r, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, right.Code))
-	if err != nil || r.Estado != EstadoInvalidated || r.Invalidation.Estado != EstadoProcessed {
+	if err != nil || r.Estado != record.EstadoInvalidated || r.Invalidation.Estado != record.EstadoProcessed {
 		t.Fatalf("%+v %v", r, err)
 	}
 	again, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, right.Code))
@@ -39,14 +40,14 @@ func TestInvalidate_Burdened(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	original := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
-	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), EstadoProcessed)
+	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), record.EstadoProcessed)
 	_, err := w.engine.Invalidate(ctx, invalidation(original, 2, ""))
 	refused(t, err, CodeNotInvalidable, "")
 	if _, err := w.engine.Invalidate(ctx, invalidation(note, 2, "")); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.counter(original, lineCredited); n != 0 {
+	if n := w.counter(original, record.LineCredited); n != 0 {
 		t.Fatalf("an invalidated note holds %d", n)
 	}
 	if _, err := w.engine.Invalidate(ctx, invalidation(original, 2, "")); err != nil {
@@ -56,9 +57,9 @@ func TestInvalidate_Burdened(t *testing.T) {
 	refused(t, err, CodeNotProcessed, "")
 
 	// A debit note whose room was used cannot go before the credit note that used it.
-	original = w.issued(voucher("v2", item(1, "1", "100")), EstadoProcessed)
-	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), EstadoProcessed)
-	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), EstadoProcessed)
+	original = w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
+	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
+	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), record.EstadoProcessed)
 	_, err = w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
 	refused(t, err, CodeNotInvalidable, "")
 	for _, r := range []*Record{credit, debit, original} {
@@ -74,8 +75,8 @@ func TestInvalidate_Window(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	early, late := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), EstadoProcessed)
-	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), EstadoProcessed)
+	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
+	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), record.EstadoProcessed)
 	for _, step := range []struct {
 		r  *Record
 		at time.Time // in El Salvador
@@ -88,7 +89,7 @@ func TestInvalidate_Window(t *testing.T) {
 	} {
 		w.clock.set(step.at.Add(6 * time.Hour))
 		r, err := w.engine.Invalidate(ctx, invalidation(step.r, 2, ""))
-		if step.ok && (err != nil || r.Estado != EstadoInvalidated) {
+		if step.ok && (err != nil || r.Estado != record.EstadoInvalidated) {
 			t.Errorf("%s at %s: %+v %v", step.r.Tipo, step.at, r, err)
 		}
 		if !step.ok {
@@ -102,7 +103,7 @@ func TestInvalidate_Wire(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	r := w.issued(invoice("i", item(1, "1", "1")), EstadoProcessed)
+	r := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	w.wire.sever()
 	_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
 	refused(t, err, CodeUnavailable, "")
@@ -119,7 +120,7 @@ func TestInvalidate_Wire(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := w.engine.Document(ctx, codeOf(r), testCaller(1))
-	if err != nil || got.Estado != EstadoInvalidated || w.sim.Received().Invalidations != 1 {
+	if err != nil || got.Estado != record.EstadoInvalidated || w.sim.Received().Invalidations != 1 {
 		t.Fatalf("%+v %v, MH has %+v", got, err, w.sim.Received())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -19,15 +20,15 @@ import (
 // only says that the caller must ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 	began := e.now()
-	record, path, err := e.issue(ctx, req)
-	e.metrics.issued(req.Document, path, record, err, e.now().Sub(began))
-	if err == nil && path != pathReplay && record.Estado == EstadoContingency {
-		e.early(ctx, record)
+	shown, path, err := e.issue(ctx, req)
+	e.metrics.issued(req.Document, path, shown, err, e.now().Sub(began))
+	if err == nil && path != pathReplay && shown.Estado == record.EstadoContingency {
+		e.early(ctx, shown)
 	}
-	return record, err
+	return shown, err
 }
 
-func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path string, err error) {
+func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path string, err error) {
 	// 1. The same key again is the same document, as it stands now. While the first request runs, wait for it.
 	key := idempotency(req)
 	if key != nil {
@@ -36,9 +37,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 			return nil, pathReplay, unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
-		record, err := e.replay(ctx, key, req)
-		if record != nil || err != nil {
-			return record, pathReplay, err
+		shown, err := e.replay(ctx, key, req)
+		if shown != nil || err != nil {
+			return shown, pathReplay, err
 		}
 	}
 
@@ -118,15 +119,15 @@ func (e *Engine) issue(ctx context.Context, req Request) (record *Record, path s
 		return nil, pathRefused, unavailable(err, "El documento no pudo guardarse")
 	}
 	e.shelf.offer(req.Document, entry.Code)
-	if entry.State == Deferred {
+	if entry.State == record.Deferred {
 		e.wake()
-		record, err = e.view(entry, made.head, made.document, made.jws)
-		return made.stored(record), pathContingency, err
+		shown, err = e.view(entry, made.head, made.document, made.jws)
+		return made.stored(shown), pathContingency, err
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from durable state.
-	record, err = e.transmitFresh(ctx, entry, made, req.Wait)
-	return made.stored(record), pathOnline, err
+	shown, err = e.transmitFresh(ctx, entry, made, req.Wait)
+	return made.stored(shown), pathOnline, err
 }
 
 // compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
@@ -162,7 +163,7 @@ func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluat
 	switch {
 	case err != nil && len(faults) == 0:
 		return nil, nil, err
-	case err != nil && kinds[d.request.Document].against == takeBack:
+	case err != nil && record.Types[d.request.Document].Against == record.TakesBack:
 		refused := *err.(*Error)
 		refused.Faults = append(faults, e.besideLines(r, d, o)...)
 		return nil, nil, &refused
@@ -213,11 +214,11 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	if err != nil {
 		return nil, err
 	}
-	record, err := e.record(entry)
+	shown, err := e.record(entry)
 	if err != nil {
 		return nil, internal(err)
 	}
-	return record, nil
+	return shown, nil
 }
 
 // draft is a sale before it has a number.
@@ -229,15 +230,15 @@ type draft struct {
 	none    string    // the control number that stands for the one to come
 	facts   dte.Value // with none
 	form    string
-	period  *Period // the contingency that it is issued in
-	kind    int64   // CAT-005
-	motive  string  // of kind 5
-	reason  string  // why it is in contingency form, for people
-	draws   []draw  // what it takes of its origin
+	period  *Period       // the contingency that it is issued in
+	cause   int64         // CAT-005
+	motive  string        // of cause 5
+	reason  string        // why it is in contingency form, for people
+	draws   []record.Draw // what it takes of its origin
 }
 
 func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
-	if _, known := kinds[req.Document]; !known {
+	if _, known := record.Types[req.Document]; !known {
 		return nil, internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
 	if req.TestContingency && e.issuer.Ambiente == "01" {
@@ -248,7 +249,7 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 		return nil, internal(err)
 	}
 	p := req.Caller.Point
-	d := &draft{request: req, now: now, code: code, form: formNormal,
+	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
 		series: fmt.Sprintf("%s/%s/%s/%s/%d", e.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
@@ -271,15 +272,15 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 }
 
 // mark makes the draft one of the contingency form.
-func (d *draft) mark(kind int64, motive string) {
-	d.kind, d.motive = kind, motive
-	id := d.facts.Get("identificacion").Set(contingencyMarks(kind, motive)...)
-	d.facts, d.form = d.facts.With("identificacion", id), formContingency
+func (d *draft) mark(cause int64, motive string) {
+	d.cause, d.motive = cause, motive
+	id := d.facts.Get("identificacion").Set(contingencyMarks(cause, motive)...)
+	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
 }
 
 // within issues the draft in a contingency of the branch.
 func (d *draft) within(p *Period) {
-	d.mark(p.Cause, p.said())
+	d.mark(p.Cause, p.motiveOnDocument())
 	d.period, d.reason = p, p.Motive
 }
 
@@ -298,7 +299,7 @@ func emisor(i Issuer, p Point) dte.Value {
 type prepared struct {
 	document []byte // which jws signs
 	facts    []byte // that it was made of
-	head     *head
+	head     *record.Head
 	jws      []byte
 }
 
@@ -320,7 +321,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 		return s, unavailable(err, "El documento no pudo firmarse")
 	}
 	req, r := d.request, ev.rule
-	h := &head{
+	h := &record.Head{
 		Document: req.Document, Version: r.filler.Version(), ControlNumber: control,
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
@@ -330,17 +331,17 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 	p.head = h
 	s = storage.Draft{
 		Code:  storage.Code(d.code),
-		State: Signed,
-		Parts: []storage.Part{{Name: partFacts, Data: p.facts}, {Name: d.form, Data: p.jws}},
-		Due:   &storage.Due{Queue: QueueSettle, At: d.now.Add(settleAfter)},
+		State: record.Signed,
+		Parts: []storage.Part{{Name: record.PartFacts, Data: p.facts}, {Name: d.form, Data: p.jws}},
+		Due:   &storage.Due{Queue: record.QueueSettle, At: d.now.Add(settleAfter)},
 	}
-	if d.form == formContingency {
-		h.Cause = d.reason
-		h.Until, h.Kind, h.Motive = h.CreatedAt, d.kind, d.motive
+	if d.form == record.FormContingency {
+		h.Why = d.reason
+		h.Until, h.Cause, h.Motive = h.CreatedAt, d.cause, d.motive
 		if d.period != nil {
 			h.Period = d.period.code.String()
 		}
-		s.State, s.Due = Deferred, &storage.Due{Queue: QueueReport, At: d.now}
+		s.State, s.Due = record.Deferred, &storage.Due{Queue: record.QueueReport, At: d.now}
 	}
 	if from != nil {
 		h.Origin = req.Origin.Code.String()
@@ -348,12 +349,12 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 		if err != nil {
 			return s, internal(err)
 		}
-		s.Parts = append(s.Parts, storage.Part{Name: partDraws, Data: draws})
+		s.Parts = append(s.Parts, storage.Part{Name: record.PartDraws, Data: draws})
 		if s.Counters, err = e.counters(d, from); err != nil {
 			return s, err
 		}
 	}
-	s.Head, err = h.encode()
+	s.Head, err = h.Encode()
 	return s, err
 }
 

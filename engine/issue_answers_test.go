@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 func TestIssue_Accepted(t *testing.T) {
@@ -20,7 +21,7 @@ func TestIssue_Accepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Estado != EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" || r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
+	if r.Estado != record.EstadoProcessed || r.ControlNumber != "DTE-01-M001P001-000000000000001" || r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
 		t.Fatalf("got %+v\n%s", r, r.JSON)
 	}
 	again, err := w.engine.Issue(context.Background(), sale("k", 1130))
@@ -138,18 +139,18 @@ func TestIssue_Outcomes(t *testing.T) {
 		estado   string
 		accepted int
 	}{
-		"rejected":                {simulator.Chaos{Reject: 1}, EstadoRejected, 0},
-		"lost answer":             {simulator.Chaos{LostAnswers: 1}, EstadoProcessed, 1},
-		"half an answer":          {simulator.Chaos{HalfAnswers: 1}, EstadoProcessed, 1},
-		"lost request":            {simulator.Chaos{LostRequests: 1}, EstadoProcessed, 1},
-		"two lost requests":       {simulator.Chaos{LostRequests: 2}, EstadoProcessed, 1},
-		"server error":            {simulator.Chaos{ServerErrors: 1}, EstadoProcessed, 1},
-		"html":                    {simulator.Chaos{HTML: 1}, EstadoProcessed, 1},
-		"more than the policy":    {simulator.Chaos{ServerErrors: 3}, EstadoContingency, 0},
-		"expired token":           {simulator.Chaos{ExpiredTokens: 1}, EstadoProcessed, 1},
-		"connections cut":         {simulator.Chaos{Outage: true}, EstadoContingency, 0},
-		"rejected, answer lost":   {simulator.Chaos{Reject: 1, LostAnswers: 1}, EstadoProcessed, 1},
-		"server error, then lost": {simulator.Chaos{ServerErrors: 1, LostAnswers: 1}, EstadoProcessed, 1},
+		"rejected":                {simulator.Chaos{Reject: 1}, record.EstadoRejected, 0},
+		"lost answer":             {simulator.Chaos{LostAnswers: 1}, record.EstadoProcessed, 1},
+		"half an answer":          {simulator.Chaos{HalfAnswers: 1}, record.EstadoProcessed, 1},
+		"lost request":            {simulator.Chaos{LostRequests: 1}, record.EstadoProcessed, 1},
+		"two lost requests":       {simulator.Chaos{LostRequests: 2}, record.EstadoProcessed, 1},
+		"server error":            {simulator.Chaos{ServerErrors: 1}, record.EstadoProcessed, 1},
+		"html":                    {simulator.Chaos{HTML: 1}, record.EstadoProcessed, 1},
+		"more than the policy":    {simulator.Chaos{ServerErrors: 3}, record.EstadoContingency, 0},
+		"expired token":           {simulator.Chaos{ExpiredTokens: 1}, record.EstadoProcessed, 1},
+		"connections cut":         {simulator.Chaos{Outage: true}, record.EstadoContingency, 0},
+		"rejected, answer lost":   {simulator.Chaos{Reject: 1, LostAnswers: 1}, record.EstadoProcessed, 1},
+		"server error, then lost": {simulator.Chaos{ServerErrors: 1, LostAnswers: 1}, record.EstadoProcessed, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -167,7 +168,7 @@ func TestIssue_Outcomes(t *testing.T) {
 			}
 			id, _ := dte.Parse(r.JSON)
 			marks := id.Get("identificacion").Get("tipoModelo").Text()
-			if (c.estado == EstadoContingency) != (marks == "2") {
+			if (c.estado == record.EstadoContingency) != (marks == "2") {
 				t.Errorf("tipoModelo %s in a document %s", marks, r.Estado)
 			}
 		})

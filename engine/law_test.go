@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -48,7 +49,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		for _, r := range records {
-			if now := b.document(r.Code); now.Estado != EstadoProcessed {
+			if now := b.document(r.Code); now.Estado != record.EstadoProcessed {
 				b.t.Errorf("%s is %s", r.Code, now.Estado)
 			}
 		}
@@ -59,7 +60,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/ledger"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info,
 	for i, code := range codes {
 		infos[i].Code = code.String()
 		entry, err := e.store.Get(storage.Code(code))
-		if err == nil && entry.State == Signed {
+		if err == nil && entry.State == record.Signed {
 			entry, err = e.await(ctx, code)
 		}
 		if errors.Is(err, storage.ErrNotFound) {
@@ -34,19 +35,19 @@ func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info,
 		if err != nil {
 			return nil, fmt.Errorf("looking document %s up: %w", code, err)
 		}
-		estado, public := estados[entry.State]
-		if !public {
+		estado := record.Estado(entry.State)
+		if estado == "" {
 			continue
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return nil, err
 		}
 		if h.BranchID != c.Point.BranchID || !c.reads(h) {
 			continue
 		}
-		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, kinds[h.Document].Tipo
-		if h.Response != nil && estado != EstadoRejected {
+		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, record.Types[h.Document].Tipo
+		if h.Response != nil && estado != record.EstadoRejected {
 			infos[i].Sello = h.Response.SelloRecibido
 		}
 	}
@@ -91,10 +92,6 @@ type Listing struct {
 	Totals []Total
 }
 
-// idWindow is how far the ids of two days may be mixed: requests that read the clock before midnight get their ids after
-// others that read it later.
-const idWindow = 256
-
 // List reads the documents that a filter chooses. It reads the records of the page alone: the ledger knows which these
 // are, and what all add up to.
 func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error) {
@@ -103,8 +100,8 @@ func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error)
 		return nil, err
 	}
 	match := func(g ledger.Group) bool {
-		estado, public := estados[g.State]
-		return public && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
+		estado := record.Estado(g.State)
+		return estado != "" && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
 			(f.Estado == "" || estado == f.Estado) && f.wants(g.Document)
 	}
 	page, err := e.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
@@ -121,12 +118,12 @@ func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error)
 	}
 	e.ledger.Shown(len(entries))
 	for _, entry := range entries {
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return nil, err
 		}
 		if match(groupOf(entry, h)) { // else it changed just now
-			l.Lines = append(l.Lines, line(entry, h, estados[entry.State]))
+			l.Lines = append(l.Lines, line(entry, h, record.Estado(entry.State)))
 		}
 	}
 	if page.More {
@@ -140,7 +137,7 @@ func totals(groups map[ledger.Group]ledger.Total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]ledger.Total)
 	for g, t := range groups {
-		name := public{g.Document, estados[g.State]}
+		name := public{g.Document, record.Estado(g.State)}
 		sum := sums[name]
 		sum.Count += t.Count
 		sum.Amount.Merge(t.Amount)
@@ -148,7 +145,7 @@ func totals(groups map[ledger.Group]ledger.Total) []Total {
 	}
 	list := make([]Total, 0, len(sums))
 	for name, t := range sums {
-		list = append(list, Total{Tipo: kinds[name.document].Tipo, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
+		list = append(list, Total{Tipo: record.Types[name.document].Tipo, Estado: name.estado, Count: t.Count, Amount: t.Amount.Fixed2()})
 	}
 	sort.Slice(list, func(i, j int) bool {
 		a, b := list[i], list[j]
@@ -159,13 +156,13 @@ func totals(groups map[ledger.Group]ledger.Total) []Total {
 
 // newLedger returns the ledger of a store's documents.
 func newLedger(store *storage.Store, shelf *Shelf) *ledger.Ledger {
-	return ledger.New(ledger.Options{Store: store, Window: idWindow,
-		First: func(day string) (uint64, error) { return firstID(store, day) },
+	return ledger.New(ledger.Options{Store: store, Window: record.DateWindow,
+		First: func(day string) (uint64, error) { return record.FirstID(store, day) },
 		Read: func(entry storage.Entry) (ledger.Row, bool, error) {
-			if !isDocument(entry.State) {
+			if !record.IsDocument(entry.State) {
 				return ledger.Row{}, false, nil
 			}
-			h, err := decodeHead(entry)
+			h, err := record.DecodeHead(entry)
 			if err != nil {
 				return ledger.Row{}, false, err
 			}
@@ -183,7 +180,7 @@ func newLedger(store *storage.Store, shelf *Shelf) *ledger.Ledger {
 		}})
 }
 
-func groupOf(entry storage.Entry, h *head) ledger.Group {
+func groupOf(entry storage.Entry, h *record.Head) ledger.Group {
 	return ledger.Group{BranchID: h.BranchID, PointID: h.PointID, Document: h.Document, State: entry.State}
 }
 
@@ -204,8 +201,6 @@ func (f *Filter) days() ([]string, error) {
 	return days, nil
 }
 
-var errEnough = errors.New("enough")
-
 func (f *Filter) wants(document string) bool {
 	for _, d := range f.Documents {
 		if d == document {
@@ -215,44 +210,11 @@ func (f *Filter) wants(document string) bool {
 	return len(f.Documents) == 0
 }
 
-func line(entry storage.Entry, h *head, estado string) Line {
-	l := Line{ID: int64(entry.ID), Tipo: kinds[h.Document].Tipo, Document: h.Document, Code: dte.Code(entry.Code).String(),
+func line(entry storage.Entry, h *record.Head, estado string) Line {
+	l := Line{ID: int64(entry.ID), Tipo: record.Types[h.Document].Tipo, Document: h.Document, Code: dte.Code(entry.Code).String(),
 		ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total, Date: h.Date, PointID: h.PointID, CreatedAt: h.CreatedAt}
-	if h.Response != nil && estado != EstadoRejected {
+	if h.Response != nil && estado != record.EstadoRejected {
 		l.Sello = h.Response.SelloRecibido
 	}
 	return l
-}
-
-// firstID returns an id behind which every document of a day, and of later ones, lies: binary search over ids.
-func firstID(store *storage.Store, day string) (uint64, error) {
-	var failed error
-	n := sort.Search(int(store.LastID())+1, func(i int) bool {
-		date, err := dateAfter(store, uint64(i))
-		if err != nil {
-			failed = err
-		}
-		return date == "" || date >= day
-	})
-	return uint64(max(0, n-idWindow)), failed
-}
-
-// dateAfter is the date of the first document above an id, "" when there is none.
-func dateAfter(store *storage.Store, id uint64) (string, error) {
-	for limit := 1; ; limit = min(8*limit, 512) { // other records lie between the documents
-		entries, err := store.Page(id, limit)
-		if err != nil || len(entries) == 0 {
-			return "", err
-		}
-		for _, entry := range entries {
-			if isDocument(entry.State) {
-				h, err := decodeHead(entry)
-				if err != nil {
-					return "", err
-				}
-				return h.Date, nil
-			}
-			id = entry.ID
-		}
-	}
 }

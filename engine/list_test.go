@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/metrictest"
 )
 
@@ -28,15 +29,15 @@ func books(t *testing.T) (*world, []Line) {
 				req = voucher("", item(1, "1", price)) // VAT of 13 % comes on top
 			}
 			req.Caller.Point = testCaller(1 + i%2).Point
-			estado := EstadoProcessed
+			estado := record.EstadoProcessed
 			switch len(all) {
 			case 5: // day 2, point 2, 01
-				estado = EstadoRejected
+				estado = record.EstadoRejected
 				if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 					t.Fatal(err)
 				}
 			case 11: // day 3, point 2, 03
-				estado = EstadoContingency
+				estado = record.EstadoContingency
 				w.wire.sever()
 			}
 			r := w.issued(req, estado)
@@ -49,7 +50,7 @@ func books(t *testing.T) (*world, []Line) {
 	if _, err := w.engine.Invalidate(context.Background(), invalidation(&Record{Code: all[0].Code}, 2, "")); err != nil {
 		t.Fatal(err)
 	}
-	all[0].Estado = EstadoInvalidated
+	all[0].Estado = record.EstadoInvalidated
 	return w, all
 }
 
@@ -70,11 +71,11 @@ func TestList_Pages(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
 	totals := []Total{
-		{"CREDITO_FISCAL", EstadoContingency, 1, "13.56"}, // 12 and 13 %
-		{"CREDITO_FISCAL", EstadoProcessed, 5, "37.29"},   // 3+4+7+8+11 = 33, and 13 %
-		{"FACTURA_CONSUMIDOR_FINAL", EstadoInvalidated, 1, "1.00"},
-		{"FACTURA_CONSUMIDOR_FINAL", EstadoProcessed, 4, "26.00"}, // 2+5+9+10
-		{"FACTURA_CONSUMIDOR_FINAL", EstadoRejected, 1, "6.00"},
+		{"CREDITO_FISCAL", record.EstadoContingency, 1, "13.56"}, // 12 and 13 %
+		{"CREDITO_FISCAL", record.EstadoProcessed, 5, "37.29"},   // 3+4+7+8+11 = 33, and 13 %
+		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoInvalidated, 1, "1.00"},
+		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoProcessed, 4, "26.00"}, // 2+5+9+10
+		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoRejected, 1, "6.00"},
 	}
 	// A closed last page, an open one, a page of all, one that has room.
 	for _, limit := range []int{2, 5, 12, 500} {
@@ -118,12 +119,12 @@ func TestList_Filters(t *testing.T) {
 		"another":     {func(f *Filter) { f.PointID = 3 }, nil},
 		"type":        {func(f *Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
 		"types":       {func(f *Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
-		"processed":   {func(f *Filter) { f.Estado = EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
-		"rejected":    {func(f *Filter) { f.Estado = EstadoRejected }, []int{5}},
-		"contingency": {func(f *Filter) { f.Estado = EstadoContingency }, []int{11}},
-		"invalidated": {func(f *Filter) { f.Estado = EstadoInvalidated }, []int{0}},
+		"processed":   {func(f *Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
+		"rejected":    {func(f *Filter) { f.Estado = record.EstadoRejected }, []int{5}},
+		"contingency": {func(f *Filter) { f.Estado = record.EstadoContingency }, []int{11}},
+		"invalidated": {func(f *Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
 		"all together": {func(f *Filter) {
-			f.From, f.PointID, f.Documents, f.Estado = "2026-11-22", 1, []string{"01"}, EstadoProcessed
+			f.From, f.PointID, f.Documents, f.Estado = "2026-11-22", 1, []string{"01"}, record.EstadoProcessed
 		}, []int{4, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +174,7 @@ func TestList_Work(t *testing.T) {
 	w.wire.sever()
 	const n = 40
 	for range n {
-		w.issued(voucher("", item(1, "1", "81415929200")), EstadoContingency) // and VAT of 13 %
+		w.issued(voucher("", item(1, "1", "81415929200")), record.EstadoContingency) // and VAT of 13 %
 	}
 	read := func(f Filter) (*Listing, float64) {
 		before := metrictest.Value(t, w.engine, "dte_list_records_read_total")
@@ -194,7 +195,7 @@ func TestList_Work(t *testing.T) {
 	if got := first.Totals[0]; got.Count != n || got.Amount != sum.Fixed2() || strings.HasPrefix(got.Amount, "-") {
 		t.Errorf("%d sales of %s add up to %s, want %s", n, one.Fixed2(), got.Amount, sum.Fixed2())
 	}
-	for _, set := range []func(*Filter){func(*Filter) {}, func(f *Filter) { f.After = first.Next }, func(f *Filter) { f.Estado = EstadoRejected }, func(f *Filter) { f.Documents = []string{"14"} }, func(f *Filter) { f.Limit = 10 }} {
+	for _, set := range []func(*Filter){func(*Filter) {}, func(f *Filter) { f.After = first.Next }, func(f *Filter) { f.Estado = record.EstadoRejected }, func(f *Filter) { f.Documents = []string{"14"} }, func(f *Filter) { f.Limit = 10 }} {
 		f := f
 		set(&f)
 		if l, records := read(f); records != float64(len(l.Lines)) {
@@ -232,7 +233,7 @@ func TestList_LongDays(t *testing.T) {
 			}
 		}
 	}
-	const sales = idWindow + 64
+	const sales = record.DateWindow + 64
 	long := func() {
 		var wg sync.WaitGroup
 		for till := range 16 {
@@ -250,7 +251,7 @@ func TestList_LongDays(t *testing.T) {
 	for day := range 2 {
 		at := dte.Date(start.AddDate(0, 0, day))
 		l := w.list(Filter{From: at, To: at, Limit: 1})
-		want := []Total{{"FACTURA_CONSUMIDOR_FINAL", EstadoContingency, sales + 1, fmt.Sprint(sales+1, ".00")}}
+		want := []Total{{"FACTURA_CONSUMIDOR_FINAL", record.EstadoContingency, sales + 1, fmt.Sprint(sales+1, ".00")}}
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -170,7 +171,7 @@ func (e *Engine) TechnicalReport(ctx context.Context) (*TechnicalReport, error) 
 
 // reportable is the stretch that a technical report would be about.
 func (e *Engine) reportable() (*stretch, error) {
-	waiting, err := e.owing(QueueReport, e.now().Add(distant), maxOwed)
+	waiting, err := e.owing(record.QueueReport, e.now().Add(distant), maxOwed)
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -210,7 +211,7 @@ func (e *Engine) oldestOf(codes map[string]time.Time) (*stretch, error) {
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
 func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
-	first, err := firstID(e.store, dte.Date(s.began))
+	first, err := record.FirstID(e.store, dte.Date(s.began))
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -221,16 +222,16 @@ func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, e
 	var counts []ReportCount
 	late := 0 // documents in a row that were issued after the stretch
 	err = e.store.Records(first, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil || !isDocument(entry.State) {
+		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return err
 		}
 		if !s.ended.IsZero() && h.CreatedAt.After(s.ended) {
-			if late++; late > idWindow {
-				return errEnough
+			if late++; late > record.DateWindow {
+				return record.ErrEnough
 			}
 			return nil
 		}
@@ -240,7 +241,7 @@ func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, e
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, record.ErrEnough) {
 		return nil, internal(fmt.Errorf("counting the documents of a contingency: %w", err))
 	}
 	slices.SortFunc(counts, func(a, b ReportCount) int {
@@ -250,7 +251,7 @@ func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, e
 }
 
 // countIn adds a document to the counts. Control numbers of one series have one length and sort as text.
-func countIn(counts []ReportCount, h *head) []ReportCount {
+func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	establishment, point := establishmentOf(h, Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {
 		return c.Document == h.Document && c.Establishment == establishment && c.PointOfSale == point
@@ -282,9 +283,9 @@ func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) erro
 		return internal(err)
 	}
 	p.Report = note
-	state := periodEnded
+	state := record.PeriodEnded
 	if p.Ended.IsZero() {
-		state = periodOpen
+		state = record.PeriodOpen
 	}
 	if err := e.movePeriod(ctx, p, state, state); err != nil {
 		return internal(err)

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -26,7 +27,7 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 		}
 		next := *o.head
 		e.noteFirst(&next)
-		_, err := e.move(ctx, o.entry, storage.Change{To: Reported, Due: o.entry.Due}, &next)
+		_, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: o.entry.Due}, &next)
 		return err
 	})
 	if err != nil {
@@ -48,8 +49,8 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 	}
 	entry, err := e.store.Append(ctx, storage.Keys{Series: e.seriesOf("lote")}, func(storage.Slot) (storage.Draft, error) {
 		// Due when its documents may be asked for, should the process die before MH answers.
-		return storage.Draft{Code: storage.Code(code), State: lotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
-			Due: &storage.Due{Queue: queueLot, At: now.Add(e.options.LotPatience)}}, nil
+		return storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
+			Due: &storage.Due{Queue: record.QueueLot, At: now.Add(e.options.LotPatience)}}, nil
 	})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
@@ -65,7 +66,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 			return err
 		}
 		if e.bugs.changeLater {
-			form, err := e.contingencyForm(ctx, o.entry.Code, jws, contingencyMarks(o.head.Kind+1, ""))
+			form, err := e.contingencyForm(ctx, o.entry.Code, jws, contingencyMarks(o.head.Cause+1, ""))
 			if err != nil {
 				return err
 			}
@@ -78,7 +79,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 	case out.Kind == authority.Accepted:
 		h.Code = code
 		e.metrics.lots.WithLabelValues("received").Inc()
-		return e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.LotPoll))
+		return e.moveLot(ctx, entry, record.LotOpen, h, e.now().Add(e.options.LotPoll))
 	case out.Kind == authority.Rejected:
 		// One of them may be to blame: halves find it.
 		e.metrics.lots.WithLabelValues("rejected").Inc()
@@ -88,7 +89,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 			codes[i] = o.entry.Code
 		}
 		e.forwarding.shrink(codes)
-		return e.finish(ctx, entry, lotDone)
+		return e.finish(ctx, entry, record.LotDone)
 	case unreachable(out):
 		err := each(ctx, list, func(ctx context.Context, o owing) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
@@ -99,7 +100,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 		if err != nil {
 			return err
 		}
-		if err := e.finish(ctx, entry, lotDone); err != nil {
+		if err := e.finish(ctx, entry, record.LotDone); err != nil {
 			return err
 		}
 		return errAway
@@ -111,7 +112,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 	e.log.Warn("no answer to a lot", "documents", len(list), "error", out.Err)
 	e.suspect()
 	h.Doubtful = true
-	return e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.LotPatience))
+	return e.moveLot(ctx, entry, record.LotOpen, h, e.now().Add(e.options.LotPatience))
 }
 
 func (e *Engine) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
@@ -119,7 +120,7 @@ func (e *Engine) moveLot(ctx context.Context, entry storage.Entry, to storage.St
 	if err != nil {
 		return err
 	}
-	if _, err := e.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: queueLot, At: at}}); err != nil {
+	if _, err := record.Move(ctx, e.store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
 	}
 	return nil
@@ -127,9 +128,9 @@ func (e *Engine) moveLot(ctx context.Context, entry storage.Entry, to storage.St
 
 // pollLots asks MH for the results of the lots that are due.
 func (e *Engine) pollLots(ctx context.Context) (progress bool, err error) {
-	due, err := e.store.Due(queueLot, e.now(), 100)
+	due, err := e.store.Due(record.QueueLot, e.now(), 100)
 	if err != nil {
-		return false, fmt.Errorf("reading queue %s: %w", queueLot, err)
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
 	for _, entry := range due {
 		done, err := e.pollLot(ctx, entry)
@@ -158,11 +159,11 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 			e.log.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, errAway
 		case !late && (!known || !done):
-			return false, e.moveLot(ctx, entry, lotOpen, h, e.now().Add(e.options.LotPoll))
+			return false, e.moveLot(ctx, entry, record.LotOpen, h, e.now().Add(e.options.LotPoll))
 		}
 		// What has no result by now is asked for by itself.
 	}
-	list, err := e.documents(entry.Code, Reported)
+	list, err := e.documents(entry.Code, record.Reported)
 	if err != nil {
 		return false, err
 	}
@@ -193,7 +194,7 @@ func (e *Engine) pollLot(ctx context.Context, entry storage.Entry) (done bool, e
 	}
 	e.forwarding.shrink(missing) // one of them may be why MH has none
 	e.metrics.lots.WithLabelValues("done").Inc()
-	return true, e.finish(ctx, entry, lotDone)
+	return true, e.finish(ctx, entry, record.LotDone)
 }
 
 // drain sends what is owed as far as it goes: results first, then events, then documents. It stops where MH is away. next
@@ -225,7 +226,7 @@ func (e *Engine) drain(ctx context.Context) (next time.Duration, err error) {
 // soon is the time until something is due, at most every.
 func (e *Engine) soon() (time.Duration, error) {
 	now, next := e.now(), e.every
-	for _, queue := range []string{queueLot, queueEvent, QueueReport, QueueForward} {
+	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
 		first, err := e.store.Due(queue, now.Add(next), 1)
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", queue, err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // month is a branch of twenty points of sale through a month of outages, crashes, wrong clocks and hostilities.
@@ -190,7 +191,7 @@ func (m *month) note(key string, r *Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.sales[key]
-	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
+	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber || before.Rule != r.Rule || before.Estado == record.EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
 		m.t.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
 	}
 	if r != nil {
@@ -253,16 +254,16 @@ func (m *month) check() {
 		}
 		seen[answered.Code] = key
 		r := m.document(answered.Code)
-		if said := told[r.Code]; said != r.Estado && (said != "" || answered.Estado == EstadoContingency) {
+		if said := told[r.Code]; said != r.Estado && (said != "" || answered.Estado == record.EstadoContingency) {
 			m.t.Errorf("%s was answered %s and is %s; announced: %q", r.Code, answered.Estado, r.Estado, said)
 		}
 		m.note(key, r)
 		estados[r.Estado]++
 		a, _ := m.sim.Document(r.Code)
-		if a.Accepted != (r.Estado == EstadoProcessed) {
+		if a.Accepted != (r.Estado == record.EstadoProcessed) {
 			m.t.Errorf("%s is %s, MH accepted it: %v", r.Code, r.Estado, a.Accepted)
 		}
-		if r.Estado != EstadoProcessed && r.Estado != EstadoRejected {
+		if r.Estado != record.EstadoProcessed && r.Estado != record.EstadoRejected {
 			m.t.Errorf("%s is still %s", r.Code, r.Estado)
 		}
 	}

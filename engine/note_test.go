@@ -6,13 +6,14 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 func TestNote_Amounts(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	original := w.issued(voucher("v", item(1, "40", "4.25"), item(2, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), EstadoProcessed)
-	credit := w.issued(noteOn("05", "c1", original, item(1, "20", "4.25")), EstadoProcessed)
+	original := w.issued(voucher("v", item(1, "40", "4.25"), item(2, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), record.EstadoProcessed)
+	credit := w.issued(noteOn("05", "c1", original, item(1, "20", "4.25")), record.EstadoProcessed)
 	if credit.Total != "96.05" || credit.ControlNumber != "DTE-05-M001P001-000000000000001" {
 		t.Fatalf("%s %s\n%s", credit.Total, credit.ControlNumber, credit.JSON)
 	}
@@ -21,34 +22,34 @@ func TestNote_Amounts(t *testing.T) {
 		return err
 	}
 	refused(t, over("c2", "05", "21"), CodeValidation, "cuerpoDocumento")
-	w.issued(noteOn("06", "d1", original, item(1, "1", "4.25")), EstadoProcessed) // a debit makes room
+	w.issued(noteOn("06", "d1", original, item(1, "1", "4.25")), record.EstadoProcessed) // a debit makes room
 	refused(t, over("c2", "05", "22"), CodeValidation, "cuerpoDocumento")
-	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), EstadoProcessed)
+	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), record.EstadoProcessed)
 	refused(t, over("c3", "05", "0.01"), CodeValidation, "cuerpoDocumento")
 	// What is exempt has a room of its own.
-	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), EstadoProcessed)
+	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), record.EstadoProcessed)
 }
 
 func TestNote_RejectedGivesBack(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	original := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
+	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.issued(noteOn("05", "c1", original, item(1, "1", "100")), EstadoRejected)
-	if got := w.counter(original, lineCredited); got != 0 {
+	w.issued(noteOn("05", "c1", original, item(1, "1", "100")), record.EstadoRejected)
+	if got := w.counter(original, record.LineCredited); got != 0 {
 		t.Fatalf("a rejected note holds %d", got)
 	}
 	// In contingency it holds.
 	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
 		t.Fatal(err)
 	}
-	w.issued(noteOn("05", "c2", original, item(1, "1", "100")), EstadoContingency)
+	w.issued(noteOn("05", "c2", original, item(1, "1", "100")), record.EstadoContingency)
 	_, err := w.engine.Issue(context.Background(), noteOn("05", "c3", original, item(1, "1", "0.01")))
 	refused(t, err, CodeValidation, "cuerpoDocumento")
 	// A debit note in contingency is not yet room.
-	w.issued(noteOn("06", "d1", original, item(1, "1", "50")), EstadoContingency)
+	w.issued(noteOn("06", "d1", original, item(1, "1", "50")), record.EstadoContingency)
 	_, err = w.engine.Issue(context.Background(), noteOn("05", "c4", original, item(1, "1", "0.01")))
 	refused(t, err, CodeValidation, "cuerpoDocumento")
 }
@@ -57,7 +58,7 @@ func TestNote_Refused(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	plain := w.issued(voucher("v", item(1, "1", "100")), EstadoProcessed)
+	plain := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
 	issue := func(r Request) error { _, err := w.engine.Issue(ctx, r); return err }
 
 	nobody := noteOn("05", "", plain, item(1, "1", "1"))
@@ -78,15 +79,15 @@ func TestNote_Refused(t *testing.T) {
 	flag.Facts = flag.Facts.With("isRetenIva", dte.Bool(true))
 	refused(t, issue(flag), CodeValidation, "isRetenIva")
 
-	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), EstadoProcessed)
+	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), record.EstadoProcessed)
 	refused(t, issue(noteOn("05", "", excluded, item(1, "1", "1"))), CodeOriginType, "")
 
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
-	rejected := w.issued(voucher("r", item(1, "1", "100")), EstadoRejected)
+	rejected := w.issued(voucher("r", item(1, "1", "100")), record.EstadoRejected)
 	refused(t, issue(noteOn("05", "", rejected, item(1, "1", "1"))), CodeNotProcessed, "")
-	if got := w.counter(plain, lineActive); got != 0 {
+	if got := w.counter(plain, record.LineActive); got != 0 {
 		t.Fatalf("refused notes stand: %d", got)
 	}
 }
@@ -97,8 +98,8 @@ func TestNote_Inherits(t *testing.T) {
 	defer w.close()
 	held := voucher("v", item(1, "2", "100"))
 	held.Facts = held.Facts.With("isRetenIva", dte.Bool(true))
-	original := w.issued(held, EstadoProcessed)
-	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), EstadoProcessed)
+	original := w.issued(held, record.EstadoProcessed)
+	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), record.EstadoProcessed)
 	if got := text(t, note, "receptor", "nombre"); got != "Comercial El Roble" {
 		t.Errorf("receptor %q", got)
 	}
@@ -108,12 +109,12 @@ func TestNote_Inherits(t *testing.T) {
 	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil { // MH refuses a note on an invoice, the API admits it
 		t.Fatal(err)
 	}
-	sold := w.issued(invoice("i", item(1, "1", "113")), EstadoProcessed)
+	sold := w.issued(invoice("i", item(1, "1", "113")), record.EstadoProcessed)
 	ask := noteOn("05", "c2", sold, item(1, "1", "100.01"))
 	ask.Facts = ask.Facts.With("receptor", taxpayer)
 	_, err := w.engine.Issue(context.Background(), ask)
 	refused(t, err, CodeValidation, "cuerpoDocumento")
 	ask = noteOn("05", "c3", sold, item(1, "1", "100"))
 	ask.Facts = ask.Facts.With("receptor", taxpayer)
-	w.issued(ask, EstadoProcessed)
+	w.issued(ask, record.EstadoProcessed)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -22,17 +23,10 @@ type Origin struct {
 // origin is a stored document that another one is issued against.
 type origin struct {
 	entry    storage.Entry
-	head     *head
+	head     *record.Head
 	facts    dte.Value // what its till said
 	document dte.Value // what was signed
 }
-
-// Counters of an origin: 1 to 2,000 are the quantities returned of its lines, and then come these.
-const (
-	lineActive   = 1 << 24 // notes and returns that stand against it: they block its invalidation
-	lineCredited = lineActive + 1
-	lineReturned = lineActive + 16 // amounts of returned lines, by kind
-)
 
 // amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
 // ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
@@ -41,28 +35,22 @@ var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 // creditableNames are what people call them.
 var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
 
-// draw is what a document takes of a counter of its origin.
-type draw struct {
-	Line   uint32 `json:"line"`
-	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
-}
-
 // origin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
 func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 	code := storage.Code(d.request.Origin.Code)
 	o := &origin{}
 	var err error
-	if o.entry, err = e.store.Get(code); err == nil && o.entry.State == Signed {
+	if o.entry, err = e.store.Get(code); err == nil && o.entry.State == record.Signed {
 		o.entry, err = e.await(ctx, d.request.Origin.Code)
 	}
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !isDocument(o.entry.State) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
 		return nil, notFound(d.request.Origin.Code)
 	}
 	if err != nil {
 		return nil, internal(err)
 	}
-	if o.head, err = decodeHead(o.entry); err != nil {
+	if o.head, err = record.DecodeHead(o.entry); err != nil {
 		return nil, internal(err)
 	}
 	caller := d.request.Caller
@@ -77,7 +65,7 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 
 // eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
-	isReturn := kinds[d.request.Document].against == takeBack
+	isReturn := record.Types[d.request.Document].Against == record.TakesBack
 	wrong := func(code, message string) error {
 		return &Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
 	}
@@ -86,14 +74,14 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 		types = []string{"01", "14"}
 	}
 	if !slices.Contains(types, o.head.Document) {
-		return wrong(CodeOriginType, "El documento de origen es "+kinds[o.head.Document].Tipo+", que no admite esta operación")
+		return wrong(CodeOriginType, "El documento de origen es "+record.Types[o.head.Document].Tipo+", que no admite esta operación")
 	}
-	if p := kinds[o.head.Document].Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
+	if p := record.Types[o.head.Document].Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
 		return &Error{Code: CodePermission, Message: "El token no tiene el permiso " + p}
 	}
-	if o.entry.State != Accepted || o.head.Invalidation.pending() {
-		estado := estados[o.entry.State]
-		if o.head.Invalidation.pending() {
+	if o.entry.State != record.Accepted || o.head.Invalidation.Pending() {
+		estado := record.Estado(o.entry.State)
+		if o.head.Invalidation.Pending() {
 			estado = "en invalidación"
 		}
 		if isReturn {
@@ -121,14 +109,14 @@ func (e *Engine) open(o *origin) error {
 	if err != nil {
 		return internal(err)
 	}
-	signed, err := payload(jws)
+	signed, err := record.Payload(jws)
 	if err != nil {
 		return internal(err)
 	}
 	if o.document, err = dte.Parse(signed); err != nil {
 		return internal(fmt.Errorf("reading origin: %w", err))
 	}
-	facts, err := e.store.Part(o.entry.Code, o.head.facts())
+	facts, err := e.store.Part(o.entry.Code, o.head.FactsPart())
 	if err != nil {
 		return internal(err)
 	}
@@ -147,7 +135,7 @@ func amount(v dte.Value, name string) dte.Amount {
 // against completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
 // draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
 func (e *Engine) against(d *draft, o *origin) error {
-	if kinds[d.request.Document].against == takeBack {
+	if record.Types[d.request.Document].Against == record.TakesBack {
 		return e.takeBack(d, o)
 	}
 	faults := o.misnamed(d.request.Origin)
@@ -160,8 +148,8 @@ func (e *Engine) against(d *draft, o *origin) error {
 
 // drawn says what a computed document takes of its origin, or refuses it when that is more than is left.
 func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
-	how := kinds[d.request.Document].against
-	if how == takeBack {
+	how := record.Types[d.request.Document].Against
+	if how == record.TakesBack {
 		d.givenBack(r, ev)
 		return nil
 	}
@@ -173,9 +161,9 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 			continue
 		}
 		n := ev.computed.Summary[at]
-		line := uint32(lineCredited + i)
-		d.draws = append(d.draws, draw{line, n})
-		if how == debits {
+		line := uint32(record.LineCredited + i)
+		d.draws = append(d.draws, record.Draw{Line: line, Amount: n})
+		if how == record.Debits {
 			continue
 		}
 		credited, err := e.store.Counter(o.entry.Code, line)
@@ -195,7 +183,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 
 // counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
 func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
-	changes := effect(kinds[d.request.Document].against, 0, Signed, d.draws, o.entry.Code)
+	changes := record.Effect(record.Types[d.request.Document].Against, 0, record.Signed, d.draws, o.entry.Code)
 	for i, c := range changes {
 		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
@@ -206,37 +194,8 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	return changes, nil
 }
 
-// effect is what a change of a document's state changes of its origin's counters; from is 0 when it is appended. A
-// credit note and a return hold what they draw from the moment they are signed, in contingency too, and give it back
-// when MH refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
-func effect(how against, from, to storage.State, draws []draw, origin storage.Code) []storage.Counter {
-	weight := func(s storage.State) (drawn, active int64) {
-		switch {
-		case s == 0 || s == Rejected || s == Invalidated:
-			return 0, 0
-		case how == debits && s == Accepted:
-			return -1, 1
-		case how == debits:
-			return 0, 1
-		}
-		return 1, 1
-	}
-	drawnBefore, activeBefore := weight(from)
-	drawnAfter, activeAfter := weight(to)
-	var counters []storage.Counter
-	if n := activeAfter - activeBefore; n != 0 {
-		counters = append(counters, storage.Counter{Origin: origin, Line: lineActive, Value: n})
-	}
-	if n := drawnAfter - drawnBefore; n != 0 {
-		for _, d := range draws {
-			counters = append(counters, storage.Counter{Origin: origin, Line: d.Line, Value: n * d.Amount})
-		}
-	}
-	return counters
-}
-
 // settles returns what moving a stored document does to its origin's counters.
-func (e *Engine) settles(entry storage.Entry, h *head, to storage.State) ([]storage.Counter, error) {
+func (e *Engine) settles(entry storage.Entry, h *record.Head, to storage.State) ([]storage.Counter, error) {
 	if h.Origin == "" {
 		return nil, nil
 	}
@@ -244,17 +203,17 @@ func (e *Engine) settles(entry storage.Entry, h *head, to storage.State) ([]stor
 	if err != nil {
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
-	how := kinds[h.Document].against
-	if len(effect(how, entry.State, to, []draw{{}}, storage.Code(code))) == 0 {
+	how := record.Types[h.Document].Against
+	if len(record.Effect(how, entry.State, to, []record.Draw{{}}, storage.Code(code))) == 0 {
 		return nil, nil
 	}
-	part, err := e.store.Part(entry.Code, partDraws)
+	part, err := e.store.Part(entry.Code, record.PartDraws)
 	if err != nil {
 		return nil, err
 	}
-	var draws []draw
+	var draws []record.Draw
 	if err := json.Unmarshal(part, &draws); err != nil {
 		return nil, fmt.Errorf("decoding draws: %w", err)
 	}
-	return effect(how, entry.State, to, draws, storage.Code(code)), nil
+	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -44,7 +45,7 @@ type Owed struct {
 }
 
 // owedQueues are the queues that Waiting counts.
-var owedQueues = []string{QueueSettle, QueueReport, queueEvent, QueueForward, queueLot, QueueInvalidate, queueCorrect}
+var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward, record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
 // maxOwed is the most records of a queue that are counted.
 const maxOwed = 100_000
@@ -81,10 +82,10 @@ func (e *Engine) account() (*Owed, error) {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 		}
 		o.Waiting[queue] = len(due)
-		if queue == queueCorrect && len(due) > 0 {
+		if queue == record.QueueCorrect && len(due) > 0 {
 			o.RefusedDeadline = due[0].Due.At
 		}
-		if queue != QueueReport && queue != QueueForward {
+		if queue != record.QueueReport && queue != record.QueueForward {
 			continue
 		}
 		for _, entry := range due {
@@ -109,23 +110,23 @@ func (e *Engine) account() (*Owed, error) {
 
 // weigh adds a document that waits to what is owed.
 func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return err
 	}
-	earliest(&o.Oldest, h.CreatedAt)
-	if entry.State == Reported {
-		earliest(&o.DocumentDeadline, h.Limit)
+	record.Earliest(&o.Oldest, h.CreatedAt)
+	if entry.State == record.Reported {
+		record.Earliest(&o.DocumentDeadline, h.Limit)
 		return nil
 	}
 	if h.Event != "" { // of an event that MH refused
 		if at, text, err := e.refusal(h.Event); err == nil {
-			earliest(&o.CorrectionDeadline, at.Add(o.law.correction))
+			record.Earliest(&o.CorrectionDeadline, at.Add(o.law.correction))
 			o.Refused = text
 		}
 	}
 	if h.Period == "" || e.bugs.deadlineFromIssue {
-		earliest(&o.EventDeadline, h.Until.Add(o.law.event))
+		record.Earliest(&o.EventDeadline, h.Until.Add(o.law.event))
 		return nil
 	}
 	ended, known := o.ends[h.Period]
@@ -138,7 +139,7 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 		o.ends[h.Period] = ended
 	}
 	if !ended.IsZero() {
-		earliest(&o.EventDeadline, ended.Add(o.law.event))
+		record.Earliest(&o.EventDeadline, ended.Add(o.law.event))
 	}
 	return nil
 }
@@ -157,12 +158,6 @@ func (e *Engine) refusal(event string) (at time.Time, text string, err error) {
 		return at, "", fmt.Errorf("event %s has no answer", event)
 	}
 	return h.Receipt.At, h.Receipt.Text(), nil
-}
-
-func earliest(at *time.Time, t time.Time) {
-	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
-		*at = t
-	}
 }
 
 // gauge is a metric that is read off what is owed.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 	"dtegate/metrictest"
 )
 
@@ -101,7 +102,7 @@ func TestOwed(t *testing.T) {
 			"dte_contingency_event_deadline_timestamp_seconds": unix(event), "dte_contingency_correction_deadline_timestamp_seconds": unix(correction),
 			"dte_contingency_events_total/rejected": 1})
 
-		sealed := b.until("MH seals the event", func(o *Owed) bool { return o.Waiting[QueueForward] == 3 })
+		sealed := b.until("MH seals the event", func(o *Owed) bool { return o.Waiting[record.QueueForward] == 3 })
 		time.Sleep(3 * time.Second)
 		documents := b.engine.Owed().DocumentDeadline
 		if !about(documents, sealed.Add(72*time.Hour)) {
@@ -110,7 +111,7 @@ func TestOwed(t *testing.T) {
 		b.shows("the event is sealed", map[string]float64{"dte_queue_records/forward": 3, "dte_queue_records/lot": 1, "dte_queue_oldest_timestamp_seconds": oldest,
 			"dte_contingency_documents_deadline_timestamp_seconds": unix(documents), "dte_contingency_events_total/rejected": 1, "dte_contingency_events_total/accepted": 1})
 
-		late := b.until("MH refuses a document", func(o *Owed) bool { return o.Waiting[queueCorrect] == 1 })
+		late := b.until("MH refuses a document", func(o *Owed) bool { return o.Waiting[record.QueueCorrect] == 1 })
 		time.Sleep(3 * time.Second)
 		own := b.engine.Owed().RefusedDeadline
 		if !about(own, late.Add(24*time.Hour)) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -23,7 +24,7 @@ const parallel = 32
 // owing is a document that is owed to MH.
 type owing struct {
 	entry storage.Entry
-	head  *head
+	head  *record.Head
 }
 
 // mayTurnUp tells that the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
@@ -33,8 +34,8 @@ func (o owing) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forward
 // newlyCorrected tells that the last correction of a document was not sent yet. MH may have accepted an earlier form after
 // all.
 func (o owing) newlyCorrected() bool {
-	n := correctionNumber(o.head.Form)
-	return n > 0 && o.head.sentCorrection(n).IsZero()
+	n := record.CorrectionNumber(o.head.Form)
+	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
 func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
@@ -44,7 +45,7 @@ func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, erro
 	}
 	list := make([]owing, len(entries))
 	for i, entry := range entries {
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +86,8 @@ func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code
 	return listed, nil
 }
 
-func (e *Engine) codesOf(record storage.Code) ([]storage.Code, error) {
-	part, err := e.store.Part(record, partCodes)
+func (e *Engine) codesOf(shown storage.Code) ([]storage.Code, error) {
+	part, err := e.store.Part(shown, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
@@ -106,8 +107,8 @@ func (e *Engine) codesOf(record storage.Code) ([]storage.Code, error) {
 }
 
 // documents reads those of a list that are in a state.
-func (e *Engine) documents(record storage.Code, states ...storage.State) ([]owing, error) {
-	codes, err := e.codesOf(record)
+func (e *Engine) documents(shown storage.Code, states ...storage.State) ([]owing, error) {
+	codes, err := e.codesOf(shown)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (e *Engine) documents(record storage.Code, states ...storage.State) ([]owin
 		if !slices.Contains(states, entry.State) {
 			continue
 		}
-		h, err := decodeHead(entry)
+		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -61,15 +62,6 @@ func (c *Contingency) setDefaults() {
 	c.LotsInFlight = cmp.Or(c.LotsInFlight, 4)
 }
 
-// States of a period's record. They share storage's space with those of documents.
-const (
-	periodOpen  storage.State = 16 // the branch is in contingency
-	periodEnded storage.State = 17
-)
-
-// queuePeriod holds the open period, and those that ended in the last two days.
-const queuePeriod = "period"
-
 // Period is a contingency of the branch, as its record keeps it and as /status shows it.
 type Period struct {
 	Began  time.Time `json:"began"`
@@ -86,8 +78,8 @@ type Period struct {
 	code dte.Code
 }
 
-// said is the motive that documents bear: MH wants one with cause 5 and none else.
-func (p *Period) said() string {
+// motiveOnDocument is the motive that documents bear: MH wants one with cause 5, and none with another.
+func (p *Period) motiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
 	}
@@ -160,7 +152,7 @@ func (e *Engine) enter(ctx context.Context, p Period) error {
 	if last != nil {
 		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
 		last.Resumed++
-		if err := e.movePeriod(ctx, last, periodEnded, periodOpen); err != nil {
+		if err := e.movePeriod(ctx, last, record.PeriodEnded, record.PeriodOpen); err != nil {
 			return err
 		}
 		c.period = last
@@ -174,7 +166,7 @@ func (e *Engine) enter(ctx context.Context, p Period) error {
 			return err
 		}
 		_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("contingencia")}, func(storage.Slot) (storage.Draft, error) {
-			return storage.Draft{Code: storage.Code(p.code), State: periodOpen, Head: head, Due: &storage.Due{Queue: queuePeriod, At: p.Began}}, nil
+			return storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}}, nil
 		})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
@@ -191,7 +183,7 @@ func (e *Engine) enter(ctx context.Context, p Period) error {
 func (e *Engine) redeclare(ctx context.Context, p Period) error {
 	next := *e.contingency.period
 	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
-	if err := e.movePeriod(ctx, &next, periodOpen, periodOpen); err != nil {
+	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return err
 	}
 	e.contingency.period = &next
@@ -219,7 +211,7 @@ func (e *Engine) leave(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Ended = e.now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
-	if err := e.movePeriod(ctx, &next, periodOpen, periodEnded); err != nil {
+	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
 		return err
 	}
 	e.log.Info("out of contingency", "began", next.Began, "ended", next.Ended)
@@ -233,8 +225,8 @@ func (e *Engine) movePeriod(ctx context.Context, p *Period, from, to storage.Sta
 	if err != nil {
 		return err
 	}
-	due := &storage.Due{Queue: queuePeriod, At: p.Began}
-	if _, err := e.store.Advance(ctx, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
+	if _, err := record.Move(ctx, e.store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
 		return fmt.Errorf("recording the contingency: %w", err)
 	}
 	return nil
@@ -266,7 +258,7 @@ func (e *Engine) Lift(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Declared = false
-	if err := e.movePeriod(ctx, &next, periodOpen, periodOpen); err != nil {
+	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return internal(err)
 	}
 	c.period = &next

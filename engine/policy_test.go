@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // timed issues a sale and measures what it cost the till.
@@ -29,7 +30,7 @@ func (b *box) drained() {
 		synctest.Wait() // a record on its way from one time to another is not counted
 		waiting := 0
 		for queue, n := range b.engine.Owed().Waiting {
-			if queue != queueCorrect {
+			if queue != record.QueueCorrect {
 				waiting += n
 			}
 		}
@@ -51,10 +52,10 @@ func TestPolicy_CertainFailures(t *testing.T) {
 						b.issue(sale("before", 100))
 					}
 					b.cable.set(state)
-					if r, took := b.timed(sale("first", 200)); r.Estado != EstadoContingency || took >= time.Second {
+					if r, took := b.timed(sale("first", 200)); r.Estado != record.EstadoContingency || took >= time.Second {
 						t.Errorf("the first sale is %s after %v", r.Estado, took)
 					}
-					if r, took := b.timed(sale("next", 300)); r.Estado != EstadoContingency || took > 0 {
+					if r, took := b.timed(sale("next", 300)); r.Estado != record.EstadoContingency || took > 0 {
 						t.Errorf("the next sale is %s after %v", r.Estado, took)
 					}
 					b.cable.set(plugged)
@@ -85,7 +86,7 @@ func TestPolicy_Silence(t *testing.T) {
 		} {
 			wg.Go(func() {
 				time.Sleep(s.after)
-				if r, took := b.timed(sale(s.key, 200+len(s.key))); r.Estado != EstadoContingency || took > s.max {
+				if r, took := b.timed(sale(s.key, 200+len(s.key))); r.Estado != record.EstadoContingency || took > s.max {
 					t.Errorf("%s: %s after %v, not %v", s.key, r.Estado, took, s.max)
 				}
 			})
@@ -115,7 +116,7 @@ func TestPolicy_Wait(t *testing.T) {
 				req := sale("impatient", 200)
 				req.Wait = time.Second
 				r, took := b.timed(req)
-				if r.Estado != EstadoContingency || took != time.Second || text(t, r, "identificacion", "tipoModelo") != "2" {
+				if r.Estado != record.EstadoContingency || took != time.Second || text(t, r, "identificacion", "tipoModelo") != "2" {
 					t.Errorf("%s after %v: %s", r.Estado, took, r.JSON)
 				}
 				if again, took := b.timed(req); again.Code != r.Code || !bytes.Equal(again.JWS, r.JWS) || took > 0 {
@@ -125,7 +126,7 @@ func TestPolicy_Wait(t *testing.T) {
 				b.chaos(simulator.Chaos{})
 				b.drained()
 				now := b.document(r.Code)
-				if got := text(t, now, "identificacion", "tipoModelo"); now.Estado != EstadoProcessed || got != c.modelo {
+				if got := text(t, now, "identificacion", "tipoModelo"); now.Estado != record.EstadoProcessed || got != c.modelo {
 					t.Errorf("in the end it is %s, tipoModelo %s", now.Estado, got)
 				}
 				if got := b.sim.Received(); got.Documents != 2 || got.Events != c.events {
@@ -150,7 +151,7 @@ func TestPolicy_Registered(t *testing.T) {
 			}
 		})
 		r := b.issue(sale("late", 200))
-		if got := b.sim.Received(); r.Estado != EstadoProcessed || asked != 2 || got.Documents != 2 || got.Duplicates != 1 {
+		if got := b.sim.Received(); r.Estado != record.EstadoProcessed || asked != 2 || got.Documents != 2 || got.Duplicates != 1 {
 			t.Errorf("%s after %d sendings; MH received %+v", r.Estado, asked, got)
 		}
 		b.audit()
@@ -163,14 +164,14 @@ func TestPolicy_OneDocument(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
 		r := b.issue(sale("unlucky", 200))
-		if r.Estado != EstadoContingency || b.engine.current() != nil {
+		if r.Estado != record.EstadoContingency || b.engine.current() != nil {
 			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.current())
 		}
-		if next := b.issue(sale("next", 300)); next.Estado != EstadoProcessed {
+		if next := b.issue(sale("next", 300)); next.Estado != record.EstadoProcessed {
 			t.Errorf("the next sale is %s", next.Estado)
 		}
 		b.drained()
-		if now := b.document(r.Code); now.Estado != EstadoProcessed {
+		if now := b.document(r.Code); now.Estado != record.EstadoProcessed {
 			t.Errorf("in the end it is %s", now.Estado)
 		}
 		b.audit()

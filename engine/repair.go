@@ -9,13 +9,14 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // SeriesOf tells the series of a stored document from the document's own record, "" of what is none: for a store that can no
 // longer read the series' name.
 func SeriesOf(e storage.Entry) string {
-	h := new(head)
+	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil {
 		return ""
 	}
@@ -30,11 +31,11 @@ func SeriesOf(e storage.Entry) string {
 // ArchivedPart returns the signed form of a document that the archive holds, nil when it holds none. Which of the forms it is,
 // nobody says: the store's journal knows the digest of each.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
-	h := new(head)
+	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
 		return nil, nil
 	}
-	data, err := a.Get(ctx, archive.Key(slug, strings.ToLower(ambienteName(h.Ambiente)), h.Date, h.Document, dte.Code(e.Code).String(), "json"))
+	data, err := a.Get(ctx, archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, dte.Code(e.Code).String(), "json"))
 	if errors.Is(err, archive.ErrNotFound) {
 		return nil, nil
 	}

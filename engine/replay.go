@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -27,7 +28,7 @@ type replayer struct {
 // Replay makes one stored document again. ErrNotFound of the store.
 func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
-	if err == nil && !isDocument(entry.State) {
+	if err == nil && !record.IsDocument(entry.State) {
 		err = storage.ErrNotFound
 	}
 	if errors.Is(err, storage.ErrNotFound) {
@@ -36,7 +37,7 @@ func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (s *Shelf) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Com
 	if err != nil {
 		return err
 	}
-	return s.each(ctx, p, func(*head) bool { return true }, func(d *stored) error {
+	return s.each(ctx, p, func(*record.Head) bool { return true }, func(d *stored) error {
 		c, err := r.replay(ctx, d)
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func (s *Shelf) replayer(ctx context.Context) (*replayer, error) {
 }
 
 // rule is a stored bundle, ready to run.
-func (r *replayer) rule(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
+func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	if r.rules[ref.Digest] == nil {
 		r.s.mu.RLock()
 		live := r.s.loaded[ref.Digest]
@@ -127,7 +128,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 	return first, nil
 }
 
-func (r *replayer) compile(ctx context.Context, ref RuleRef, catalogue *rules.Rule) (*rule, error) {
+func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*rule, error) {
 	key := [2]string{ref.Digest, catalogue.Bundle.Digest}
 	if c := r.compiled[key]; c != nil {
 		return c, nil

@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/pdf"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -165,7 +166,7 @@ func (w *walk) play(name string) {
 	w.chaos(simulator.Chaos{})
 	for i, r := range list {
 		code := codeOf(r)
-		if now, err := engine.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == EstadoRejected {
+		if now, err := engine.Document(context.Background(), code, testCaller(1)); c.correct && err == nil && now.Estado == record.EstadoRejected {
 			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
 			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
 			_, _ = engine.Correct(context.Background(), code, fixed)
@@ -232,7 +233,7 @@ func (w *walk) settled() {
 		held[code] = a
 	}
 	err = w.store.Records(0, func(entry storage.Entry) error {
-		if !isDocument(entry.State) {
+		if !record.IsDocument(entry.State) {
 			return nil
 		}
 		code := dte.Code(entry.Code)
@@ -241,18 +242,18 @@ func (w *walk) settled() {
 			w.t.Errorf("reading %s: %v", code, err)
 			return nil
 		}
-		if r.Estado == EstadoRejected {
+		if r.Estado == record.EstadoRejected {
 			// has no printed version
 		} else if _, err := w.engine.print(context.Background(), 0, printable(r), pdf.Letter, false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]
 		switch {
-		case !accepted && r.Estado != EstadoRejected:
+		case !accepted && r.Estado != record.EstadoRejected:
 			w.t.Errorf("%s is %s, MH does not hold it", code, r.Estado)
 		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "después del respaldo") })):
 			w.unsure++ // made after the backup, and not archived: no query tells the form
-		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado == EstadoRejected || r.Estado == EstadoContingency):
+		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello || r.Estado == record.EstadoRejected || r.Estado == record.EstadoContingency):
 			w.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
 		}
 		return nil
@@ -273,7 +274,7 @@ func (w *walk) settled() {
 	for _, p := range report.Problems {
 		w.t.Errorf("fsck: %v", p)
 	}
-	if r := w.box.issue(sale("after", 400)); r.Estado != EstadoProcessed {
+	if r := w.box.issue(sale("after", 400)); r.Estado != record.EstadoProcessed {
 		w.t.Errorf("a sale after it is %s", r.Estado)
 	}
 }

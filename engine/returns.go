@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/rules/abi"
 )
 
@@ -51,7 +52,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 			fault(CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
 			continue
 		}
-		d.draws = append(d.draws, draw{uint32(number), int64(quantity)})
+		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
 		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen", dte.Num(before[number-1])))
 	}
 	if len(faults) > 0 {
@@ -89,7 +90,7 @@ var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "co
 func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	members := make([]dte.Member, len(amountsOfLine))
 	for k, name := range amountsOfLine {
-		n, err := e.store.Counter(o.entry.Code, uint32(lineReturned+k))
+		n, err := e.store.Counter(o.entry.Code, uint32(record.LineReturned+k))
 		if err != nil {
 			return dte.Value{}, internal(err)
 		}
@@ -111,7 +112,7 @@ func (d *draft) givenBack(r *rule, ev *evaluation) {
 			sum += ev.computed.Lines[i*len(outputs)+column]
 		}
 		if sum != 0 {
-			d.draws = append(d.draws, draw{uint32(lineReturned + k), sum})
+			d.draws = append(d.draws, record.Draw{Line: uint32(record.LineReturned + k), Amount: sum})
 		}
 	}
 }

@@ -10,14 +10,15 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 func TestReturn(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	ctx := context.Background()
-	sold := w.issued(invoice("i", item(1, "3", "5.65"), item(2, "2", "11.30")), EstadoProcessed)
-	r := w.issued(returnOf("r1", sold, back(1, "2"), back(2, "0.5")), EstadoProcessed)
+	sold := w.issued(invoice("i", item(1, "3", "5.65"), item(2, "2", "11.30")), record.EstadoProcessed)
+	r := w.issued(returnOf("r1", sold, back(1, "2"), back(2, "0.5")), record.EstadoProcessed)
 	if r.ControlNumber != "DTE-18-M001P001-000000000000001" || r.Total != "16.95" {
 		t.Fatalf("%s %s\n%s", r.ControlNumber, r.Total, r.JSON)
 	}
@@ -25,7 +26,7 @@ func TestReturn(t *testing.T) {
 	refused(t, issue(returnOf("", sold, back(1, "1.5"))), CodeOverReturn, "cuerpoDocumento[0].cantidad")
 	refused(t, issue(returnOf("", sold, back(3, "1"))), CodeItemNotFound, "cuerpoDocumento[0].numItem")
 	refused(t, issue(returnOf("", sold, back(2, "1"), back(2, "0.5"))), CodeValidation, "cuerpoDocumento[1].numItem")
-	held := w.issued(voucher("v", item(1, "1", "5")), EstadoProcessed)
+	held := w.issued(voucher("v", item(1, "1", "5")), record.EstadoProcessed)
 	refused(t, issue(returnOf("", held, back(1, "1"))), CodeOriginType, "")
 	poor := returnOf("", sold, back(1, "1"))
 	poor.Caller.Permissions = []string{"CREDITO_FISCAL"}
@@ -35,13 +36,13 @@ func TestReturn(t *testing.T) {
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.issued(returnOf("r2", sold, back(1, "1")), EstadoRejected)
+	w.issued(returnOf("r2", sold, back(1, "1")), record.EstadoRejected)
 	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
 		t.Fatal(err)
 	}
-	w.issued(returnOf("r3", sold, back(1, "1")), EstadoContingency)
+	w.issued(returnOf("r3", sold, back(1, "1")), record.EstadoContingency)
 	refused(t, issue(returnOf("", sold, back(1, "1"))), CodeOverReturn, "cuerpoDocumento[0].cantidad")
-	deferred := w.issued(invoice("i2", item(1, "1", "5.65")), EstadoContingency)
+	deferred := w.issued(invoice("i2", item(1, "1", "5.65")), record.EstadoContingency)
 	refused(t, issue(returnOf("", deferred, back(1, "1"))), CodeOriginStatus, "")
 }
 
@@ -49,17 +50,17 @@ func TestReturn(t *testing.T) {
 func TestReturn_OfPurchase(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	bought := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "10", "20"))), cash()), EstadoProcessed)
+	bought := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "10", "20"))), cash()), record.EstadoProcessed)
 	if bought.Total != "180.00" {
 		t.Fatalf("%s\n%s", bought.Total, bought.JSON)
 	}
-	w.issued(returnOf("r", bought, back(1, "5")), EstadoProcessed)
+	w.issued(returnOf("r", bought, back(1, "5")), record.EstadoProcessed)
 
 	// Piece by piece, exactly what was paid comes back.
-	bought = w.issued(request("14", "y", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "3", "33.33"), item(2, "3", "0.07"))), cash()), EstadoProcessed)
+	bought = w.issued(request("14", "y", member("receptor", taxpayer), member("applyrent", dte.Bool(true)), member("cuerpoDocumento", dte.Arr(item(1, "3", "33.33"), item(2, "3", "0.07"))), cash()), record.EstadoProcessed)
 	sum := dte.Amount(0)
 	for i := range 3 {
-		r := w.issued(returnOf(fmt.Sprint("piece ", i), bought, back(1, "1"), back(2, "1")), EstadoProcessed)
+		r := w.issued(returnOf(fmt.Sprint("piece ", i), bought, back(1, "1"), back(2, "1")), record.EstadoProcessed)
 		a, err := dte.ParseAmount(r.Total)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +86,7 @@ func TestReturn_Race(t *testing.T) {
 	for round := range rounds {
 		var sold [8]*Record
 		for i := range sold {
-			sold[i] = w.issued(invoice("", item(1, "3", "1.13")), EstadoProcessed)
+			sold[i] = w.issued(invoice("", item(1, "3", "1.13")), record.EstadoProcessed)
 		}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -98,7 +99,7 @@ func TestReturn_Race(t *testing.T) {
 				r, err := w.engine.Issue(context.Background(), req)
 				var e *Error
 				switch {
-				case err == nil && r.Estado == EstadoProcessed:
+				case err == nil && r.Estado == record.EstadoProcessed:
 					mu.Lock()
 					came[sold[i%8].Code]++
 					mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/rules"
 )
 
@@ -23,14 +24,14 @@ type Rulebook struct {
 
 // event is a bundle without a module: the layout of an event, and its limits as parameters.
 type event struct {
-	ref    RuleRef
+	ref    record.RuleRef
 	filler *dte.Filler
 	params map[string]int64 // 1e-8
 }
 
 // rule is one bundle ready to compute and fill.
 type rule struct {
-	ref RuleRef
+	ref record.RuleRef
 	// document is the type of CAT-002 that it computes.
 	document string
 	module   *rules.Module
@@ -86,7 +87,7 @@ func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	c := &rule{
-		ref: RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, document: m.Document,
+		ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, document: m.Document,
 		module: r.Module, params: r.Params, filler: filler, total: -1, bind: bind(d),
 	}
 	for i, name := range d.Summary {
@@ -106,7 +107,7 @@ func compileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
-	e := &event{ref: RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, filler: filler, params: make(map[string]int64)}
+	e := &event{ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, filler: filler, params: make(map[string]int64)}
 	for _, p := range m.Params {
 		if e.params[p.Name], err = p.Fixed(); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", p.Name, err)
@@ -156,9 +157,9 @@ func (b *Rulebook) CheckIssuer(i Issuer, p Point) []dte.Fault {
 }
 
 // Active lists the rules that are valid on a day, for status and metrics.
-func (b *Rulebook) Active(ambiente, day string) map[string]RuleRef {
-	active := make(map[string]RuleRef)
-	for document := range kinds {
+func (b *Rulebook) Active(ambiente, day string) map[string]record.RuleRef {
+	active := make(map[string]record.RuleRef)
+	for document := range record.Types {
 		if r, err := b.pick(document, ambiente, day); err == nil {
 			active[document] = r.ref
 		}

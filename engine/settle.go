@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -21,7 +22,7 @@ func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p *prep
 	// Between Append and this lock the recovery may have found the document; then it has settled it.
 	if now, err := e.store.Get(entry.Code); err != nil {
 		return nil, internal(err)
-	} else if now.State != Signed {
+	} else if now.State != record.Signed {
 		return e.public(now)
 	}
 	entry, err = e.conclude(ctx, entry, p.head, p.jws, sending{wait: wait})
@@ -61,17 +62,17 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 	if err != nil {
 		return entry, internal(err)
 	}
-	if entry.State != Signed {
+	if entry.State != record.Signed {
 		return entry, nil
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return entry, internal(err)
 	}
 	if until := e.restoredUntil(h); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
 	}
-	jws, err := e.store.Part(code, formNormal)
+	jws, err := e.store.Part(code, record.FormNormal)
 	if err != nil {
 		return entry, internal(err)
 	}
@@ -83,10 +84,10 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 var errPutOff = errors.New("the branch was restored a moment ago")
 
 // putOff has the recovery settle a signed document later.
-func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *head, until time.Time) (storage.Entry, error) {
+func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
 		var err error
-		if entry, err = e.move(ctx, entry, storage.Change{To: Signed, Due: &storage.Due{Queue: QueueSettle, At: until}}, h); err != nil {
+		if entry, err = e.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
 			return entry, err
 		}
 	}
@@ -94,7 +95,7 @@ func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *head, until
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws []byte, how sending) (storage.Entry, error) {
+func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *record.Head, jws []byte, how sending) (storage.Entry, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
@@ -119,10 +120,10 @@ func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws
 			}
 		}
 		next.Response = o.Response
-		return e.move(ctx, entry, storage.Change{To: Accepted, Announce: how.late}, &next)
+		return e.move(ctx, entry, storage.Change{To: record.Accepted, Announce: how.late}, &next)
 	case authority.Rejected:
 		next.Response = o.Response
-		return e.move(ctx, entry, storage.Change{To: Rejected, Announce: how.late}, &next)
+		return e.move(ctx, entry, storage.Change{To: record.Rejected, Announce: how.late}, &next)
 	}
 	return e.postpone(ctx, entry, &next, jws, o, impatient)
 }
@@ -130,7 +131,7 @@ func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *head, jws
 // postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws []byte, o authority.Outcome, impatient bool) (storage.Entry, error) {
+func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *record.Head, jws []byte, o authority.Outcome, impatient bool) (storage.Entry, error) {
 	switch {
 	case impatient:
 		e.suspect()
@@ -144,26 +145,26 @@ func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *head, jws
 	}
 	period, release := e.hold()
 	defer release()
-	h.Kind = 1
+	h.Cause = 1
 	if period != nil {
-		h.Kind, h.Motive, h.Period = period.Cause, period.said(), period.code.String()
+		h.Cause, h.Motive, h.Period = period.Cause, period.motiveOnDocument(), period.code.String()
 	}
-	form, err := e.contingencyForm(ctx, entry.Code, jws, contingencyMarks(h.Kind, h.Motive))
+	form, err := e.contingencyForm(ctx, entry.Code, jws, contingencyMarks(h.Cause, h.Motive))
 	if err != nil {
 		return entry, internal(err)
 	}
-	h.Form, h.Doubtful, h.Cause = formContingency, o.Sent, reason(o)
+	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, reason(o)
 	h.Until = e.now().UTC()
 	if o.Sent {
 		h.Sent = h.Until
 	}
 	defer e.wake()
-	return e.move(ctx, entry, storage.Change{To: Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: QueueReport, At: e.now()}}, h)
+	return e.move(ctx, entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
 func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) (storage.Part, error) {
-	normal, err := payload(jws)
+	normal, err := record.Payload(jws)
 	if err != nil {
 		return storage.Part{}, err
 	}
@@ -171,32 +172,29 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	if err != nil {
 		return storage.Part{}, err
 	}
-	signed, err := e.signer.Right(code, formContingency).Sign(ctx, document)
+	signed, err := e.signer.Right(code, record.FormContingency).Sign(ctx, document)
 	if err != nil {
 		return storage.Part{}, fmt.Errorf("signing the contingency form: %w", err)
 	}
-	return storage.Part{Name: formContingency, Data: signed}, nil
+	return storage.Part{Name: record.FormContingency, Data: signed}, nil
 }
 
 // move is the one way from state to state.
-func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *head) (storage.Entry, error) {
-	if err := allowed(entry.State, change.To); err != nil {
-		return entry, internal(err)
-	}
+func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
 	e.owe(entry, h, &change)
 	var err error
-	if change.Head, err = h.encode(); err != nil {
+	if change.Head, err = h.Encode(); err != nil {
 		return entry, internal(err)
 	}
 	if change.Counters, err = e.settles(entry, h, change.To); err != nil {
 		return entry, internal(err)
 	}
-	next, err := e.store.Advance(ctx, entry.Code, entry.State, change)
+	next, err := record.Move(ctx, e.store, entry.Code, entry.State, change)
 	if err != nil {
 		return entry, internal(fmt.Errorf("recording the outcome: %w", err))
 	}
 	e.ledger.Touch(entry.ID)
-	if change.Due != nil && change.Due.Queue == QueueDeliver {
+	if change.Due != nil && change.Due.Queue == record.QueueDeliver {
 		e.delivery.ring()
 	}
 	if entry.State != change.To {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -29,7 +30,7 @@ type shadow struct {
 
 // ShadowResult is what a shadow has seen.
 type ShadowResult struct {
-	Rule    RuleRef        `json:"rule"`
+	Rule    record.RuleRef `json:"rule"`
 	Began   time.Time      `json:"began"`
 	Until   time.Time      `json:"until"`
 	Most    int            `json:"most"` // documents
@@ -139,7 +140,7 @@ func (s *Shelf) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comp
 	if err != nil {
 		return nil, err
 	}
-	h, err := decodeHead(entry)
+	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
 	}

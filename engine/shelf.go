@@ -16,24 +16,12 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
-
-// States of the records of rules. They share storage's space with those of documents. What is live follows from the
-// records, in their order, and from the day: a bundle that was put on the shelf and not taken off is in force from its
-// own date on. So each change is one record, and one commit.
-const (
-	// ruleAdmitted is a bundle that passed every step. Its bytes are kept for ever: documents name it.
-	ruleAdmitted storage.State = 64
-	// ruleStepBack takes bundles off, and puts the one that is to go on back.
-	ruleStepBack storage.State = 65
-)
-
-// queueRules indexes the records of rules; nothing takes them out.
-const queueRules = "rules"
 
 // partBundle is the signed bundle, as it came.
 const partBundle = "bundle"
@@ -82,7 +70,7 @@ type Shelf struct {
 
 // Admitted is the record of a bundle that passed every step.
 type Admitted struct {
-	RuleRef
+	record.RuleRef
 	Kind     string     `json:"kind"`
 	Document string     `json:"document"`
 	Schema   int        `json:"schema,omitempty"`
@@ -100,12 +88,12 @@ type Admitted struct {
 
 // StepBack is the record of a step back: by an operator, or by the branch itself.
 type StepBack struct {
-	Way    string    `json:"way"` // rollback or return
-	To     RuleRef   `json:"to"`
-	Off    []RuleRef `json:"off"`
-	Who    string    `json:"who"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
+	Way    string           `json:"way"` // rollback or return
+	To     record.RuleRef   `json:"to"`
+	Off    []record.RuleRef `json:"off"`
+	Who    string           `json:"who"`
+	Reason string           `json:"reason"`
+	At     time.Time        `json:"at"`
 	// Expired is the last day of the bundle that goes on, when it is over.
 	Expired string `json:"expired,omitempty"`
 
@@ -194,7 +182,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 
 // restore reads the records. One that cannot be read is kept as such: it hides no other.
 func (s *Shelf) restore() error {
-	entries, err := s.o.Store.Due(queueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
+	entries, err := s.o.Store.Due(record.QueueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
 	if err != nil {
 		return fmt.Errorf("reading the records of rules: %w", err)
 	}
@@ -203,21 +191,21 @@ func (s *Shelf) restore() error {
 	for _, entry := range entries {
 		word := s.o.Box.Check(entry.Head, placeOf(&entry))
 		switch entry.State {
-		case ruleAdmitted:
+		case record.RuleAdmitted:
 			i := &shelved{entry: entry, word: word}
 			err := json.Unmarshal(entry.Head, &i.Admitted)
 			if err == nil {
 				err = i.legible()
 			}
 			if err != nil {
-				i.Admitted = Admitted{RuleRef: RuleRef{Name: fmt.Sprintf("(record %d)", entry.Number)}}
+				i.Admitted = Admitted{RuleRef: record.RuleRef{Name: fmt.Sprintf("(record %d)", entry.Number)}}
 				bad[i] = fmt.Errorf("decoding the record of a rule: %w", err)
 			} else if code, err := bundleCode(i.Digest); err != nil || code != entry.Code {
 				bad[i] = fmt.Errorf("the record of a rule is not where its digest %q belongs", i.Digest)
 			}
 			i.entry.Head = nil // it is decoded
 			s.items = append(s.items, i)
-		case ruleStepBack:
+		case record.RuleStepBack:
 			b := &StepBack{word: word}
 			if err := json.Unmarshal(entry.Head, b); err != nil {
 				s.notes = append(s.notes, fmt.Sprintf("a step back (record %d) cannot be read and has no effect; repeat it with dtectl rules rollback if it is still wanted", entry.Number))
@@ -248,7 +236,7 @@ func (s *Shelf) unmarkedStepBacks() {
 // apply takes off and puts back what a step back says.
 func (s *Shelf) apply(b *StepBack) {
 	for _, i := range s.items {
-		if slices.ContainsFunc(b.Off, func(r RuleRef) bool { return r.Digest == i.Digest }) {
+		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
 			i.off = b
 		}
 		if i.Digest == b.To.Digest {
@@ -402,7 +390,7 @@ func (s *Shelf) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 }
 
 // reopen loads a stored bundle that a document names. Of one that may not compute it says so.
-func (s *Shelf) reopen(ctx context.Context, ref RuleRef) (*rules.Rule, error) {
+func (s *Shelf) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {
 		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, storage.ErrNotFound)

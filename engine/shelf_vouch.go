@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -170,7 +171,7 @@ func (s *Shelf) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	if err != nil {
 		return err
 	}
-	entry, err := s.o.Store.Advance(ctx, i.entry.Code, ruleAdmitted, storage.Change{To: ruleAdmitted, Head: s.o.Box.Mark(head, placeOf(&i.entry)), Parts: parts, Due: i.entry.Due})
+	entry, err := record.Move(ctx, s.o.Store, i.entry.Code, record.RuleAdmitted, storage.Change{To: record.RuleAdmitted, Head: s.o.Box.Mark(head, placeOf(&i.entry)), Parts: parts, Due: i.entry.Due})
 	if err != nil {
 		return fmt.Errorf("marking the record of a rule: %w", err)
 	}

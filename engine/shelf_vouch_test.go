@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/engine/record"
 	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
 	"dtegate/metrictest"
@@ -50,7 +51,7 @@ func (w *world) record(digest string, head any, parts ...storage.Part) {
 		}
 	}
 	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: code, State: ruleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: queueRules, At: start}}, nil
+		return storage.Draft{Code: code, State: record.RuleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: start}}, nil
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -64,7 +65,7 @@ func opened(t testing.TB, data []byte) (*bundle.Bundle, Admitted) {
 		t.Fatal(err)
 	}
 	m := b.Manifest
-	return b, Admitted{RuleRef: RuleRef{m.Name, m.Version, b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+	return b, Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
 		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed", Who: "somebody"}
 }
 

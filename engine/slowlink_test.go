@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/authority/link"
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // behind starts a branch in fake time whose connections to MH are kept ready over a path.
@@ -71,7 +72,7 @@ func TestSlowLink_Sales(t *testing.T) {
 							req := sale(fmt.Sprint(till, " ", i), 100+i)
 							req.Caller = testCaller(till + 1)
 							r, d := b.timed(req)
-							if r.Estado != EstadoProcessed {
+							if r.Estado != record.EstadoProcessed {
 								b.t.Errorf("till %d, sale %d is %s after %v", till, i, r.Estado, d)
 							}
 							mu.Lock()
@@ -110,7 +111,7 @@ func TestSlowLink_Property(t *testing.T) {
 			sell := func(key string) *Record {
 				b.t.Helper()
 				r, took := b.timed(sale(key, 100))
-				if r.Estado == EstadoContingency && took >= time.Second || took > 20*path.OneWay+time.Second {
+				if r.Estado == record.EstadoContingency && took >= time.Second || took > 20*path.OneWay+time.Second {
 					b.t.Errorf("%s is %s after %v", key, r.Estado, took)
 				}
 				return r
@@ -125,7 +126,7 @@ func TestSlowLink_Property(t *testing.T) {
 			}
 			if beyond {
 				for i := range 10 {
-					if r := sell(fmt.Sprint("beyond ", i)); r.Estado != EstadoContingency {
+					if r := sell(fmt.Sprint("beyond ", i)); r.Estado != record.EstadoContingency {
 						b.t.Errorf("beyond the limit a sale is %s", r.Estado)
 					}
 					time.Sleep(time.Duration(chance.Int64N(int64(time.Minute))))
@@ -135,7 +136,7 @@ func TestSlowLink_Property(t *testing.T) {
 			// A connect under way, the pause behind it, a connect, a login and two probes.
 			time.Sleep(link.ConnectTimeout + 15*time.Second + link.ConnectTimeout + 10*time.Second)
 			for i := range 10 {
-				if r := sell(fmt.Sprint("then ", i)); r.Estado != EstadoProcessed {
+				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
 					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.current())
 				}
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Minute))))
@@ -179,7 +180,7 @@ func TestSlowLink_Sockets(t *testing.T) {
 	for i := range 20 {
 		began := time.Now()
 		r, err := w.engine.Issue(t.Context(), sale(fmt.Sprint(i), 100+i))
-		if took = append(took, time.Since(began)); err != nil || r.Estado != EstadoProcessed {
+		if took = append(took, time.Since(began)); err != nil || r.Estado != record.EstadoProcessed {
 			t.Fatalf("sale %d after %v is %+v: %v", i, took[i], r, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // mishaps are the hostilities that befall a branch which sends what it owes: each step goes wrong in each of its ways.
@@ -150,14 +151,14 @@ func (b *box) drains(codes []string, but string) {
 	b.t.Helper()
 	if but != "" {
 		time.Sleep(2 * time.Hour)
-		if r := b.issue(sale("meanwhile", 300)); r.Estado != EstadoProcessed {
+		if r := b.issue(sale("meanwhile", 300)); r.Estado != record.EstadoProcessed {
 			b.t.Errorf("beside the document that chokes MH a sale is %s", r.Estado)
 		}
 	} else {
 		b.drained()
 	}
 	for _, code := range codes {
-		if r := b.document(code); code != but && (r.Estado != EstadoProcessed || r.Sello == "") {
+		if r := b.document(code); code != but && (r.Estado != record.EstadoProcessed || r.Sello == "") {
 			b.t.Errorf("%s is %s", code, r.Estado)
 		}
 	}
@@ -170,7 +171,7 @@ func (b *box) drains(codes []string, but string) {
 		b.t.Fatal(err)
 	}
 	r := b.document(but)
-	if r.Estado != EstadoContingency || owed.Waiting[QueueForward] != 1 || !owed.Oldest.Equal(r.CreatedAt) || owed.DocumentDeadline.IsZero() {
+	if r.Estado != record.EstadoContingency || owed.Waiting[record.QueueForward] != 1 || !owed.Oldest.Equal(r.CreatedAt) || owed.DocumentDeadline.IsZero() {
 		b.t.Errorf("the document that chokes MH is %s, owed is %+v", r.Estado, owed)
 	}
 }
@@ -179,9 +180,9 @@ func (b *box) drains(codes []string, but string) {
 func TestFormSealed(t *testing.T) {
 	forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
 	sent := forwarded.Add(-time.Hour)
-	both := []string{formNormal, formContingency}
-	corrected := []string{formContingency, formCorrection + "1"}
-	later := []correction{{Forwarded: forwarded}}
+	both := []string{record.FormNormal, record.FormContingency}
+	corrected := []string{record.FormContingency, record.FormCorrection + "1"}
+	later := []record.Correction{{Forwarded: forwarded}}
 	for stamp, before := range map[string][2]bool{ // when it is found by a query; when the other form was refused
 		"02/11/2026 08:30:00": {false, false}, // MH writes whole seconds
 		"02/11/2026 08:30:05": {false, false},
@@ -191,22 +192,22 @@ func TestFormSealed(t *testing.T) {
 	} {
 		for i, doubt := range []time.Duration{queryDoubt, 0} {
 			for _, c := range []struct {
-				head  head
+				head  record.Head
 				forms []string
 				first bool
 			}{
-				{head{Sent: sent, Forwarded: forwarded}, both, before[i]},
-				{head{Corrections: later}, corrected, before[i]},
-				{head{Sent: sent}, both, true}, // the contingency form was never sent
-				{head{}, both, false},          // the normal form was never sent
-				{head{Corrections: []correction{{}}}, corrected, true},
-				{head{}, []string{formContingency}, true}, // there is no other
+				{record.Head{Sent: sent, Forwarded: forwarded}, both, before[i]},
+				{record.Head{Corrections: later}, corrected, before[i]},
+				{record.Head{Sent: sent}, both, true}, // the contingency form was never sent
+				{record.Head{}, both, false},          // the normal form was never sent
+				{record.Head{Corrections: []record.Correction{{}}}, corrected, true},
+				{record.Head{}, []string{record.FormContingency}, true}, // there is no other
 			} {
 				want := c.forms[len(c.forms)-1]
 				if c.first {
 					want = c.forms[0]
 				}
-				if got := c.head.formSealed(c.forms, authority.ParseTime(stamp), doubt); got != want {
+				if got := c.head.FormSealed(c.forms, authority.ParseTime(stamp), doubt); got != want {
 					t.Errorf("%+v of %v, sealed %q, in doubt by %v: %s, want %s", c.head, c.forms, stamp, doubt, got, want)
 				}
 			}
@@ -239,7 +240,7 @@ func TestSteps_NormalFormLate(t *testing.T) {
 			b.cable.set(plugged)
 			b.drained()
 			for code, held := range b.sim.Accepted() {
-				if r := b.document(code); r.Estado != EstadoProcessed || string(r.JSON) != string(held.Document) {
+				if r := b.document(code); r.Estado != record.EstadoProcessed || string(r.JSON) != string(held.Document) {
 					t.Errorf("%s is %s\n%s\nMH holds\n%s", code, r.Estado, r.JSON, held.Document)
 				}
 			}
@@ -288,7 +289,7 @@ func TestSteps_RefusedThenAccepted(t *testing.T) {
 					b.crash()
 				}
 				r := b.issue(sale("k", 200))
-				if r.Estado == EstadoRejected {
+				if r.Estado == record.EstadoRejected {
 					b.t.Errorf("the till is told that the sale is refused, a moment after MH swallowed it")
 				}
 				if c.offline {
@@ -297,9 +298,9 @@ func TestSteps_RefusedThenAccepted(t *testing.T) {
 					b.cable.set(plugged)
 				}
 				time.Sleep(30 * time.Hour)
-				now, want := b.document(r.Code), EstadoRejected
+				now, want := b.document(r.Code), record.EstadoRejected
 				if c.accepts {
-					want = EstadoProcessed
+					want = record.EstadoProcessed
 				}
 				if now.Estado != want {
 					b.t.Errorf("it is %s in the end, want %s: %+v", now.Estado, want, now.Response)

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // stored is a document of the store with what it was made of.
 type stored struct {
 	entry storage.Entry
-	head  *head
+	head  *record.Head
 	facts dte.Value
 	// document is what the facts were filled to: the normal form, the contingency form of one that has no other, or the
 	// last correction.
@@ -23,7 +24,7 @@ type stored struct {
 }
 
 // stored reads a document, whose head is read already.
-func (s *Shelf) stored(entry storage.Entry, h *head) (*stored, error) {
+func (s *Shelf) stored(entry storage.Entry, h *record.Head) (*stored, error) {
 	list, err := s.o.Store.Parts(entry.Code)
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
@@ -31,24 +32,24 @@ func (s *Shelf) stored(entry storage.Entry, h *head) (*stored, error) {
 	return assemble(entry, h, list)
 }
 
-func assemble(entry storage.Entry, h *head, list []storage.Part) (d *stored, err error) {
+func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stored, err error) {
 	parts := make(map[string][]byte, len(list))
 	for _, p := range list {
 		parts[p.Name] = p.Data
 	}
 	d = &stored{entry: entry, head: h}
-	if d.facts, err = dte.Parse(parts[h.facts()]); err != nil {
+	if d.facts, err = dte.Parse(parts[h.FactsPart()]); err != nil {
 		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
 	}
-	normal, deferred := parts[formNormal], parts[formContingency]
+	normal, deferred := parts[record.FormNormal], parts[record.FormContingency]
 	switch {
-	case strings.HasPrefix(h.Form, formCorrection):
+	case strings.HasPrefix(h.Form, record.FormCorrection):
 		normal, deferred = parts[h.Form], nil
 	case normal == nil:
 		normal, deferred = deferred, nil
 	}
-	if d.document, err = payload(normal); err == nil && deferred != nil {
-		d.deferred, err = payload(deferred)
+	if d.document, err = record.Payload(normal); err == nil && deferred != nil {
+		d.deferred, err = record.Payload(deferred)
 	}
 	return d, err
 }
@@ -65,14 +66,14 @@ const (
 
 // Comparison is a stored document beside what a rule makes of its facts.
 type Comparison struct {
-	Code        string       `json:"code"`
-	Control     string       `json:"control"`
-	Document    string       `json:"document"`
-	Date        string       `json:"date"`
-	Rule        RuleRef      `json:"rule"` // that computed it
-	Result      string       `json:"result"`
-	Differences []Difference `json:"differences,omitempty"`
-	Error       string       `json:"error,omitempty"`
+	Code        string         `json:"code"`
+	Control     string         `json:"control"`
+	Document    string         `json:"document"`
+	Date        string         `json:"date"`
+	Rule        record.RuleRef `json:"rule"` // that computed it
+	Result      string         `json:"result"`
+	Differences []Difference   `json:"differences,omitempty"`
+	Error       string         `json:"error,omitempty"`
 }
 
 // compare makes a stored document again. buffer is scratch, and comes back grown.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -61,7 +62,7 @@ func (t *Tally) Today() (Today, error) {
 
 func (t *Tally) goOn() (partial bool, err error) {
 	if date := dte.Date(t.now()); date != t.day.Date {
-		first, err := firstID(t.store, date)
+		first, err := record.FirstID(t.store, date)
 		if err != nil {
 			return false, fmt.Errorf("finding the first document of %s: %w", date, err)
 		}
@@ -81,19 +82,19 @@ func (t *Tally) goOn() (partial bool, err error) {
 	n := 0
 	err = t.store.Records(t.last, func(entry storage.Entry) error {
 		if n++; n > tallyStep {
-			return errEnough
+			return record.ErrEnough
 		}
 		t.last = entry.ID
 		return t.count(entry)
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, record.ErrEnough) {
 		return true, nil
 	}
 	return false, err
 }
 
 func (t *Tally) count(entry storage.Entry) error {
-	if !isDocument(entry.State) {
+	if !record.IsDocument(entry.State) {
 		return nil
 	}
 	var h struct {
@@ -108,16 +109,16 @@ func (t *Tally) count(entry storage.Entry) error {
 	if h.Date != t.day.Date {
 		return nil
 	}
-	if entry.State == Signed {
+	if entry.State == record.Signed {
 		t.settling = append(t.settling, entry)
 		return nil
 	}
 	t.day.Documents[h.Document]++
 	hour := &t.day.Hours[h.CreatedAt.In(dte.Zone).Hour()]
 	switch {
-	case h.Form != formNormal:
+	case h.Form != record.FormNormal:
 		hour.Contingency++
-	case entry.State == Rejected:
+	case entry.State == record.Rejected:
 		hour.Rejected++
 	default:
 		hour.Normal++

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -62,12 +63,12 @@ func TestTally_Large(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.clock.set(time.Date(2027, 3, 1, 12, 0, 0, 0, dte.Zone))
-	data, _ := json.Marshal(head{Document: "01", Date: "2027-03-01", Form: formNormal, CreatedAt: w.now()})
+	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal, CreatedAt: w.now()})
 	var last storage.Code
 	for i := range tallyStep + 5 {
-		state := Accepted
+		state := record.Accepted
 		if i == tallyStep+4 {
-			state = Signed
+			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
 		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, func(storage.Slot) (storage.Draft, error) {
@@ -87,7 +88,7 @@ func TestTally_Large(t *testing.T) {
 			t.Fatalf("%+v %v, want %+v", got, err, want)
 		}
 	}
-	if _, err := w.store.Advance(context.Background(), last, Signed, storage.Change{To: Rejected}); err != nil {
+	if _, err := w.store.Advance(context.Background(), last, record.Signed, storage.Change{To: record.Rejected}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := tally.Today(); err != nil || got.Hours[12] != (Hour{Normal: tallyStep + 4, Rejected: 1}) {

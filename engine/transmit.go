@@ -14,9 +14,6 @@ import (
 	"dtegate/storage"
 )
 
-// codeRegistered is MH's answer to a code or number that it holds already.
-const codeRegistered = "004"
-
 // transmit sends a document under the policy and says what became of it (MT1 §3.3): no answer, query; not received,
 // send again, at most Resends times. What may have arrived is never sent again before a query denies it.
 // doubtful: the document may have been sent before, at sent the last time.
@@ -60,7 +57,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			return o
 		case authority.Rejected:
 			code, err := dte.ParseCode(s.Code)
-			if err != nil || o.Response.CodigoMsg != codeRegistered && !ever && len(e.gaps) == 0 {
+			if err != nil || o.Response.CodigoMsg != authority.CodeRegistered && !ever && len(e.gaps) == 0 {
 				return o
 			}
 			return e.settleRefusal(ctx, storage.Code(code), s.Document, o, sent)
@@ -85,7 +82,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 // before without an answer, at sent the last time (zero: never). What MH holds under our code is the document; a number that it
 // holds under another code is a refusal. Rejected is certain; Unknown means that nobody can tell yet.
 func (e *Engine) settleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome {
-	again := refused.Response.CodigoMsg == codeRegistered
+	again := refused.Response.CodigoMsg == authority.CodeRegistered
 	why := "MH refuses a document of which an earlier sending had no answer: it may yet accept that"
 	if again {
 		why = "MH holds the code or number and does not answer the query"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 )
 
 // TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until a query
@@ -19,7 +20,7 @@ func TestTransmit_FailedQuery(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.issued(sale("before", 100), EstadoProcessed)
+	w.issued(sale("before", 100), record.EstadoProcessed)
 	chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
 	var sendings, queries atomic.Int64
 	w.wire.mu.Lock()
@@ -38,7 +39,7 @@ func TestTransmit_FailedQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := sendings.Load(); r.Estado != EstadoContingency || n != 1 {
+	if n := sendings.Load(); r.Estado != record.EstadoContingency || n != 1 {
 		t.Errorf("it is %s after %d sendings and %d queries without an answer", r.Estado, n, queries.Load())
 	}
 	// Those of the policy, and the probe that tells one document's trouble from everybody's.
@@ -63,13 +64,13 @@ func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 			}
 		})
 		r := b.issue(sale("late", 200))
-		if r.Estado != EstadoContingency {
+		if r.Estado != record.EstadoContingency {
 			t.Errorf("it is %s", r.Estado)
 		}
 		time.Sleep(time.Minute)
 		b.cable.set(plugged)
 		b.drained()
-		if now := b.document(r.Code); now.Estado != EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
+		if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
 			t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
 		}
 		if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {

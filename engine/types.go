@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // Point is the point of sale that a document is issued from. Its two codes make the middle of the control
@@ -60,21 +61,6 @@ type Request struct {
 	TestContingency bool
 }
 
-// Public states of a document (SPEC section 3).
-const (
-	EstadoProcessed   = "PROCESSED"
-	EstadoRejected    = "REJECTED"
-	EstadoContingency = "CONTINGENCIA"
-	EstadoInvalidated = "INVALIDATED"
-)
-
-// RuleRef names the rule module that computed a document.
-type RuleRef struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
-}
-
 // Record is a document as the API shows it (SPEC 2.2).
 type Record struct {
 	ID            int64
@@ -100,9 +86,9 @@ type Record struct {
 
 	TechnicalError string // "" where SPEC says null
 	CreatedAt      time.Time
-	Rule           RuleRef
+	Rule           record.RuleRef
 	Warnings       []string
-	Invalidation   *Invalidation // nil until somebody asked for it
+	Invalidation   *record.Invalidation // nil until somebody asked for it
 
 	// Stored is how many bytes of facts and signed document this request has had stored: 0 of what was there already.
 	Stored int64

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // layouts are the versions in force on a day: of each type that can be issued, and of the events.
@@ -22,7 +23,7 @@ var (
 // types are those that can be issued, in order.
 func (l layouts) types() []string {
 	types := slices.Sorted(maps.Keys(l))
-	return slices.DeleteFunc(types, func(s string) bool { return kinds[s].Tipo == "" })
+	return slices.DeleteFunc(types, func(s string) bool { return record.Types[s].Tipo == "" })
 }
 
 // named gives an invoice its customer: before DTE 2.0 an invalidation must name one.
@@ -36,8 +37,8 @@ type originals struct{ invoice, voucher *Record }
 
 func (b *box) originals(key string) originals {
 	b.t.Helper()
-	return originals{issued(b.t, b.engine, named(invoice(key+" 01", item(1, "3", "5.65"))), EstadoProcessed),
-		issued(b.t, b.engine, voucher(key+" 03", item(1, "1", "100")), EstadoProcessed)}
+	return originals{issued(b.t, b.engine, named(invoice(key+" 01", item(1, "3", "5.65"))), record.EstadoProcessed),
+		issued(b.t, b.engine, voucher(key+" 03", item(1, "1", "100")), record.EstadoProcessed)}
 }
 
 // request makes one of a type. The credit note and the return take all that is left of their originals.
@@ -68,7 +69,7 @@ func (o originals) request(document, key string) Request {
 func (b *box) drawn(o originals) [5]int64 {
 	n := func(r *Record, line uint32) int64 { return counter(b.t, b.store, r, line) }
 	const gravada = 2 // of amountsOfLine
-	return [5]int64{n(o.voucher, lineActive), n(o.voucher, lineCredited), n(o.invoice, lineActive), n(o.invoice, 1), n(o.invoice, lineReturned+gravada)}
+	return [5]int64{n(o.voucher, record.LineActive), n(o.voucher, record.LineCredited), n(o.invoice, record.LineActive), n(o.invoice, 1), n(o.invoice, record.LineReturned+gravada)}
 }
 
 // offline issues one document of each type while MH is away.
@@ -77,7 +78,7 @@ func (b *box) offline(l layouts, o originals, key string) []*Record {
 	b.cable.set(refusing)
 	var list []*Record
 	for _, document := range l.types() {
-		r := issued(b.t, b.engine, o.request(document, key), EstadoContingency)
+		r := issued(b.t, b.engine, o.request(document, key), record.EstadoContingency)
 		if got := text(b.t, r, "identificacion", "version"); got != l[document] || text(b.t, r, "identificacion", "tipoModelo") != "2" {
 			b.t.Errorf("%s in contingency is version %s, want %s\n%s", document, got, l[document], r.JSON)
 		}
@@ -94,7 +95,7 @@ func (b *box) forwarded(l layouts, list []*Record) {
 		codes = append(codes, was.Code)
 		r := b.document(was.Code)
 		a, _ := b.sim.Document(was.Code)
-		if r.Estado != EstadoProcessed || r.Sello == "" || a.Attempts != 1 || string(r.JSON) != string(was.JSON) {
+		if r.Estado != record.EstadoProcessed || r.Sello == "" || a.Attempts != 1 || string(r.JSON) != string(was.JSON) {
 			b.t.Errorf("%s is %s %v, MH received it %d times\n%s", was.Tipo, r.Estado, r.Response, a.Attempts, r.JSON)
 		}
 	}
@@ -141,7 +142,7 @@ func everyType(b *box, l layouts) {
 	var wanted []string
 	for _, was := range list {
 		r := b.document(was.Code)
-		if r.Estado != EstadoRejected || r.Sello != "" || r.Response == nil {
+		if r.Estado != record.EstadoRejected || r.Sello != "" || r.Response == nil {
 			b.t.Errorf("%s is %s, MH refused it: %+v", r.Tipo, r.Estado, r.Response)
 		}
 		if was.Tipo != "NOTA_CREDITO" && was.Tipo != "NOTA_DEBITO" && was.Tipo != "RETORNO" { // issued anew: the rest may be another's by then
@@ -151,7 +152,7 @@ func everyType(b *box, l layouts) {
 	if got := b.drawn(o); got != [5]int64{} {
 		b.t.Errorf("refused documents hold %v", got)
 	}
-	refused, err := b.engine.owing(queueCorrect, b.now().Add(distant), 100)
+	refused, err := b.engine.owing(record.QueueCorrect, b.now().Add(distant), 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func (b *box) takenBack(l layouts, list []*Record) {
 	b.t.Helper()
 	for _, r := range list {
 		got, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
-		if err != nil || got.Estado != EstadoInvalidated {
+		if err != nil || got.Estado != record.EstadoInvalidated {
 			b.t.Fatalf("%s: %+v %v", r.Tipo, got, err)
 		}
 		b.layout(got.Invalidation.Code, l["invalidacion"])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -29,7 +30,7 @@ func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what was stored on %q: %w", day, err)
 	}
-	after, err := firstID(u.store, at.AddDate(0, 0, -1).Format(time.DateOnly)) // what is corrected was issued a day ago at most
+	after, err := record.FirstID(u.store, at.AddDate(0, 0, -1).Format(time.DateOnly)) // what is corrected was issued a day ago at most
 	if err != nil {
 		return nil, fmt.Errorf("finding the first document before %s: %w", day, err)
 	}
@@ -50,10 +51,10 @@ func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
 			break
 		}
 		for _, entry := range entries {
-			if after = entry.ID; after > u.upTo || !isDocument(entry.State) {
+			if after = entry.ID; after > u.upTo || !record.IsDocument(entry.State) {
 				continue
 			}
-			h, err := decodeHead(entry)
+			h, err := record.DecodeHead(entry)
 			if err != nil {
 				return nil, err
 			}

@@ -9,12 +9,13 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // verdict is what MH decided of a document, as the guard of the rules counts it.
 type verdict struct {
-	rule     RuleRef
+	rule     record.RuleRef
 	point    int64 // of sale
 	accepted bool
 	cause    string // of a refusal: one of the causes
@@ -33,14 +34,14 @@ const (
 type shape [8]byte
 
 // judge tells the guard of the rules what MH decided of a document.
-func (e *Engine) judge(entry storage.Entry, h *head, to storage.State) {
-	if e.shelf == nil || to != Accepted && to != Rejected {
+func (e *Engine) judge(entry storage.Entry, h *record.Head, to storage.State) {
+	if e.shelf == nil || to != record.Accepted && to != record.Rejected {
 		return
 	}
-	v := verdict{rule: h.Rule, point: h.PointID, accepted: to == Accepted}
+	v := verdict{rule: h.Rule, point: h.PointID, accepted: to == record.Accepted}
 	if !v.accepted {
 		v.cause = causeUnclear
-		if part, err := e.store.Part(entry.Code, h.facts()); err != nil {
+		if part, err := e.store.Part(entry.Code, h.FactsPart()); err != nil {
 			e.log.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.shape = shapeOf(facts)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -75,7 +76,7 @@ func (e *Engine) AskArchive(ctx context.Context, points []Point, from, to time.T
 	ahead := make(map[string]Ahead)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
-		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(ambienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
 		for o, err := range e.delivery.Archive.List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)

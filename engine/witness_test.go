@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -36,12 +37,12 @@ func TestWitness_MH(t *testing.T) {
 			b.issue(sale(key, 200))
 		}
 		b.putBack(old)
-		if r := b.issue(sale("5", 300)); r.Estado != EstadoRejected {
+		if r := b.issue(sale("5", 300)); r.Estado != record.EstadoRejected {
 			b.t.Errorf("a number that MH holds makes %s", r.Estado)
 		}
 		_, err := b.engine.Issue(context.Background(), sale("6", 300))
 		refused(b.t, err, CodeStoreBehind, "")
-		if r := b.issue(sale("1", 100)); r.Estado != EstadoProcessed {
+		if r := b.issue(sale("1", 100)); r.Estado != record.EstadoProcessed {
 			b.t.Errorf("what was answered is answered %s", r.Estado)
 		}
 		series := b.series("01")
@@ -57,7 +58,7 @@ func TestWitness_MH(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		b.start()
-		if r := b.issue(sale("6", 300)); r.Estado != EstadoProcessed || r.SequenceNumber != "5" {
+		if r := b.issue(sale("6", 300)); r.Estado != record.EstadoProcessed || r.SequenceNumber != "5" {
 			b.t.Errorf("reconciled, a sale is %s, number %s", r.Estado, r.SequenceNumber)
 		}
 	})

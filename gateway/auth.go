@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/record"
 )
 
 // Token is what a till's token is bound to. The token itself is kept nowhere.
@@ -175,7 +176,7 @@ type Access struct {
 // permit refuses a document type that the token may not issue. A return takes the permission of its origin, which the
 // engine knows.
 func (t *Token) permit(document string) error {
-	if p := engine.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
+	if p := record.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
 		return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/gateway/apitest"
 )
 
@@ -30,9 +31,9 @@ func (s *said) record() (*engine.Record, error) {
 		return nil, s.err
 	}
 	return &engine.Record{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
-		Estado: engine.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
+		Estado: record.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
 		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
-		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0), Invalidation: &engine.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
+		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0), Invalidation: &record.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
 func (s *said) Issue(context.Context, engine.Request) (*engine.Record, error) { return s.record() }

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 var person = required("nombre", "tipoDocumento", "numDocumento")
@@ -67,7 +68,7 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // appendInvalidation is what a record shows of the event that takes it back.
-func appendInvalidation(b []byte, i *engine.Invalidation) []byte {
+func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 	b = text(append(b, `{"codigoGeneracion":`...), i.Code)
 	b = text(append(b, `,"estado":`...), i.Estado)
 	b = dte.Int(i.Kind).Append(append(b, `,"tipoAnulacion":`...))

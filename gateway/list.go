@@ -14,6 +14,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
+	"dtegate/engine/record"
 )
 
 // maxCodes is the most codes of one bulk look-up.
@@ -146,7 +147,7 @@ func appendLine(b []byte, x *engine.Line) []byte {
 // filters are the members of the query of GET /dte/documentos.
 var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite"}
 
-var states = []string{engine.EstadoProcessed, engine.EstadoRejected, engine.EstadoContingency, engine.EstadoInvalidated}
+var states = []string{record.EstadoProcessed, record.EstadoRejected, record.EstadoContingency, record.EstadoInvalidated}
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
 // (types of CAT-002, separated by commas), estado, cursor, limite.
@@ -198,7 +199,7 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault
 	if v := string(q.Peek("tipo")); v != "" {
 		f.Documents = strings.Split(v, ",")
 		for _, d := range f.Documents {
-			if engine.Tipo(d) == "" {
+			if record.Tipo(d) == "" {
 				fault("tipo", "Cada tipo debe ser uno de 01, 03, 05, 06, 07, 14, 18")
 				break
 			}

@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // overviews are the states of a branch that the page is looked at in.
@@ -22,7 +23,7 @@ func overviews() map[string]*Overview {
 	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
 	skew := 400 * time.Millisecond
 	live := func(kind, document, version string) engine.ShownBundle {
-		return engine.ShownBundle{Admitted: engine.Admitted{RuleRef: engine.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
+		return engine.ShownBundle{Admitted: engine.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
 	}
 	normal := func() *Overview {
 		day := engine.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}

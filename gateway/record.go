@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/authority"
+	"dtegate/engine/record"
 )
 
 // appendSuccess encodes the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
@@ -73,7 +74,7 @@ func appendResponse(b []byte, r *authority.Response) []byte {
 	}
 	estado := r.Estado
 	if estado == "PROCESADO" {
-		estado = engine.EstadoProcessed
+		estado = record.EstadoProcessed
 	}
 	b = text(append(b, `{"estado":`...), estado)
 	b = strconv.AppendInt(append(b, `,"version":`...), int64(r.Version), 10)
@@ -97,19 +98,19 @@ func appendAnalysis(b []byte, r *engine.Record) []byte {
 	}
 	notes = append(notes, r.Warnings...)
 	switch r.Estado {
-	case engine.EstadoRejected:
+	case record.EstadoRejected:
 		message = "Documento rechazado: "
 		if r.Response != nil {
 			message += r.Response.DescripcionMsg
 		}
 		faults = []string{message}
-	case engine.EstadoInvalidated:
+	case record.EstadoInvalidated:
 		message = "Documento invalidado: Hacienda recibió el evento de invalidación"
-	case engine.EstadoContingency:
+	case record.EstadoContingency:
 		message = "Documento emitido en contingencia: se transmitirá a Hacienda cuando sea posible"
 	}
 	b = text(append(b, `{"estadoDocumento":`...), r.Estado)
-	b = strconv.AppendBool(append(b, `,"aceptadoPorMH":`...), r.Estado == engine.EstadoProcessed)
+	b = strconv.AppendBool(append(b, `,"aceptadoPorMH":`...), r.Estado == record.EstadoProcessed)
 	b = strconv.AppendBool(append(b, `,"tieneObservaciones":`...), len(notes) > 0)
 	b = texts(append(b, `,"observaciones":`...), notes)
 	b = texts(append(b, `,"erroresValidacion":`...), faults)

@@ -14,6 +14,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
+	"dtegate/engine/record"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -36,12 +37,12 @@ func (p *patient) bundle(keyFile, kind, document string, w bundle.Window) []byte
 }
 
 // shelve puts the record of a rule into a stopped store, as the engine does; stored are the bytes that it gets.
-func (p *patient) shelve(data, stored []byte) engine.RuleRef {
+func (p *patient) shelve(data, stored []byte) record.RuleRef {
 	p.t.Helper()
 	b, err := bundle.Inspect(data)
 	p.must(err)
 	m := b.Manifest
-	ref := engine.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
+	ref := record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
 	digest, err := hex.DecodeString(b.Digest)
 	p.must(err)
 	p.record(storage.Code(digest[:16]), 64, engine.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
@@ -72,7 +73,7 @@ func (d *doctor) says(status, check, what string) bool {
 // What is on the shelf counts, not the folder; and what was taken off it does not.
 func TestDoctor_Shelf(t *testing.T) {
 	p := newPatient(t)
-	put := func(kind, document, until string) engine.RuleRef {
+	put := func(kind, document, until string) record.RuleRef {
 		data := p.bundle("rules.key", kind, document, bundle.Window{From: p.day(-30), Until: until})
 		return p.shelve(data, data)
 	}
@@ -80,7 +81,7 @@ func TestDoctor_Shelf(t *testing.T) {
 	put("document", "05", p.day(9))
 	off := put("document", "06", "")
 	put("catalogue", "catalogues", "")
-	p.record(storage.Code{5}, 65, engine.StepBack{Way: "rollback", To: kept, Off: []engine.RuleRef{off}})
+	p.record(storage.Code{5}, 65, engine.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
 	p.must(os.Remove(p.at("rules/dte01.dterule")))
 	d := p.examine()
 	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules", "document 06") ||

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -78,17 +78,17 @@ func TestExport_Refused(t *testing.T) {
 
 // The names of the stored states are the engine's.
 func TestExport_States(t *testing.T) {
-	for state, name := range map[storage.State]string{engine.Signed: "", engine.Accepted: engine.EstadoProcessed, engine.Rejected: engine.EstadoRejected,
-		engine.Deferred: engine.EstadoContingency, engine.Reported: engine.EstadoContingency, engine.Invalidated: engine.EstadoInvalidated} {
+	for state, name := range map[storage.State]string{record.Signed: "", record.Accepted: record.EstadoProcessed, record.Rejected: record.EstadoRejected,
+		record.Deferred: record.EstadoContingency, record.Reported: record.EstadoContingency, record.Invalidated: record.EstadoInvalidated} {
 		if publicStates[state] != name {
 			t.Errorf("state %d is %q, the engine says %q", state, publicStates[state], name)
 		}
 	}
-	if engine.Tipo("99") != "" {
+	if record.Tipo("99") != "" {
 		t.Error("99 is a document type")
 	}
 	for _, d := range documentTypes {
-		if engine.Tipo(d) == "" {
+		if record.Tipo(d) == "" {
 			t.Errorf("%s is no document type", d)
 		}
 	}

@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"storage":      {},
 
 	"engine/vouch":               {},
-	"engine/audit":               {"engine/vouch", "storage"},
+	"engine/audit":               {"engine/record", "engine/vouch", "storage"},
 	"engine/dte":                 {},
 	"engine/sign":                {},
 	"engine/authority":           {"engine/authority/link"},
@@ -35,10 +35,11 @@ var layers = map[string][]string{
 	"engine/archive":             {},
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
-	"engine":                     {"engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/record":              {"engine/authority", "engine/dte", "storage"},
+	"engine":                     {"engine/record", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
-	"gateway":             {"gateway/codes", "engine", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"gateway/codes", "engine", "engine/record", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/vouch", "rules/bundle", "storage"},
 	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
-	"cmd/dted": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
+	"cmd/dted": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
 	"cmd/dtectl": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},

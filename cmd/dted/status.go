@@ -7,6 +7,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	records "dtegate/engine/record"
 	"dtegate/gateway"
 	"dtegate/rules"
 	"dtegate/storage"
@@ -38,7 +39,7 @@ func (s *status) ready() error {
 	return s.gate.check()
 }
 
-func (s *status) rules() map[string]engine.RuleRef {
+func (s *status) rules() map[string]records.RuleRef {
 	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(time.Now()))
 }
 

@@ -15,18 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/storage"
 )
-
-// States of the records. They share storage's space with those of documents.
-const (
-	begun storage.State = 80
-	ended storage.State = 81
-)
-
-// queue indexes the acts, newest first; nothing takes them out.
-const queue = "audit"
 
 // Outcomes of an act. One without any was begun and the appliance ended before it did.
 const (
@@ -54,9 +46,9 @@ type Act struct {
 	Authenticity string `json:"authenticity,omitempty"`
 }
 
-// record is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or put in
+// storedAct is an act as it is stored. Its mark covers the code of the act before it too: no act can be taken out or put in
 // between two that are marked.
-type record struct {
+type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
 }
@@ -88,12 +80,12 @@ type Open struct {
 // Begin records that an act begins, durably: what cannot be recorded is not to be done.
 func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 	o := &Open{Act: a}
-	return o, t.append(ctx, o, begun)
+	return o, t.append(ctx, o, record.ActBegun)
 }
 
 // Record records an act that is over.
 func (t *Trail) Record(ctx context.Context, a Act) error {
-	return t.append(ctx, &Open{Act: a}, ended)
+	return t.append(ctx, &Open{Act: a}, record.ActEnded)
 }
 
 func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error {
@@ -122,7 +114,7 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 
 // head is an act as it is stored, with the box's mark.
 func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
-	r := record{o.Act, o.previous}
+	r := storedAct{o.Act, o.previous}
 	r.Authenticity = ""
 	head, err := json.Marshal(r)
 	return t.box.Mark(head, vouch.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
@@ -136,7 +128,7 @@ func (t *Trail) findLast() error {
 	if t.known {
 		return nil
 	}
-	entries, err := t.store.Due(queue, time.Unix(0, 0), recentActs)
+	entries, err := t.store.Due(record.QueueAudit, time.Unix(0, 0), recentActs)
 	if err != nil {
 		return fmt.Errorf("reading acts: %w", err)
 	}
@@ -153,9 +145,9 @@ func (t *Trail) findLast() error {
 
 // End records what came of an act that Begin recorded.
 func (t *Trail) End(ctx context.Context, o *Open) error {
-	head, err := t.head(o, ended)
+	head, err := t.head(o, record.ActEnded)
 	if err == nil {
-		_, err = t.store.Advance(ctx, o.code, begun, storage.Change{To: ended, Head: head, Due: due(o.At)})
+		_, err = record.Move(ctx, t.store, o.code, record.ActBegun, storage.Change{To: record.ActEnded, Head: head, Due: due(o.At)})
 	}
 	if err != nil {
 		return fmt.Errorf("recording what came of %s: %w", o.What, err)
@@ -165,7 +157,7 @@ func (t *Trail) End(ctx context.Context, o *Open) error {
 
 // due sorts the newest first: storage gives a queue out by growing time.
 func due(at time.Time) *storage.Due {
-	return &storage.Due{Queue: queue, At: time.Unix(0, -at.UnixNano())}
+	return &storage.Due{Queue: record.QueueAudit, At: time.Unix(0, -at.UnixNano())}
 }
 
 // Acts returns the newest acts, at most limit, the newest first.
@@ -173,7 +165,7 @@ func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, t.box, lim
 
 // Read is Acts of a store that nothing is written to.
 func Read(store *storage.Store, box *vouch.Key, limit int) ([]Act, error) {
-	entries, err := store.Due(queue, time.Unix(0, 0), limit)
+	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading acts: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/storage"
 )
@@ -38,7 +39,7 @@ type Authenticity struct {
 
 // Authenticate looks at every act of a store.
 func Authenticate(store *storage.Store, box *vouch.Key) (*Authenticity, error) {
-	entries, err := store.Due(queue, time.Unix(0, 0), math.MaxInt)
+	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), math.MaxInt)
 	if err != nil {
 		return nil, fmt.Errorf("reading acts: %w", err)
 	}
@@ -60,7 +61,7 @@ func Authenticate(store *storage.Store, box *vouch.Key) (*Authenticity, error) {
 }
 
 func (a *Authenticity) look(box *vouch.Key, e *storage.Entry, before storage.Code, own bool) {
-	var r record
+	var r storedAct
 	err := json.Unmarshal(e.Head, &r)
 	verdict := check(box, e)
 	a.Acts[verdicts[verdict]]++

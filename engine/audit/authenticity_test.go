@@ -52,7 +52,7 @@ func TestAuthenticity(t *testing.T) {
 	record(genuine, other, 3, 2)
 	record(genuine, box, 5, 3)
 	record(genuine, box, 8, 3)
-	entries, err := genuine.Due(queue, time.Unix(0, 0), 100)
+	entries, err := genuine.Due("audit", time.Unix(0, 0), 100)
 	if err != nil || len(entries) != 10 {
 		t.Fatalf("%d acts, %v", len(entries), err)
 	}

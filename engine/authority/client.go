@@ -143,6 +143,9 @@ type Outcome struct {
 	Err  error // of Unknown: why
 }
 
+// CodeRegistered is the codigoMsg of MH's refusal of a code or a number that it holds already.
+const CodeRegistered = "004"
+
 // Response is MH's answer about a document (SPEC 2.3). Texts that MH left null are empty, lists are not nil.
 type Response struct {
 	Version          int      `json:"version"`

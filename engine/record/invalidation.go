@@ -1,0 +1,31 @@
+package record
+
+import (
+	"time"
+
+	"dtegate/engine/authority"
+)
+
+// Invalidation is the event that takes a document back, as its record shows it.
+type Invalidation struct {
+	Code        string              `json:"code"` // of the event
+	Estado      string              `json:"estado"`
+	Kind        int64               `json:"kind"`
+	Reason      string              `json:"reason"`
+	Replacement string              `json:"replacement,omitempty"`
+	At          time.Time           `json:"at"`
+	Version     int                 `json:"version"`
+	Rule        RuleRef             `json:"rule"`
+	Response    *authority.Response `json:"response,omitempty"`
+	// TokenID asked for it; 0 in records made before tokens were kept.
+	TokenID int64 `json:"token_id,omitempty"`
+	// Doubtful: it may have reached MH.
+	Doubtful bool `json:"doubtful,omitempty"`
+}
+
+// EstadoPending is an invalidation that MH has not answered yet; else it is one of the public states of a document.
+const EstadoPending = "PENDING"
+
+func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
+
+func PartInvalidation(event string) string { return "invalidacion:" + event }

@@ -1,0 +1,169 @@
+package record
+
+import (
+	"context"
+	"fmt"
+
+	"dtegate/storage"
+)
+
+// States of a document. Numbers are stored: a number is never changed and never used again.
+const (
+	Signed      storage.State = 1 // numbered, signed and durable; its outcome is not known yet. A running request or the recovery after a crash holds it.
+	Accepted    storage.State = 2 // MH gave its seal
+	Rejected    storage.State = 3 // MH refused it; its number stays spent (SPEC section 3)
+	Deferred    storage.State = 4 // made in contingency form, owed to MH
+	Invalidated storage.State = 5 // MH accepted the event that takes it back
+	Reported    storage.State = 6 // listed in a contingency event that MH sealed; MH has not decided the document yet
+)
+
+// States of the other records.
+const (
+	PeriodOpen  storage.State = 16 // the branch is in contingency
+	PeriodEnded storage.State = 17
+
+	EventSigned   storage.State = 32 // to be sent, perhaps for the second time
+	EventAccepted storage.State = 33 // sealed by MH; not all of its documents are marked so
+	EventRejected storage.State = 34 // refused by MH; its documents go into another event
+	EventDone     storage.State = 35
+
+	LotOpen storage.State = 48 // to be sent, or at MH
+	LotDone storage.State = 49
+
+	RuleAdmitted storage.State = 64 // a bundle that passed every step; its bytes are kept for ever, because documents name it
+	RuleStepBack storage.State = 65 // takes bundles out of force and puts an earlier one back
+
+	ActBegun storage.State = 80 // what people did to the branch: package audit
+	ActEnded storage.State = 81
+
+	LetterOpen   storage.State = 96 // to be sent
+	LetterSent   storage.State = 97
+	LetterFailed storage.State = 98 // refused for good, or given up
+)
+
+// Queues of the store's due index.
+const (
+	QueueSettle      = "settle"      // Signed: whoever finds one asks MH what became of it
+	QueueReport      = "report"      // Deferred: owed to MH by a contingency event
+	QueueForward     = "forward"     // Reported: owed to MH by themselves
+	QueueInvalidate  = "invalidate"  // Accepted, with an invalidation that is signed and not answered
+	QueueCorrect     = "correct"     // Rejected after the fact, until they can no longer be corrected
+	QueueDeliver     = "deliver"     // to be mailed or archived: documents and letters
+	QueueUndelivered = "undelivered" // given up, until a resend succeeds: documents and letters
+	QueuePeriod      = "period"      // the open period, and those that ended in the last two days
+	QueueEvent       = "event"       // events until MH has decided and their documents know
+	QueueLot         = "lot"         // lots until each of their documents has its result
+	QueueRules       = "rules"       // every record of rules, for ever
+	QueueAudit       = "audit"       // every act, for ever, the newest first
+)
+
+// Kind is what a record of the store is.
+type Kind uint8
+
+// Kinds of records. The zero Kind is that of no record.
+const (
+	Document Kind = 1 + iota
+	PeriodRecord
+	EventRecord
+	LotRecord
+	RuleRecord
+	ActRecord
+	LetterRecord
+)
+
+// row is one state: of which kind of record, its public name, the queues that a record in it may wait in, and the states
+// that may follow.
+type row struct {
+	state  storage.State
+	kind   Kind
+	estado string // SPEC section 3; "" has no public name: lookups wait for the end of Signed
+	queues []string
+	next   []storage.State
+}
+
+func in(queues ...string) []string               { return queues }
+func to(states ...storage.State) []storage.State { return states }
+
+// table is every state of every record. Move enforces it.
+//
+// A state that follows itself changes what is known of the record: Signed, a restored branch puts it off; Accepted, an
+// invalidation begins or MH refuses it, or the document is delivered; Rejected, it can no longer be corrected. Deferred and
+// Reported become Accepted when MH turns out to hold a form of the document, Rejected when MH took an earlier sending.
+var table = []row{
+	{Signed, Document, "", in(QueueSettle), to(Signed, Accepted, Rejected, Deferred)},
+	{Accepted, Document, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered), to(Accepted, Invalidated)},
+	{Rejected, Document, EstadoRejected, in(QueueCorrect), to(Rejected, Reported, Accepted)},
+	{Deferred, Document, EstadoContingency, in(QueueReport), to(Deferred, Reported, Accepted)},
+	{Reported, Document, EstadoContingency, in(QueueForward), to(Reported, Accepted, Rejected)},
+	{Invalidated, Document, EstadoInvalidated, in(QueueDeliver, QueueUndelivered), to(Invalidated)},
+
+	{PeriodOpen, PeriodRecord, "", in(QueuePeriod), to(PeriodOpen, PeriodEnded)},
+	{PeriodEnded, PeriodRecord, "", in(QueuePeriod), to(PeriodEnded, PeriodOpen)},
+
+	{EventSigned, EventRecord, "", in(QueueEvent), to(EventAccepted, EventRejected)},
+	{EventAccepted, EventRecord, "", in(QueueEvent), to(EventDone)},
+	{EventRejected, EventRecord, "", in(QueueEvent), to(EventRejected)},
+	{EventDone, EventRecord, "", nil, nil},
+
+	{LotOpen, LotRecord, "", in(QueueLot), to(LotOpen, LotDone)},
+	{LotDone, LotRecord, "", nil, nil},
+
+	{RuleAdmitted, RuleRecord, "", in(QueueRules), to(RuleAdmitted)},
+	{RuleStepBack, RuleRecord, "", in(QueueRules), nil},
+
+	{ActBegun, ActRecord, "", in(QueueAudit), to(ActEnded)},
+	{ActEnded, ActRecord, "", in(QueueAudit), nil},
+
+	{LetterOpen, LetterRecord, "", in(QueueDeliver), to(LetterOpen, LetterSent, LetterFailed)},
+	{LetterSent, LetterRecord, "", nil, nil},
+	{LetterFailed, LetterRecord, "", in(QueueUndelivered), to(LetterOpen, LetterFailed)},
+}
+
+// rows is the table by state.
+var rows = func() (rows [256]row) {
+	for _, r := range table {
+		rows[r.state] = r
+	}
+	return rows
+}()
+
+// KindOf returns the kind of a record in a state, zero for a state that is not in the table.
+func KindOf(s storage.State) Kind { return rows[s].kind }
+
+// IsDocument tells documents from the other records of the store.
+func IsDocument(s storage.State) bool { return rows[s].kind == Document }
+
+// Estado is the public name of a document in a state, "" when it has none.
+func Estado(s storage.State) string { return rows[s].estado }
+
+// Store is what moves records: see storage.Store.
+type Store interface {
+	Advance(ctx context.Context, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error)
+}
+
+// Move takes a record from one state to another. It is the only way: the table must allow the step and the queue. Errors
+// are the store's, or name a step that the table does not have.
+func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error) {
+	if err := allowed(from, c); err != nil {
+		return storage.Entry{}, err
+	}
+	return s.Advance(ctx, code, from, c)
+}
+
+func allowed(from storage.State, c storage.Change) error {
+	for _, next := range rows[from].next {
+		if next != c.To {
+			continue
+		}
+		if c.Due == nil {
+			return nil
+		}
+		for _, queue := range rows[next].queues {
+			if queue == c.Due.Queue {
+				return nil
+			}
+		}
+		return fmt.Errorf("a record in state %d does not wait in queue %q", c.To, c.Due.Queue)
+	}
+	return fmt.Errorf("no transition from state %d to %d", from, c.To)
+}
