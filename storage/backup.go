@@ -131,29 +131,29 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 }
 
 // checkpoint makes one, and returns what the mark said before.
-func (s *Store) checkpoint(dir string, b *Backup) ([]uint64, error) {
+func (s *Store) checkpoint(dir string, b *Backup) (reached, error) {
 	if err := s.enter(); err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	defer s.leave()
 	if err := s.writable(); err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	b.Store = hex.EncodeToString(s.mark.file.store[:])
-	marked, err := s.mark.numbers()
+	marked, err := s.mark.reached()
 	if err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	if err := s.o.FS.RemoveAll(dir); err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no log
 	// to replay, as after some crashes. A flush makes it write one (TestBackup_Crash).
 	if err := s.db.Flush(); err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	if err := s.db.Checkpoint(dir); err != nil {
-		return nil, err
+		return reached{}, err
 	}
 	// The log in it may be torn in the middle: Pebble copies it while it grows. What was acknowledged before the flush is
 	// in the tables, which without a log are the store as it was at the end of one.
@@ -169,7 +169,7 @@ func (s *Store) checkpoint(dir string, b *Backup) ([]uint64, error) {
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
 // checkCopy walks a store that nobody else has open, without altering anything. ErrCorrupt.
-func checkCopy(ctx context.Context, o *Options, dir string, marked []uint64, p *meter) (*Report, error) {
+func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *meter) (*Report, error) {
 	at := *o
 	at.Dir, at.FS = dir, unlocked{o.FS}
 	db, err := openPebble(&at, &damage{}, true)
@@ -202,7 +202,7 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 			}
 		}
 		if err == nil {
-			_, err = checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), nil, p)
+			_, err = checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), reached{}, p)
 		}
 		p.finish()
 	}

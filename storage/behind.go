@@ -22,7 +22,7 @@ type Witness struct {
 // Ahead is how far a series got in the store and on the medium. Changes is how many changes of its records, new ones
 // included, only the medium has; 0: it is not known.
 type Ahead struct {
-	Series  string `json:"series"` // empty: the store does not have it, and the mark knows no names
+	Series  string `json:"series"` // empty: the store does not have it, and the mark is of the first format, without names
 	Here    uint64 `json:"here"`   // last number in the store
 	There   uint64 `json:"there"`  // on the medium
 	Changes uint64 `json:"changes"`
@@ -105,16 +105,13 @@ func readBehind(r pebble.Reader) (list []Witness, err error) {
 	return list, err
 }
 
-// behindMark is the witness that a mark is which says more than the store; nil when it does not.
-func behindMark(path string, names *names, last, said []uint64) *Witness {
+// behindMark is the witness that a mark is which says more than the store; nil when it does not. held is where the store's
+// series end, by name.
+func behindMark(path string, held map[string]uint64, said reached) *Witness {
 	w := Witness{Medium: WitnessMark, Path: path}
-	for i, n := range said {
-		here := uint64(0)
-		if i < len(last) {
-			here = last[i]
-		}
-		if n > here {
-			w.Series = append(w.Series, Ahead{Series: names.named(uint32(i + 1)), Here: here, There: n})
+	for i, n := range said.numbers {
+		if here := held[said.name(i)]; n > here {
+			w.Series = append(w.Series, Ahead{Series: said.name(i), Here: here, There: n})
 		}
 	}
 	if w.Series == nil {

@@ -243,7 +243,7 @@ func (d crashed) verify(again bool) (scenarios int, err error) {
 	if err != nil {
 		return scenarios, err
 	}
-	err = errors.Join(d.compare(s, marked), goOn(s, len(d.acked)%8 == 3), s.Close())
+	err = errors.Join(d.compare(s, marked.byName()), goOn(s, len(d.acked)%8 == 3), s.Close())
 	if second.fs != nil && err == nil {
 		n, more := second.verify(false)
 		return scenarios + n, more
@@ -252,7 +252,7 @@ func (d crashed) verify(again bool) (scenarios int, err error) {
 }
 
 // compare looks for what was acknowledged.
-func (d crashed) compare(s *Store, marked []uint64) error {
+func (d crashed) compare(s *Store, marked map[string]uint64) error {
 	for c, want := range d.acked {
 		e, err := s.Get(c)
 		if err != nil {
@@ -275,11 +275,7 @@ func (d crashed) compare(s *Store, marked []uint64) error {
 		if found, digest, err := s.Lookup(idemOf(want.key).Key); err != nil || found != c || digest != idemOf(want.key).Digest {
 			return fmt.Errorf("key of number %d of %s leads to %X: %w", want.number, want.series, found, err)
 		}
-		n := uint64(0)
-		if int(e.SequenceID) <= len(marked) {
-			n = marked[e.SequenceID-1]
-		}
-		if n+1 < want.number {
+		if n := marked[want.series]; marked != nil && n+1 < want.number {
 			return fmt.Errorf("number %d of %s was acknowledged, the mark said %d", want.number, want.series, n)
 		}
 	}

@@ -235,7 +235,7 @@ func TestFailedSync_MarkIsWrittenAgain(t *testing.T) {
 		return nil
 	})
 	put(t, s, "a", 4) // waits for the mark to say 3
-	if said, _, err := readMark(disk.Crash(0, nil), o.MarkPath); err != nil || said[0] != 3 {
+	if said, _, err := readMark(disk.Crash(0, nil), o.MarkPath); err != nil || said.numbers[0] != 3 {
 		t.Errorf("number 4 is acknowledged, and the mark on the medium says %v, %v", said, err)
 	}
 	close(hold)

@@ -51,10 +51,10 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	}
 	defer s.leave()
 	// The mark first: the store only grows after it.
-	var marked []uint64
+	var marked reached
 	var markErr error
 	if s.mark != nil {
-		marked, markErr = s.mark.numbers()
+		marked, markErr = s.mark.reached()
 	}
 	snapshot := s.db.NewSnapshot()
 	report, err := fsck(ctx, snapshot, marked, markErr, nil)
@@ -171,7 +171,7 @@ type seriesCheck struct {
 }
 
 // fsck tells the quick way whether all is well, and the slow one what is not. What cannot be read does not end it.
-func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress Progress) (*Report, error) {
+func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, error) {
 	report, sound, err := quickFsck(ctx, r, marked, markErr, progress)
 	if sound || err != nil && !unreadable(err) {
 		return report, err
@@ -183,7 +183,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, 
 }
 
 // slowFsck looks up, for every row, the rows that it speaks of.
-func slowFsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error) (*Report, error) {
+func slowFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error) (*Report, error) {
 	c := newChecker(ctx, r, nil)
 	c.compare = c.compareLink
 	steps := []struct {
@@ -286,17 +286,25 @@ func (c *checker) entry(id uint64) (*entryRow, []byte, error) {
 // markProblem is where a Problem lies that the mark knows of.
 const markProblem = "high-water mark"
 
-func (c *checker) checkMark(marked []uint64, err error) {
+func (c *checker) checkMark(marked reached, err error) {
 	const where = markProblem
 	if err != nil {
 		c.problemAt(where, "%v", err)
 		return
 	}
-	for i, n := range marked {
-		s := c.series[uint32(i+1)]
+	named := make(map[string]*seriesCheck)
+	for _, s := range c.series {
+		named[s.name] = s
+	}
+	for i, n := range marked.numbers {
+		name := marked.name(i)
+		s := named[name]
+		if name == "" {
+			s, name = c.series[uint32(i+1)], fmt.Sprint(i+1)
+		}
 		switch {
 		case s == nil && n > 0:
-			c.problemAt(where, "says %d for series %d, which the store does not have", n, i+1)
+			c.problemAt(where, "says %d for series %s, which the store does not have", n, name)
 		case s != nil && s.row.Last < n:
 			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", n, s.name, s.row.Last)
 		}

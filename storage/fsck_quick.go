@@ -11,7 +11,7 @@ import (
 // hashed and added on the one side, taken off on the other, and must come to nothing. It tells whether a store is sound,
 // and not what is wrong with one that is not. On a million documents it takes a quarter of the time of looking
 // everything up, and reads a slow medium in order.
-func quickFsck(ctx context.Context, r pebble.Reader, marked []uint64, markErr error, progress Progress) (*Report, bool, error) {
+func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, bool, error) {
 	c := newChecker(ctx, r, progress)
 	q := &quick{c: c, revisions: make(map[uint64]*[4096]uint32)}
 	c.compare = q.link

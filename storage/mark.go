@@ -16,9 +16,13 @@ import (
 //
 // It is written in the background and never says more than the store holds. Number n is acknowledged once the mark
 // says at least n-1.
+//
+// The mark says the names of the series too, so that it speaks of the same series to any store of the family: to one that was
+// restored of a backup, and to the next one restored of the same.
 type mark struct {
 	o       *Options
 	metrics *metrics
+	names   *names
 	file    *markFile
 	kick    chan struct{} // one element: there is something to write
 	stopped chan struct{} // closed when the writer has ended
@@ -28,6 +32,7 @@ type mark struct {
 	mu    sync.Mutex
 	wrote sync.Cond
 	known []uint64 // durable in the store, by sequence - 1
+	named []string // of these series; only ever appended to
 	said  []uint64 // durable in the file
 	busy  bool     // the writer is writing
 	stop  bool
@@ -37,60 +42,75 @@ type mark struct {
 //
 // The mark of a restored store may say more than the store, and says that until the store has got there; a lost one is
 // made anew. So may that of a store which is behind another medium.
-func openMark(o *Options, m *metrics, j *markJudge) (*mark, error) {
+//
+// It returns what the file said. Series that the file names and the store lacks get a sequence id in names.
+func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
 	file, said, err := openMarkFile(o.FS, o.MarkPath)
 	if errors.Is(err, errNoMark) && j.markLost {
 		if err := j.writeNew(o, j.newLine()); err != nil {
-			return nil, err
+			return nil, said, err
 		}
 		file, said, err = openMarkFile(o.FS, o.MarkPath)
 	}
 	state := j.judge(o.MarkPath, file, said, err)
 	switch {
 	case file == nil:
-		return nil, j.refuse(o, state)
+		return nil, said, j.refuse(o, state)
 	case state.Kind == MarkSound, state.Kind == MarkAhead && o.OpenBehind:
 	default:
-		return nil, errors.Join(j.refuse(o, state), file.close())
+		return nil, said, errors.Join(j.refuse(o, state), file.close())
 	}
-	known := furthest(j.last, said) // it never sinks
-	k := &mark{o: o, metrics: m, file: file, known: known, said: said,
+	said = state.said
+	k := &mark{o: o, metrics: m, names: names, file: file,
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
+	for i, n := range said.numbers { // it never sinks
+		if n > 0 {
+			k.raise(names.of(said.name(i)), n)
+		}
+	}
+	// Of a restored store the mark keeps what it said itself, until Reconcile has settled what the two say.
+	if !j.restored {
+		for i, n := range j.last {
+			k.raise(uint32(i+1), n)
+		}
+	}
 	// Written also when it says the same: the process before this one may have ended because a sync of the mark failed. What
 	// was read here is then in Linux's memory and not on the medium.
-	if err := file.write(known); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
+	if err := file.write(reached{k.named, k.known}); err != nil {
+		return nil, said, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
-	k.said = slices.Clone(known)
+	k.said = slices.Clone(k.known)
 	k.opened = file.durable()
 	k.proved.Store(o.Now().UnixNano())
 	go k.run()
-	return k, nil
+	return k, said, nil
 }
 
-// furthest is the higher of two numbers for each series.
-func furthest(a, b []uint64) []uint64 {
-	f := make([]uint64, max(len(a), len(b)))
-	copy(f, a)
-	for i, n := range b {
-		f[i] = max(f[i], n)
+// raise returns whether the number of a series is news.
+func (m *mark) raise(sequence uint32, number uint64) bool {
+	for len(m.known) < int(sequence) {
+		m.known = append(m.known, 0)
+		m.named = append(m.named, m.names.named(uint32(len(m.known))))
 	}
-	return f
+	k := &m.known[sequence-1]
+	news := *k < number
+	*k = max(*k, number)
+	return news
 }
 
-// compareMark returns ErrMark when the store holds less than the mark says.
-func compareMark(marked, store [16]byte, said, last []uint64) error {
-	if marked != store {
-		return fmt.Errorf("%w: the mark is of store %x, this is store %x", ErrMark, marked, store)
+// compareMark returns ErrMark when a store holds less than the mark says. held is where its series end, by name.
+func compareMark(of, store [16]byte, said reached, held map[string]uint64) error {
+	if of != store {
+		return fmt.Errorf("%w: the mark is of store %x, this is store %x", ErrMark, of, store)
 	}
-	for i, n := range said {
-		have := uint64(0)
-		if i < len(last) {
-			have = last[i]
-		}
-		if have < n {
+	for i, n := range said.numbers {
+		switch have, name := held[said.name(i)], said.name(i); {
+		case have >= n:
+		case name == "":
 			return fmt.Errorf("%w: series %d ends at number %d, the mark says %d", ErrMark, i+1, have, n)
+		default:
+			return fmt.Errorf("%w: series %s ends at number %d, the mark says %d", ErrMark, name, have, n)
 		}
 	}
 	return nil
@@ -102,12 +122,7 @@ func (m *mark) note(rows []seriesRow) {
 	defer m.mu.Unlock()
 	news := false
 	for _, row := range rows {
-		if n := int(row.Sequence); len(m.known) < n {
-			m.known = append(m.known, make([]uint64, n-len(m.known))...)
-		}
-		if k := &m.known[row.Sequence-1]; *k < row.Last {
-			*k, news = row.Last, true
-		}
+		news = m.raise(row.Sequence, row.Last) || news
 	}
 	if news {
 		signal(m.kick)
@@ -144,10 +159,11 @@ func (m *mark) run() {
 			return
 		}
 		numbers := slices.Clone(m.known)
+		now := reached{m.named, numbers}
 		m.busy = true
 		m.mu.Unlock()
 		start := m.o.Now()
-		if err := m.file.write(numbers); err != nil {
+		if err := m.file.write(now); err != nil {
 			// Without it nothing may be acknowledged, and what is in flight is durable already.
 			m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 			return
@@ -164,32 +180,37 @@ func (m *mark) run() {
 	}
 }
 
-// numbers returns what the mark says: in the file, as it is now.
-func (m *mark) numbers() ([]uint64, error) {
+// reached returns what the mark says: in the file, as it is now.
+func (m *mark) reached() (reached, error) {
 	m.mu.Lock()
-	least := slices.Clone(m.said)
+	least := reached{m.named, slices.Clone(m.said)}
 	m.mu.Unlock()
-	numbers, store, err := m.file.read()
+	said, store, err := m.file.read()
 	if err != nil {
-		return nil, err
+		return reached{}, err
 	}
-	if err := compareMark(store, m.file.store, least, numbers); err != nil {
-		return nil, fmt.Errorf("the file says less than was written to it: %w", err)
+	if err := compareMark(store, m.file.store, least, said.byName()); err != nil {
+		return reached{}, fmt.Errorf("the file says less than was written to it: %w", err)
 	}
-	return numbers, nil
+	return said, nil
 }
 
-// renew makes the mark that of another store, or of the same one after a restoration. Nobody appends meanwhile.
-func (m *mark) renew(store [16]byte, numbers []uint64) {
+// renew makes the mark that of another store, or of the same one after a restoration, with what that holds. Nobody appends
+// meanwhile.
+func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.busy { // or it would put back what it took before
 		m.wrote.Wait()
 	}
-	if err := m.file.rewrite(store, numbers); err != nil {
+	m.known, m.named = nil, nil
+	for _, row := range series {
+		m.raise(row.Sequence, row.Last)
+	}
+	if err := m.file.rewrite(store, reached{m.named, m.known}); err != nil {
 		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 	}
-	m.known, m.said = slices.Clone(numbers), slices.Clone(numbers)
+	m.said = slices.Clone(m.known)
 }
 
 // close ends the writer after its last write. Nobody notes any more.
@@ -203,10 +224,10 @@ func (m *mark) close() error {
 }
 
 // readMark returns what the file at path says, and of which store. errNoMark when there is no file.
-func readMark(fs vfs.FS, path string) ([]uint64, [16]byte, error) {
-	file, numbers, err := openMarkFile(fs, path)
+func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
+	file, said, err := openMarkFile(fs, path)
 	if err != nil {
-		return nil, [16]byte{}, err
+		return reached{}, [16]byte{}, err
 	}
-	return numbers, file.store, file.close()
+	return said, file.store, file.close()
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func TestMark_StoreBehind(t *testing.T) {
 
 	// The backup beside today's mark: record 3 is missing.
 	writeFile(t, backup, markPath, readFile(t, fs, markPath))
-	if _, err := Open(options(backup)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "ends at number 1, the mark says 2") {
+	if _, err := Open(options(backup)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "series b ends at number 1, the mark says 2") {
 		t.Errorf("a store behind its mark: %v", err)
 	}
 	report, err := Check(ctx, options(backup))
@@ -39,20 +40,20 @@ func TestMark_StoreBehind(t *testing.T) {
 	sound(t, openStore(t, fs))
 
 	// A whole series is missing.
-	writeFile(t, fs, markPath, encodeFile(t, fs, []uint64{1, 2, 1}))
+	writeFile(t, fs, markPath, encodeFile(t, fs, reached{[]string{"a", "b", "c"}, []uint64{1, 2, 1}}))
 	if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
 		t.Errorf("a store without a marked series: %v", err)
 	}
 	// The mark behind the store is what a crash leaves; Open brings it up.
-	writeFile(t, fs, markPath, encodeFile(t, fs, []uint64{1, 1}))
+	writeFile(t, fs, markPath, encodeFile(t, fs, reached{[]string{"a", "b"}, []uint64{1, 1}}))
 	sound(t, openStore(t, fs))
-	if numbers, _, err := readMark(fs, markPath); err != nil || !slices.Equal(numbers, []uint64{1, 2}) {
-		t.Errorf("the mark says %v, %v", numbers, err)
+	if said, _, err := readMark(fs, markPath); err != nil || !slices.Equal(said.numbers, []uint64{1, 2}) || !slices.Equal(said.names, []string{"a", "b"}) {
+		t.Errorf("the mark says %v, %v", said, err)
 	}
 }
 
 // encodeFile is a mark of the store on fs that says something else.
-func encodeFile(t *testing.T, fs vfs.FS, numbers []uint64) []byte {
+func encodeFile(t *testing.T, fs vfs.FS, said reached) []byte {
 	m, _, err := openMarkFile(fs, markPath)
 	if err == nil {
 		err = m.close()
@@ -60,9 +61,10 @@ func encodeFile(t *testing.T, fs vfs.FS, numbers []uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 2*firstSlot)
-	copy(b[slotAt(firstSlot, m.generation):], encodeMark(nil, m.generation, m.store, numbers))
-	return b
+	if err := writeNewMark(fs, "aside", m.store, said, firstSlot, m.generation); err != nil {
+		t.Fatal(err)
+	}
+	return readFile(t, fs, "aside")
 }
 
 func TestMark_Refused(t *testing.T) {
@@ -99,34 +101,45 @@ func TestMark_Refused(t *testing.T) {
 	sound(t, openStore(t, fs))
 }
 
-// A torn write of one slot leaves what the other says.
+// A torn write of one slot leaves what the other says: of the numbers, and of the names that were new with them.
 func TestMark_Torn(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := Create(options(fs)); err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := openMarkFile(fs, markPath)
+	m, before, err := openMarkFile(fs, markPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := uint64(1); n <= 5; n++ {
-		if err := m.write([]uint64{n, 7}); err != nil {
+	for n := uint64(1); n <= 6; n++ {
+		now := reached{[]string{"a", "b"}, []uint64{n, 7}}
+		if n > 3 {
+			now = reached{[]string{"a", "b", "c"}, []uint64{n, 7, 1}}
+		}
+		if err := m.write(now); err != nil {
 			t.Fatal(err)
 		}
 		whole := readFile(t, fs, markPath)
-		newest := int((m.generation + 1) % 2 * firstSlot)
-		for _, at := range []int{0, 9, 20, 33, 37, 45, 53} {
+		newest := slotOf(m.generation) * firstSlot
+		for _, at := range []int{0, 9, 20, 33, 37, 45, 53, 61, firstSlot - 4, firstSlot - 1} {
 			torn := slices.Clone(whole)
 			torn[newest+at] ^= 1
 			writeFile(t, fs, "torn", torn)
-			numbers, _, err := readMark(fs, "torn")
-			want := []uint64{n - 1, 7}
-			if n == 1 {
-				want = nil
+			said, _, err := readMark(fs, "torn")
+			if err != nil || !reflect.DeepEqual(said, before) {
+				t.Errorf("byte %d after write %d: %v, %v", at, n, said, err)
 			}
-			if err != nil || !slices.Equal(numbers, want) {
-				t.Errorf("byte %d after write %d: %v, %v", at, n, numbers, err)
-			}
+		}
+		before = now
+	}
+	// A mark that is renewed has as many series, in another order.
+	for n := range uint64(2) {
+		now := reached{[]string{"c", "a", "b"}, []uint64{n, 2, 3}}
+		if err := m.rewrite(m.store, now); err != nil {
+			t.Fatal(err)
+		}
+		if said, _, err := readMark(fs, markPath); err != nil || !reflect.DeepEqual(said, now) {
+			t.Errorf("renewed: %v, %v", said, err)
 		}
 	}
 	if err := m.close(); err != nil {
@@ -143,18 +156,18 @@ func TestMark_Grows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := make([]uint64, firstSlot/8)
-	for i := range numbers {
-		numbers[i] = uint64(i)
+	var now reached
+	for i := range firstSlot / 16 { // the numbers and the names of these need more than a slot
+		now.numbers, now.names = append(now.numbers, uint64(i)), append(now.names, fmt.Sprintf("series %02000d", i)[:min(20+i, 250)])
 	}
 	for range 3 {
-		numbers[0]++
-		if err := m.write(numbers); err != nil {
+		now.numbers[0]++
+		if err := m.write(now); err != nil {
 			t.Fatal(err)
 		}
 		durable := fs.Crash(0, nil)
-		if got, store, err := readMark(durable, markPath); err != nil || !slices.Equal(got, numbers) || store != m.store {
-			t.Errorf("after growing: %d numbers, %v", len(got), err)
+		if got, store, err := readMark(durable, markPath); err != nil || !reflect.DeepEqual(got, now) || store != m.store {
+			t.Errorf("after growing: %d numbers, %v", len(got.numbers), err)
 		}
 	}
 	if err := m.close(); err != nil {

@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"slices"
@@ -13,11 +12,7 @@ import (
 )
 
 // markFile is the mark on the disk: two slots of equal size, written in turn, so that a torn write leaves the other
-// one. The file never changes its length, which makes a sync cheap: no metadata. A slot:
-//
-//	"DTEMARK1" · generation u64 · store [16] · count u32 · count × number u64 · CRC-32C of all of it u32
-//
-// The numbers stand in the order of the sequence ids, from 1. The slot with the higher generation counts.
+// one. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation counts.
 type markFile struct {
 	fs    vfs.FS
 	path  string
@@ -28,40 +23,29 @@ type markFile struct {
 	slot       int // bytes
 	generation uint64
 	torn       bool // the other slot is damaged: it may have held the newer generation
+	names      nameSection
+	named      [2]int // how many of these names this process has written to each slot
 	buf        []byte
 }
-
-const (
-	markMagic   = "DTEMARK1"
-	markHeader  = len(markMagic) + 8 + 16 + 4
-	firstSlot   = 64 << 10 // 8,183 series
-	largestSlot = 64 << 20
-)
 
 var (
 	errNoMark  = errors.New("no mark")
 	errBadMark = errors.New("mark is unreadable")
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// slotFor is the size of a slot that holds so many numbers.
-func slotFor(numbers int) int {
-	slot := firstSlot
-	for markHeader+8*numbers+4 > slot {
-		slot *= 2
-	}
-	return slot
-}
-
 // writeNewMark makes a mark aside and renames it. generation is at least 1; see markRow.
-func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot int, generation uint64) error {
+func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, generation uint64) error {
+	names := newNameSection(r.allNames())
+	slot = max(slot, slotFor(len(r.numbers), len(names.bytes)))
+	content := make([]byte, 2*slot)
+	at := slotAt(slot, generation)
+	copy(content[at:], encodeMark(nil, generation, store, r.numbers, names))
+	copy(content[int(at)+slot-len(names.bytes):], names.bytes)
 	aside := path + ".new"
 	f, err := fs.Create(aside, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("creating mark: %w", err)
 	}
-	content := make([]byte, 2*slot)
-	copy(content[slotAt(slot, generation):], encodeMark(nil, generation, store, numbers))
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("creating mark: %w", err)
@@ -72,96 +56,104 @@ func writeNewMark(fs vfs.FS, path string, store [16]byte, numbers []uint64, slot
 	return syncDir(fs, fs.PathDir(path))
 }
 
-// slotAt is where in the file the slot of a generation begins.
-func slotAt(slot int, generation uint64) int64 { return int64(slot) * int64((generation+1)%2) }
-
-func openMarkFile(fs vfs.FS, path string) (*markFile, []uint64, error) {
+func openMarkFile(fs vfs.FS, path string) (*markFile, reached, error) {
 	return openMarkFileBy(fs, path, func() (vfs.File, error) { return fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified) })
 }
 
-func openMarkFileBy(fs vfs.FS, path string, open func() (vfs.File, error)) (*markFile, []uint64, error) {
+func openMarkFileBy(fs vfs.FS, path string, open func() (vfs.File, error)) (*markFile, reached, error) {
 	if _, err := fs.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, nil, errNoMark // asked first: opening for writing would make one
+		return nil, reached{}, errNoMark // asked first: opening for writing would make one
 	} else if err != nil {
-		return nil, nil, err
+		return nil, reached{}, err
 	}
 	f, err := open()
 	if err != nil {
-		return nil, nil, err
+		return nil, reached{}, err
 	}
 	m := &markFile{fs: fs, path: path, f: f}
-	numbers, store, err := m.read()
+	said, store, err := m.read()
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, reached{}, errors.Join(err, f.Close())
 	}
 	m.store = store
-	return m, numbers, nil
+	return m, said, nil
 }
 
 // read returns the newer of the two slots.
-func (m *markFile) read() (numbers []uint64, store [16]byte, err error) {
+func (m *markFile) read() (said reached, store [16]byte, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	info, err := m.f.Stat()
 	if err != nil {
-		return nil, store, err
+		return said, store, err
 	}
 	size := int(info.Size())
 	if size%2 != 0 || size < 2*firstSlot || size > 2*largestSlot {
-		return nil, store, fmt.Errorf("%w: %d bytes", errBadMark, size)
+		return said, store, fmt.Errorf("%w: %d bytes", errBadMark, size)
 	}
 	content := make([]byte, size)
 	if n, err := m.f.ReadAt(content, 0); n < size {
-		return nil, store, errors.Join(io.ErrUnexpectedEOF, err)
+		return said, store, errors.Join(io.ErrUnexpectedEOF, err)
 	}
 	m.slot, m.generation, m.torn = size/2, 0, false
 	for i := range 2 {
 		slot := content[i*m.slot : (i+1)*m.slot]
-		generation, of, n, ok := decodeMark(slot)
+		generation, of, r, ok := decodeMark(slot)
 		if !ok && slices.ContainsFunc(slot, func(b byte) bool { return b != 0 }) {
 			m.torn = true
 		}
 		if ok && generation > m.generation {
-			m.generation, store, numbers = generation, of, n
+			m.generation, store, said = generation, of, r
 		}
 	}
 	if m.generation == 0 {
-		return nil, store, errBadMark
+		return said, store, errBadMark
 	}
-	return numbers, store, nil
+	return said, store, nil
 }
 
-// write returns when the disk says these numbers.
-func (m *markFile) write(numbers []uint64) error {
+// write returns when the disk says so. A series keeps its place from one write to the next.
+func (m *markFile) write(r reached) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.put(numbers)
+	return m.put(r)
 }
 
-// rewrite is write in another store's name.
-func (m *markFile) rewrite(store [16]byte, numbers []uint64) error {
+// rewrite is write in another store's name, with the series in other places.
+func (m *markFile) rewrite(store [16]byte, r reached) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.store = store
-	return m.put(numbers)
+	m.store, m.names, m.named = store, nameSection{}, [2]int{}
+	return m.put(r)
 }
 
-func (m *markFile) put(numbers []uint64) error {
-	if markHeader+8*len(numbers)+4 > m.slot {
-		return m.grow(numbers)
+func (m *markFile) put(r reached) error {
+	if m.names.count != len(r.numbers) {
+		m.names = newNameSection(r.allNames())
+	}
+	if markHeader+8*len(r.numbers)+slotChecksum+len(m.names.bytes) > m.slot {
+		return m.grow(r)
 	}
 	m.generation++
-	m.buf = encodeMark(m.buf[:0], m.generation, m.store, numbers)
-	if _, err := m.f.WriteAt(m.buf, slotAt(m.slot, m.generation)); err != nil {
+	at := slotAt(m.slot, m.generation)
+	if named := &m.named[slotOf(m.generation)]; *named != m.names.count {
+		// If we crash between the two writes, the sum of the names is not what the slot says, and the other slot counts.
+		if _, err := m.f.WriteAt(slices.Clone(m.names.bytes), at+int64(m.slot-len(m.names.bytes))); err != nil {
+			return err
+		}
+		*named = m.names.count
+	}
+	m.buf = encodeMark(m.buf[:0], m.generation, m.store, r.numbers, m.names)
+	if _, err := m.f.WriteAt(m.buf, at); err != nil {
 		return err
 	}
 	return m.f.SyncData()
 }
 
-// grow writes a file with slots twice as large in the place of this one.
-func (m *markFile) grow(numbers []uint64) error {
-	slot := m.slot * 2
-	if err := writeNewMark(m.fs, m.path, m.store, numbers, slot, m.generation+1); err != nil {
+// grow writes a file with larger slots in the place of this one.
+func (m *markFile) grow(r reached) error {
+	slot := max(m.slot*2, slotFor(len(r.numbers), len(m.names.bytes)))
+	if err := writeNewMark(m.fs, m.path, m.store, r, slot, m.generation+1); err != nil {
 		return err
 	}
 	f, err := m.fs.OpenReadWrite(m.path, vfs.WriteCategoryUnspecified)
@@ -169,7 +161,7 @@ func (m *markFile) grow(numbers []uint64) error {
 		return err
 	}
 	old := m.f
-	m.f, m.slot, m.generation = f, slot, m.generation+1
+	m.f, m.slot, m.generation, m.named = f, slot, m.generation+1, [2]int{}
 	return old.Close()
 }
 
@@ -184,31 +176,4 @@ func (m *markFile) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.f.Close()
-}
-
-func encodeMark(b []byte, generation uint64, store [16]byte, numbers []uint64) []byte {
-	b = append(be.AppendUint64(append(b, markMagic...), generation), store[:]...)
-	b = be.AppendUint32(b, uint32(len(numbers)))
-	for _, n := range numbers {
-		b = be.AppendUint64(b, n)
-	}
-	return be.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-func decodeMark(b []byte) (generation uint64, store [16]byte, numbers []uint64, ok bool) {
-	if string(b[:len(markMagic)]) != markMagic {
-		return 0, store, nil, false
-	}
-	c := cursor{b: b[len(markMagic):]}
-	generation = c.u64()
-	copy(store[:], c.take(16))
-	count := int(c.u32())
-	end := markHeader + 8*count
-	if count > largestSlot/8 || end+4 > len(b) || crc32.Checksum(b[:end], castagnoli) != be.Uint32(b[end:]) {
-		return 0, store, nil, false
-	}
-	for range count {
-		numbers = append(numbers, c.u64())
-	}
-	return generation, store, numbers, true
 }

@@ -72,7 +72,7 @@ type MarkState struct {
 
 	generation uint64
 	store      [16]byte
-	said       []uint64
+	said       reached
 }
 
 // markJudge is what a store knows to judge marks by.
@@ -82,6 +82,8 @@ type markJudge struct {
 	former   [][16]byte
 	names    names
 	last     []uint64 // by sequence - 1
+	from     [16]byte // the identity of the store that this one was restored from
+	restored bool     // and not reconciled yet
 	settling bool     // restored, or behind another medium: the mark may say more, also under a former identity
 	markLost bool     // restored without a mark
 }
@@ -119,8 +121,27 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	}
 	behind, err := readBehind(r)
 	j.settling = restored != nil || behind != nil
-	j.markLost = restored != nil && restored.MarkLost
+	if restored != nil {
+		j.restored, j.from, j.markLost = true, restored.From, restored.MarkLost
+	}
 	return j, err
+}
+
+// named gives a mark of the first format its names. Only the store that counted in it has its series in the same order: while a
+// restored one is not reconciled, the mark may be of another restoration.
+func (j *markJudge) named(of [16]byte, said reached) reached {
+	if said.names != nil || j.restored && of != j.from && of != j.id {
+		return said
+	}
+	for i := range said.numbers {
+		said.names = append(said.names, j.names.named(uint32(i+1)))
+	}
+	return said
+}
+
+// held is where the store's series end, by name.
+func (j *markJudge) held() map[string]uint64 {
+	return reached{j.names.all(), j.last}.byName()
 }
 
 // look judges the file at a path and alters nothing, also on a medium that cannot be written any more.
@@ -134,8 +155,8 @@ func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 }
 
 // judge tells what a mark is to the store. err is what opening it came to.
-func (j *markJudge) judge(path string, file *markFile, said []uint64, err error) MarkState {
-	m := MarkState{Path: path, said: said}
+func (j *markJudge) judge(path string, file *markFile, said reached, err error) MarkState {
+	m := MarkState{Path: path}
 	is := func(kind, format string, args ...any) MarkState {
 		m.Kind, m.What = kind, fmt.Sprintf("mark %s: ", path)+fmt.Sprintf(format, args...)
 		return m
@@ -146,7 +167,7 @@ func (j *markJudge) judge(path string, file *markFile, said []uint64, err error)
 	case err != nil:
 		return is(MarkUnreadable, "%v", err)
 	}
-	m.store, m.generation = file.store, file.generation
+	m.store, m.generation, m.said = file.store, file.generation, j.named(file.store, said)
 	former := false
 	for _, id := range j.former {
 		former = former || id == m.store
@@ -170,8 +191,8 @@ func (j *markJudge) judge(path string, file *markFile, said []uint64, err error)
 	case m.store != j.id:
 		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of the two", m.store, j.id)
 	}
-	if m.Ahead = behindMark(path, &j.names, j.last, said); m.Ahead != nil {
-		return is(MarkAhead, "%v", compareMark(m.store, j.id, said, j.last))
+	if m.Ahead = behindMark(path, j.held(), m.said); m.Ahead != nil {
+		return is(MarkAhead, "%v", compareMark(m.store, j.id, m.said, j.held()))
 	}
 	return is(MarkSound, "it is this store's, and the store holds all that it says")
 }
@@ -198,7 +219,7 @@ func (j *markJudge) newLine() uint64 {
 
 // writeNew makes the store's mark anew.
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
-	return writeNewMark(o.FS, o.MarkPath, j.id, j.last, slotFor(len(j.last)), generation)
+	return writeNewMark(o.FS, o.MarkPath, j.id, reached{j.names.all(), j.last}, firstSlot, generation)
 }
 
 // LookAtMark tells what the mark file at a path is to this store, and alters nothing; "" is the configured one.

@@ -37,14 +37,14 @@ func (s *Store) MarkProved() time.Time {
 
 func (m *mark) prove() error {
 	m.mu.Lock()
-	least, store := slices.Clone(m.said), m.file.store
+	least, store := reached{m.named, slices.Clone(m.said)}, m.file.store
 	m.mu.Unlock()
-	file, numbers, err := openMarkFile(m.o.FS, m.o.MarkPath)
+	file, said, err := openMarkFile(m.o.FS, m.o.MarkPath)
 	if err != nil {
 		return err
 	}
 	if err := file.close(); err != nil {
 		return err
 	}
-	return compareMark(file.store, store, least, numbers)
+	return compareMark(file.store, store, least, said.byName())
 }

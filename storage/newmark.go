@@ -116,7 +116,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, second string, doub
 
 // prove walks the store and holds it against every other medium. row gets what they know more.
 func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string, progress Progress) error {
-	report, err := fsck(ctx, db, nil, nil, progress)
+	report, err := fsck(ctx, db, reached{}, nil, progress)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		row.knows(&w, series)
 	}
 	if p.Mark.store == j.id { // an old one that knows more than the store all the same
-		if w := behindMark(o.MarkPath, &j.names, j.last, p.Mark.said); w != nil {
+		if w := behindMark(o.MarkPath, j.held(), p.Mark.said); w != nil {
 			p.doubt("%v", w)
 			row.knows(w, series)
 		}
@@ -301,7 +301,7 @@ func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
 		if err := makeParents(o.FS, o.MarkPath); err != nil {
 			return from, err
 		}
-		if err := writeNewMark(o.FS, o.MarkPath, old.store, old.said, slotFor(len(old.said)), old.generation+1); err != nil {
+		if err := writeNewMark(o.FS, o.MarkPath, old.store, old.said, firstSlot, old.generation+1); err != nil {
 			return from, err
 		}
 		there.generation = old.generation + 1

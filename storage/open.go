@@ -200,7 +200,6 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	last := s.lastNumbers(series)
 	behind, err := readBehind(s.db)
 	if err != nil {
 		return err
@@ -208,22 +207,23 @@ func (s *Store) load() error {
 	if behind != nil {
 		s.behind.Store(&behind)
 	}
-	if s.o.readOnly {
-		if restored != nil {
-			s.restored.Store(restored.compare(&s.names, last, nil, true))
-		}
-		return nil
-	}
 	j, err := newMarkJudge(s.db)
 	if err != nil {
 		return err
 	}
-	s.mark, err = openMark(&s.o, s.metrics, j)
+	if s.o.readOnly {
+		if restored != nil {
+			s.restored.Store(restored.compare(reached{j.names.all(), j.last}, reached{}))
+		}
+		return nil
+	}
+	var said reached
+	s.mark, said, err = openMark(&s.o, s.metrics, j, &s.names)
 	if err == nil && (lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath) {
 		s.noteMark()
 	}
 	if err == nil && restored == nil {
-		if w := behindMark(s.o.MarkPath, &s.names, last, s.mark.said); w != nil {
+		if w := behindMark(s.o.MarkPath, j.held(), said); w != nil {
 			s.hold(*w)
 		}
 	}
@@ -232,21 +232,11 @@ func (s *Store) load() error {
 		if err != nil {
 			return err
 		}
-		of := s.mark.file.store
-		s.restored.Store(restored.compare(&s.names, last, s.mark.said, of == restored.From || of == [16]byte(id)))
+		s.restored.Store(restored.compare(reached{j.names.all(), j.last}, said))
 		s.Restored().Missing = holes.missing(series, restored.Known)
 		s.o.Logger.Warn("store was restored and issues nothing before it is reconciled")
 	}
 	return err
-}
-
-// lastNumbers is the last number of each series, by sequence - 1.
-func (s *Store) lastNumbers(series map[string]seriesRow) []uint64 {
-	last := make([]uint64, s.names.highest())
-	for _, row := range series {
-		last[row.Sequence-1] = row.Last
-	}
-	return last
 }
 
 // lastLink reads the end of a series' journal. ErrCorrupt when it is not the one that its row says.
@@ -400,6 +390,17 @@ func (n *names) named(sequence uint32) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.name[sequence]
+}
+
+// all returns the names in the order of their ids, from 1.
+func (n *names) all() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	list := make([]string, n.last)
+	for sequence, name := range n.name {
+		list[sequence-1] = name
+	}
+	return list
 }
 
 func (n *names) highest() uint32 {

@@ -73,7 +73,7 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, nil, err
 	}
-	report, err := checkCopy(ctx, o, aside, nil, p)
+	report, err := checkCopy(ctx, o, aside, reached{}, p)
 	if err != nil {
 		return nil, nil, err
 	}

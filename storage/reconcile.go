@@ -96,7 +96,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 
 // AcceptMark is the plan that trusts the mark. Number n is acknowledged once the mark says n-1, so each series goes one
 // beyond what it says; a series that the store does not have (possible lists those that the branch may have used), one
-// beyond the furthest of those whose names are lost. It fails when the mark is lost too.
+// beyond the furthest of those that the mark does not name. It fails when the mark is lost too.
 func (r *Restoration) AcceptMark(possible []string) ([]Skip, error) {
 	if r.MarkLost {
 		return nil, errors.New("the mark was lost with the store: it does not tell what was spent after the backup")
@@ -204,7 +204,7 @@ func (s *Store) settle() error {
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("reading the store's identity: %w", errors.Join(ErrCorrupt, err))
 	}
-	s.mark.renew([16]byte(id), s.lastNumbers(series))
+	s.mark.renew([16]byte(id), series)
 	if err := s.endRestoration(); err != nil {
 		s.o.die("ending restoration: %v", err)
 	}

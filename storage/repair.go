@@ -144,7 +144,7 @@ func (r *repairer) run(ctx context.Context) error {
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
 	}
-	report, err := checkCopy(ctx, r.o, aside, nil, &r.meter.meter)
+	report, err := checkCopy(ctx, r.o, aside, reached{}, &r.meter.meter)
 	if err != nil {
 		return err
 	}

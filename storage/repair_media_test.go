@@ -228,21 +228,28 @@ func TestRepair_Elsewhere(t *testing.T) {
 	}
 }
 
-// Of a series of which nothing is left but its name, the mark still tells how far it got, and by no name.
+// Of a series of which nothing is left but its name, the mark tells how far it got: exactly, or in the first format, by no name.
 func TestRestoration_NameAlone(t *testing.T) {
 	row := restoredRow{Known: []knownSeries{{Name: "d", Last: 103, Changes: 1}}}
-	var n names
-	n.add("a", 1)
-	plan, err := row.compare(&n, []uint64{7}, []uint64{7, 203}, true).AcceptMark([]string{"a", "d", "e"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range plan {
-		if want := map[string]uint64{"a": 8, "d": 204, "e": 204}[k.Series]; k.To < want {
-			t.Errorf("%+v: a number beyond %d is not known to be free", k, want-1)
+	for _, c := range []struct {
+		said reached
+		want map[string]uint64
+	}{
+		{reached{[]string{"a", "d"}, []uint64{7, 203}}, map[string]uint64{"a": 8, "d": 204, "e": 1}},
+		{reached{[]string{"a", ""}, []uint64{7, 203}}, map[string]uint64{"a": 8, "d": 204, "e": 204}},
+		{reached{nil, []uint64{7, 203}}, map[string]uint64{"a": 204, "d": 204, "e": 204}},
+	} {
+		plan, err := row.compare(reached{[]string{"a"}, []uint64{7}}, c.said).AcceptMark([]string{"a", "d", "e"})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(plan) != 3 {
-		t.Errorf("%+v", plan)
+		if len(plan) != len(c.want) {
+			t.Errorf("%v: %+v", c.said, plan)
+		}
+		for _, k := range plan {
+			if k.To != c.want[k.Series] {
+				t.Errorf("%v: %+v, want %d", c.said, k, c.want[k.Series])
+			}
+		}
 	}
 }

@@ -130,15 +130,16 @@ func (r *repairer) markAgrees(series map[string]seriesRow) bool {
 	if err != nil {
 		return false
 	}
-	highest := uint32(0)
-	for _, row := range series {
-		highest = max(highest, row.Sequence)
+	held := make(map[string]uint64)
+	var n names
+	for name, row := range series {
+		n.add(name, row.Sequence)
+		held[name] = row.Last
 	}
-	last := make([]uint64, highest)
-	for _, row := range series {
-		last[row.Sequence-1] = row.Last
+	if said.names == nil {
+		said.names = n.all()
 	}
-	return compareMark(of, r.id, said, last) == nil
+	return compareMark(of, r.id, said, held) == nil
 }
 
 // lacking lists what is missing, by series and numbers, and the records of it whose codes a journal or the record itself names.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,10 +23,11 @@ type Restoration struct {
 	// MarkLost: there was no mark beside the restored store. What was spent after the backup must be learned elsewhere:
 	// from the tills' receipts, from what was mailed, from the authority.
 	MarkLost bool
-	// Series are those of the store. Begun is the furthest that a series got of which the mark knows no more than that:
-	// it began after the backup. 0 when there is none.
+	// Series are those of the store, and those that the mark names beside them: they began after the backup.
 	Series []Behind
-	Begun  uint64
+	// Begun is how far series got that a mark of the first format, which has no names, says without telling which; 0 when there
+	// are none.
+	Begun uint64
 	// Missing is what a damaged second copy did not tell; it must be accepted, see Reconcile.
 	Missing []Missing
 	// Doubt is how many changes there may have been behind the end of the copy that can be read; 0 when the mark is there
@@ -35,8 +35,8 @@ type Restoration struct {
 	Doubt uint64
 }
 
-// Behind is how far a series got, in the store and in the mark. A mark that has counted for a store which was restored
-// since the backup names its numbers otherwise; Marked is then the highest of them all. Known is the furthest number that a
+// Behind is how far a series got, in the store and in the mark. Where the mark does not name the series, Marked is
+// Restoration.Begun. Known is the furthest number that a
 // damaged copy names, of which it lacks the document.
 type Behind struct {
 	Series              string
@@ -157,7 +157,7 @@ func restore(ctx context.Context, from string, o *Options, progress Progress) (*
 	if err := syncDir(fs, aside); err != nil {
 		return nil, err
 	}
-	if _, err := checkCopy(ctx, o, aside, nil, p); err != nil {
+	if _, err := checkCopy(ctx, o, aside, reached{}, p); err != nil {
 		return nil, err
 	}
 	if err := o.place(aside, row); err != nil {
@@ -239,36 +239,39 @@ func restoration(r pebble.Reader) (*restoredRow, error) {
 	return &row, err
 }
 
-// compare tells the store's series, by sequence, from what the mark of a store says. own: that store had the same
-// series by the same sequences.
-func (r *restoredRow) compare(names *names, last, said []uint64, own bool) *Restoration {
+// compare tells where the store's series end from what the mark says of them. What the mark says without a name it may say of
+// any series that it does not name.
+func (r *restoredRow) compare(store, said reached) *Restoration {
 	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost}
 	if r.MarkLost {
-		said = nil // of a mark that Open made
+		said = reached{} // of a mark that Open made
 	}
-	if !own && len(said) > 0 {
-		v.Begun = slices.Max(said)
-	}
-	for i := range max(len(last), len(said)) {
-		b := Behind{Series: names.named(uint32(i + 1)), Marked: v.Begun}
-		if own && i < len(said) {
-			b.Marked = said[i]
+	marked := said.byName()
+	v.Begun = marked[""]
+	place := make(map[string]int)
+	add := func(b Behind) {
+		if b.Marked = marked[b.Series]; b.Marked == 0 {
+			b.Marked = v.Begun
 		}
-		if b.Series == "" {
-			v.Begun = max(v.Begun, b.Marked)
-			continue
-		}
-		b.Last = last[i]
+		place[b.Series] = len(v.Series)
 		v.Series = append(v.Series, b)
+	}
+	for i, last := range store.numbers {
+		if name := store.name(i); name != "" {
+			add(Behind{Series: name, Last: last})
+		}
+	}
+	for i, n := range said.numbers { // begun after the backup
+		if _, known := place[said.name(i)]; n > 0 && said.name(i) != "" && !known {
+			add(Behind{Series: said.name(i)})
+		}
 	}
 	v.Doubt = r.Doubt
 	for _, k := range r.Known {
-		i := slices.IndexFunc(v.Series, func(b Behind) bool { return b.Series == k.Name })
-		if i < 0 {
-			// The mark names no series: what it says of one that is not here may be said of this one.
-			i, v.Series = len(v.Series), append(v.Series, Behind{Series: k.Name, Marked: v.Begun})
+		if _, known := place[k.Name]; !known {
+			add(Behind{Series: k.Name})
 		}
-		v.Series[i].Known = k.Last
+		v.Series[place[k.Name]].Known = k.Last
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -233,8 +234,8 @@ func (t *taking) stale(key, value []byte, queued map[uint64][]byte) (bool, error
 }
 
 // GiveUp settles a store that other media are ahead of, for good: every series goes on behind the furthest number that any
-// of them knows, and the numbers between are lost. A series that only the mark knows has no name there: each of the
-// possible ones that the store does not have goes as far. The store gets a new identity, so that its second copy is set
+// of them knows, and the numbers between are lost. A series that only a mark of the first format knows has no name
+// there: each of the possible ones that the store does not have goes as far. The store gets a new identity, so that its second copy is set
 // aside and begun anew. An attempt that is cut short can be repeated.
 func (s *Store) GiveUp(ctx context.Context, possible []string, reason string) error {
 	if err := s.enter(); err != nil {
@@ -258,7 +259,11 @@ func (s *Store) giveUp(ctx context.Context, possible []string, reason string) er
 	if err != nil {
 		return err
 	}
-	for _, skip := range plan(list, possible, &s.names) {
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		return err
+	}
+	for _, skip := range plan(list, possible, series) {
 		row, err := s.series(skip.Series)
 		if err != nil {
 			return err
@@ -274,8 +279,7 @@ func (s *Store) giveUp(ctx context.Context, possible []string, reason string) er
 	if err != nil {
 		return err
 	}
-	series, err := readAllSeries(s.db)
-	if err != nil {
+	if series, err = readAllSeries(s.db); err != nil {
 		return err
 	}
 	b := s.db.NewBatch()
@@ -291,7 +295,7 @@ func (s *Store) giveUp(ctx context.Context, possible []string, reason string) er
 		s.o.die("settling the store: %v", err)
 	}
 	// If we crash here, the mark is of the same family, and all of it is repeated.
-	s.mark.renew([16]byte(id), s.lastNumbers(series))
+	s.mark.renew([16]byte(id), series)
 	if err := s.db.Delete(keyBehind, pebble.Sync); err != nil {
 		s.o.die("settling the store: %v", err)
 	}
@@ -299,26 +303,39 @@ func (s *Store) giveUp(ctx context.Context, possible []string, reason string) er
 	return nil
 }
 
-// plan moves each series one beyond the furthest number: number n is acknowledged once the mark says n-1.
-func plan(list []Witness, possible []string, names *names) (skips []Skip) {
+// plan moves each series one beyond the furthest number. Number n is acknowledged once the mark says n-1: beside a mark, every
+// series of the store goes one further, also one of which the mark says no more than the store, and every possible series that
+// neither of them has.
+func plan(list []Witness, possible []string, series map[string]seriesRow) []Skip {
+	to := make(map[string]uint64)
 	unnamed := uint64(0)
 	for _, w := range list {
 		for _, a := range w.Series {
-			to := max(a.Here, a.There) + 1
 			if a.Series == "" {
-				unnamed = max(unnamed, to)
+				unnamed = max(unnamed, max(a.Here, a.There)+1)
 				continue
 			}
-			skips = append(skips, Skip{a.Series, to})
+			to[a.Series] = max(to[a.Series], max(a.Here, a.There)+1)
+		}
+		if w.Medium != WitnessMark {
+			continue
+		}
+		for name, row := range series {
+			to[name] = max(to[name], row.Last+1)
+		}
+		unnamed = max(unnamed, 1)
+	}
+	for _, name := range possible {
+		if _, known := series[name]; !known && unnamed > 0 {
+			to[name] = max(to[name], unnamed)
 		}
 	}
-	if unnamed == 0 {
-		return skips
+	if unnamed > 1 {
+		to[begun] = max(to[begun], unnamed)
 	}
-	for _, series := range append(possible, begun) {
-		if !names.has(series) {
-			skips = append(skips, Skip{series, unnamed})
-		}
+	skips := make([]Skip, 0, len(to))
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		skips = append(skips, Skip{name, to[name]})
 	}
 	return skips
 }

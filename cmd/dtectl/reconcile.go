@@ -151,7 +151,7 @@ func printRestoration(out io.Writer, r *storage.Restoration) {
 		screen.Fprintf(w, "%s\t%d\t%s\n", b.Series, b.Last, mark)
 	}
 	if r.Begun > 0 {
-		screen.Fprintf(w, "(begun after the backup)\t0\tup to %d\n", r.Begun)
+		screen.Fprintf(w, "(not named by the mark)\t0\tup to %d\n", r.Begun)
 	}
 	_ = w.Flush() // to a terminal
 	screen.Fprintf(out, "\n")
