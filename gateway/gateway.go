@@ -83,6 +83,8 @@ type Options struct {
 	Audit  Audit
 	// Backups makes them; nil: nobody does.
 	Backups Backups
+	// Books reads what the accountant files; nil: nobody may.
+	Books Books
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
 }

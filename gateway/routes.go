@@ -51,6 +51,7 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	get("/admin/audit", g.administered(g.listActs))
 	r.POST("/admin/backup", g.administered(g.beginBackup))
 	get("/admin/backup", g.administered(g.showBackup))
+	get("/admin/books", g.administered(g.monthPage))
 	get("/admin/tokens", g.administered(g.listTokens))
 	r.POST("/admin/tokens", g.administered(g.newToken))
 	r.POST("/admin/tokens/{id}/rotate", g.administered(g.rotateToken))

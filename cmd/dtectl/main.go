@@ -36,6 +36,7 @@ type cli struct {
 	Clock       clockCommand       `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
+	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 

@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
+	"dtegate/engine/month"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/gateway"
@@ -104,7 +105,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
 		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, time.Now()).Of, Keeper: d.access,
-		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups})
+		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups,
+		Books: month.New(d.store)})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, start.Listening("api.listen", err)

@@ -36,10 +36,12 @@ var layers = map[string][]string{
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
+	"engine/books":               {},
+	"engine/month":               {"engine/authority", "engine/dte", "engine/record", "storage"},
 	"engine":                     {"engine/record", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
-	"gateway":             {"gateway/codes", "engine", "engine/record", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -55,9 +57,9 @@ var layers = map[string][]string{
 	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/vouch", "rules/bundle", "storage"},
 	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
-	"cmd/dted": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
+	"cmd/dted": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
 
 	"deploy": {},
@@ -76,6 +78,7 @@ var libraries = map[string]string{
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
 	"github.com/go-pdf/fpdf":                   "engine/pdf",
+	"github.com/shopspring/decimal":            "engine/books",
 	"github.com/go-fonts/liberation":           "engine/pdf",
 	"github.com/wneessen/go-mail":              "engine/mail",
 	"github.com/minio/minio-go/v7":             "engine/archive",

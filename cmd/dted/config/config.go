@@ -41,6 +41,7 @@ type Config struct {
 	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
 	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
 	Access   Access            `toml:"access"`
+	Books    Books             `toml:"books"`
 }
 
 // Listener is an address that the appliance listens on.

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/books"
+	"dtegate/engine/dte"
+	"dtegate/engine/month"
+	"dtegate/engine/pdf"
+	"dtegate/storage"
+)
+
+type booksCommand struct {
+	Month   string   `placeholder:"2026-11" help:"Month of issue; with --explain the document's own, unless given."`
+	Out     string   `type:"path" placeholder:"DIR" help:"Folder to make the files in; books that it holds already are made anew."`
+	Backup  []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch of the taxpayer, instead of the running appliance."`
+	Explain string   `placeholder:"CODE" help:"Say in which files, rows and columns a document is, and why, instead of making the books."`
+	NoPDF   bool     `name:"no-pdf" help:"Leave out the books as PDF."`
+}
+
+// Run makes the accountant's files of a month from the running appliance or from backups.
+func (c *booksCommand) Run(ctx context.Context, top *cli) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	yield()
+	settings, err := c.settings(top)
+	if err != nil {
+		return err
+	}
+	sources, err := c.sources(top)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, s := range sources {
+			s.close()
+		}
+	}()
+	if c.Explain != "" {
+		return c.explain(ctx, sources, settings)
+	}
+	return c.make(ctx, sources, settings)
+}
+
+func (c *booksCommand) check() error {
+	switch {
+	case c.Month != "" && !month.Valid(c.Month):
+		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
+	case c.Explain != "":
+		_, err := dte.ParseCode(c.Explain)
+		if err != nil {
+			return fmt.Errorf("--explain: %w", err)
+		}
+		return nil
+	case c.Month == "":
+		return errors.New("--month: which month, like 2026-11")
+	case c.Out == "":
+		return errors.New("--out: which folder to make the files in")
+	}
+	return nil
+}
+
+// settings are those of the configuration. Whoever has backups alone needs none, or a file with [books] alone.
+func (c *booksCommand) settings(top *cli) (books.Settings, error) {
+	if len(c.Backup) == 0 {
+		cfg, err := config.Load(top.Config)
+		if err != nil {
+			return books.Settings{}, err
+		}
+		return bookSettings(&cfg.Books), nil
+	}
+	set, err := config.LoadBooks(top.Config)
+	if errors.Is(err, fs.ErrNotExist) {
+		screen.Fprintf(screen.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
+		return books.Defaults(), nil
+	}
+	if err != nil {
+		return books.Settings{}, err
+	}
+	return bookSettings(set), nil
+}
+
+// bookSettings fills in the defaults.
+func bookSettings(b *config.Books) books.Settings {
+	s := books.Defaults()
+	or := func(into *int, v int) {
+		if v != 0 {
+			*into = v
+		}
+	}
+	s.Sale.Operation = b.Operation
+	or(&s.Sale.Income, b.Income)
+	s.ByEstablishment, s.ReturnsInAnnex, s.DayHyphens, s.Windows = b.ConsumerRows == "establishment", b.Returns == "annex2", b.DayHyphens, b.Encoding == "windows-1252"
+	s.PlainCancelled = b.CancelledHyphens != nil && !*b.CancelledHyphens
+	for _, r := range b.Sale {
+		rule := books.SaleRule{Establishment: r.Establishment, Item: r.Item, SaleCodes: books.SaleCodes{Operation: r.Operation, Income: s.Sale.Income}}
+		or(&rule.Income, r.Income)
+		s.Sales = append(s.Sales, rule)
+	}
+	var own []books.PurchaseRule
+	for _, r := range b.Purchase {
+		rule := books.PurchaseRule{Establishment: r.Establishment, Item: r.Item, PurchaseCodes: s.Purchase}
+		or(&rule.Operation, r.Operation)
+		or(&rule.Classification, r.Classification)
+		or(&rule.Sector, r.Sector)
+		or(&rule.Cost, r.Cost)
+		own = append(own, rule)
+	}
+	s.Purchases = append(own, s.Purchases...) // the first that fits decides
+	return s
+}
+
+// bookSource is where documents come from: the running appliance, or a backup.
+type bookSource struct {
+	name     string
+	page     func(ctx context.Context, of string, after uint64) (*month.Page, error)
+	document func(ctx context.Context, code dte.Code) (*month.Document, error)
+	close    func()
+}
+
+func (c *booksCommand) sources(top *cli) (list []*bookSource, err error) {
+	if len(c.Backup) == 0 {
+		cfg, err := config.Load(top.Config)
+		if err != nil {
+			return nil, err
+		}
+		g, err := ownGateway(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return []*bookSource{runningBooks(g)}, nil
+	}
+	for _, dir := range c.Backup {
+		store, err := storage.OpenBackup(dir, storage.Options{Logger: slog.Default(), Now: time.Now})
+		if err != nil {
+			for _, s := range list {
+				s.close()
+			}
+			return nil, err
+		}
+		reader := month.New(store)
+		list = append(list, &bookSource{name: dir,
+			page: func(_ context.Context, month string, after uint64) (*month.Page, error) {
+				return reader.Page(month, after)
+			},
+			document: func(_ context.Context, code dte.Code) (*month.Document, error) { return reader.Document(code) },
+			close:    func() { _ = store.Close() }}) // it was only read
+	}
+	return list, nil
+}
+
+func runningBooks(g *gateway) *bookSource {
+	ask := func(ctx context.Context, query url.Values) (*month.Page, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		p := new(month.Page)
+		err := g.ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
+		return p, err
+	}
+	return &bookSource{name: "the running appliance", close: func() {},
+		page: func(ctx context.Context, of string, after uint64) (*month.Page, error) {
+			return ask(ctx, url.Values{"month": {of}, "after": {strconv.FormatUint(after, 10)}})
+		},
+		document: func(ctx context.Context, code dte.Code) (*month.Document, error) {
+			p, err := ask(ctx, url.Values{"code": {code.String()}})
+			if err != nil {
+				return nil, err
+			}
+			if len(p.Documents) != 1 {
+				return nil, fmt.Errorf("the appliance answered %d documents", len(p.Documents))
+			}
+			return &p.Documents[0], nil
+		}}
+}
+
+// bookDocument decodes what was signed.
+func bookDocument(d *month.Document) (books.Document, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
+	if err != nil {
+		return books.Document{}, fmt.Errorf("document %s: %w", d.Code, err)
+	}
+	return books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document, State: d.Estado, Date: d.Date, Total: d.Total, Seal: d.Sello,
+		Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}, nil
+}
+
+// make writes the books aside and puts them in their place when they are whole.
+func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings) error {
+	if err := c.replaceable(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Out), 0o750); err != nil {
+		return err
+	}
+	aside, err := os.MkdirTemp(filepath.Dir(c.Out), ".books-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(aside)
+	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: local(time.Now())}
+	if !c.NoPDF {
+		printer, err := pdf.New(pdf.Options{})
+		if err != nil {
+			return err
+		}
+		o.Print = printBook(printer)
+	}
+	b, err := books.New(o)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := collect(ctx, sources, c.Month, b); err != nil {
+		return err
+	}
+	if err := b.Finish(); err != nil {
+		return err
+	}
+	if err := c.place(aside); err != nil {
+		return err
+	}
+	for _, f := range b.Rows() {
+		screen.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
+	}
+	if nowhere, notes := b.Nowhere(); nowhere > 0 || notes > 0 {
+		screen.Fprintf(screen.Err, "%d documents are in no file, and %d have a remark: see %s\n", nowhere, notes, filepath.Join(c.Out, books.SummaryName))
+	}
+	return nil
+}
+
+// collect reads every document of every source.
+func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
+	bar := newBar(screen.Err)
+	defer bar.end()
+	for i, s := range sources {
+		for after, more := uint64(0), true; more; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p, err := s.page(ctx, month, after)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			for k := range p.Documents {
+				d, err := bookDocument(&p.Documents[k])
+				if err == nil {
+					err = b.Add(d)
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+			share := int64(1000)
+			if p.Total > 0 {
+				share = int64(float64(p.Done) / float64(p.Total) * 1000)
+			}
+			bar.show(int64(i)*1000+share, int64(len(sources))*1000)
+			if after, more = p.Next, p.Next > 0; more && after == 0 {
+				return errors.New("the pages do not go on")
+			}
+		}
+	}
+	return nil
+}
+
+// replaceable refuses a folder that holds anything but books made before.
+func (c *booksCommand) replaceable() error {
+	entries, err := os.ReadDir(c.Out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !books.IsFile(e.Name()) {
+			return fmt.Errorf("--out: %s holds %s, which is no file of books: name another folder", c.Out, e.Name())
+		}
+	}
+	return nil
+}
+
+// place puts the folder in its place; what was made before goes.
+func (c *booksCommand) place(aside string) error {
+	if err := os.Chmod(aside, 0o750); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.Out); err != nil {
+		return err
+	}
+	return os.Rename(aside, c.Out)
+}
+
+func printBook(p *pdf.Printer) func(io.Writer, books.Table) (int, error) {
+	return func(w io.Writer, t books.Table) (int, error) {
+		return p.Book(w, pdf.Book{Title: t.Title, Heading: []string{t.Issuer.Name, "NRC " + t.Issuer.NRC, "NIT " + t.Issuer.NIT, t.Month},
+			Columns: t.Columns, Right: t.Right, Rows: t.Rows, Total: t.Total, Summary: t.Summary, Folio: t.Folio, At: t.At})
+	}
+}
+
+// explain says where a document is in the books of its month, and in those of the month that took it back.
+func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
+	code, err := dte.ParseCode(c.Explain)
+	if err != nil {
+		return err
+	}
+	var found *month.Document
+	var missed error
+	for _, s := range sources {
+		d, err := s.document(ctx, code)
+		if err == nil {
+			found = d
+			break
+		}
+		missed = errors.Join(missed, fmt.Errorf("%s: %w", s.name, err))
+	}
+	if found == nil {
+		return missed
+	}
+	d, err := bookDocument(found)
+	if err != nil {
+		return err
+	}
+	months := []string{c.Month}
+	if c.Month == "" {
+		months = []string{d.Date[:7]}
+		if len(d.Invalidated) >= 7 && d.Invalidated[:7] != d.Date[:7] {
+			months = append(months, d.Invalidated[:7])
+		}
+	}
+	screen.Printf("%s  type %s  %s  %s  %s  total %s\n", d.Code, d.Type, d.ControlNumber, d.Date, d.State, d.Total)
+	for _, month := range months {
+		e, err := books.Explain(d, month, settings)
+		if err != nil {
+			return err
+		}
+		printExplanation(e)
+	}
+	return nil
+}
+
+func printExplanation(e *books.Explanation) {
+	screen.Printf("\nbooks of %s\n", e.Month)
+	if e.Motive != "" {
+		screen.Printf("  in no file: %s\n", e.Motive)
+	}
+	if e.Motive == "" && len(e.Places) == 0 {
+		screen.Printf("  nothing: it is of another month\n")
+	}
+	for _, p := range e.Places {
+		screen.Printf("  %s: %s\n", p.File, p.Why)
+		for _, cell := range p.Cells {
+			name := cell.Name
+			if cell.Page > 0 {
+				name += fmt.Sprintf(" (p. %d)", cell.Page)
+			}
+			screen.Printf("    %-2s %-60s %s\n", cell.Letter, name, cell.Value)
+		}
+	}
+	for _, n := range e.Notes {
+		screen.Printf("  note: %s\n", strings.TrimSpace(n))
+	}
+}

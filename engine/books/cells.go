@@ -1,0 +1,78 @@
+package books
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+
+	"github.com/shopspring/decimal"
+)
+
+// errWide is an amount that no column takes: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
+var errWide = errors.New("an amount of more than 10 digits before the point, which no column of the annexes takes")
+
+var widest = decimal.New(1, 10)
+
+// money writes an amount with two decimals. What lies beyond is cut, as MH's system does (p. 2), never rounded.
+func money(d decimal.Decimal) string {
+	d = d.Truncate(2)
+	if d.IsZero() {
+		return "0.00" // never -0.00
+	}
+	return d.StringFixed(2)
+}
+
+// day writes yyyy-mm-dd as DD/MM/AAAA (p. 1).
+func day(date string) string {
+	if len(date) != 10 {
+		return date
+	}
+	return date[8:] + "/" + date[5:7] + "/" + date[:4]
+}
+
+// plain is a number without hyphens.
+func plain(s string) string { return strings.ReplaceAll(s, "-", "") }
+
+// digits leaves the digits and letters of a person's number: no hyphens, no spaces.
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) || unicode.IsLetter(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a spreadsheet.
+func text(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == ';':
+			return ','
+		case r == '"':
+			return '\''
+		case unicode.IsSpace(r), !unicode.IsPrint(r):
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠' ")
+}
+
+// windows1252 writes text as Excel's "CSV (delimitado por comas)" does; what that alphabet lacks becomes a question mark.
+func windows1252(s string) []byte {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		switch {
+		case r < 0x80 || r >= 0xA0 && r <= 0xFF:
+			b = append(b, byte(r))
+		case strings.ContainsRune("‘’", r):
+			b = append(b, '\'')
+		case strings.ContainsRune("–—", r):
+			b = append(b, '-')
+		default:
+			b = append(b, '?')
+		}
+	}
+	return b
+}

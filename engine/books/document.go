@@ -1,0 +1,203 @@
+package books
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/shopspring/decimal"
+)
+
+// Document is a stored document as the books read it.
+type Document struct {
+	Code          string // codigoGeneracion, upper case, with hyphens
+	ControlNumber string // that of a return (18) is the branch's own
+	Type          string // CAT-002
+	State         string // PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED; "" while it has no outcome
+	Date          string // fecEmi, yyyy-mm-dd
+	Total         string // USD, as GET /dte/documentos shows it
+	Seal          string // selloRecibido
+	Branch        int64  // id of the branch that issued it
+	// Deferred: it was issued in contingency, so that the customer has it whatever MH says.
+	Deferred bool
+	// Invalidated is the day of the event that took it back, yyyy-mm-dd; "" while it stands.
+	Invalidated string
+	// Refusal is what MH said of a rejected document.
+	Refusal string
+	// JSON is the document as it was signed.
+	JSON []byte
+}
+
+// States of a document, as the API names them.
+const (
+	processed   = "PROCESSED"
+	rejected    = "REJECTED"
+	contingency = "CONTINGENCIA"
+	invalidated = "INVALIDATED"
+)
+
+// content is what the books need of a signed document, of either generation of MH's schemas. Absent and null amounts are 0.
+// encoding/json ignores the case of names: totalIVAretenido (07 v1) and totalIvaRetenido (v2) are one.
+type content struct {
+	Identificacion struct {
+		Ambiente         string `json:"ambiente"`
+		CodigoGeneracion string `json:"codigoGeneracion"`
+		FecEmi           string `json:"fecEmi"`
+		HorEmi           string `json:"horEmi"`
+	} `json:"identificacion"`
+	Emisor         Issuer    `json:"emisor"`
+	Receptor       *party    `json:"receptor"`
+	SujetoExcluido *party    `json:"sujetoExcluido"` // 14 v1
+	Relacionados   []related `json:"documentoRelacionado"`
+	Cuerpo         []item    `json:"cuerpoDocumento"`
+	Resumen        totals    `json:"resumen"`
+}
+
+// Issuer is the taxpayer, as its documents name it.
+type Issuer struct {
+	NIT  string `json:"nit"`
+	NRC  string `json:"nrc"` // returns (18) bear none
+	Name string `json:"nombre"`
+}
+
+// party is a receptor: 03 names a nit, the others a kind of document (CAT-022) and its number.
+type party struct {
+	NIT          string `json:"nit"`
+	DocumentType string `json:"tipoDocumento"`
+	Number       string `json:"numDocumento"`
+	NRC          string `json:"nrc"`
+	Name         string `json:"nombre"`
+}
+
+type related struct {
+	Type string `json:"tipoDocumento"`
+	Code string `json:"codigoGeneracion"` // of 18; notes name the number
+}
+
+type item struct {
+	Kind       int             `json:"tipoItem"` // CAT-011
+	NonSubject decimal.Decimal `json:"ventaNoSuj"`
+	Exempt     decimal.Decimal `json:"ventaExenta"`
+	Taxed      decimal.Decimal `json:"ventaGravada"`
+	Purchase   decimal.Decimal `json:"compra"`
+	// Of 07.
+	Base      decimal.Decimal `json:"montoSujetoGrav"`
+	Retention string          `json:"codigoRetencionMH"` // CAT-006: 22 is 1 %, C4 is 13 %
+	Retained  decimal.Decimal `json:"ivaRetenido"`
+}
+
+type totals struct {
+	NonSubject         decimal.Decimal `json:"totalNoSuj"`
+	Exempt             decimal.Decimal `json:"totalExenta"`
+	Taxed              decimal.Decimal `json:"totalGravada"`
+	DiscountNonSubject decimal.Decimal `json:"descuNoSuj"`
+	DiscountExempt     decimal.Decimal `json:"descuExenta"`
+	DiscountTaxed      decimal.Decimal `json:"descuGravada"`
+	Taxes              []tax           `json:"tributos"`
+	SubTotal           decimal.Decimal `json:"subTotal"`
+	Perceived          decimal.Decimal `json:"ivaPerci"`
+	Perceived1         decimal.Decimal `json:"ivaPerci1"` // the generation before
+	Retained           decimal.Decimal `json:"ivaRete"`
+	Retained1          decimal.Decimal `json:"ivaRete1"`
+	IncomeTax          decimal.Decimal `json:"reteRenta"`
+	VAT                decimal.Decimal `json:"totalIva"` // of 01 and 18: inside the prices
+	NonTaxed           decimal.Decimal `json:"totalNoGravado"`
+	Excluded           decimal.Decimal `json:"totalCompraExcluidos"` // of 18
+}
+
+type tax struct {
+	Code  string          `json:"codigo"` // CAT-015
+	Value decimal.Decimal `json:"valor"`
+}
+
+// sealed is a document with its amounts as the books count them, all positive. Global discounts are taken off.
+type sealed struct {
+	Document
+	content
+	hour          string
+	establishment string // "S001", of the control number
+	item          int    // CAT-011: the kind that most of the amount belongs to
+	customer      *party
+
+	exempt, nonSubject, taxed decimal.Decimal
+	vat                       decimal.Decimal // of 03, 05, 06 beside the prices; of 01 and 18 inside them
+	perceived, retained       decimal.Decimal
+	otherTaxes, nonTaxed      decimal.Decimal
+	incomeTax, purchase       decimal.Decimal
+	total                     decimal.Decimal // what is paid; of 07 what is withheld
+}
+
+// sales is what a document sold, without VAT of its own.
+func (d *sealed) sales() decimal.Decimal { return d.exempt.Add(d.nonSubject).Add(d.taxed) }
+
+// read decodes a document and checks that it is the one that the record names.
+func read(doc Document) (*sealed, error) {
+	d := &sealed{Document: doc}
+	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", doc.Code, err) }
+	if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
+		return wrong(err)
+	}
+	id := &d.Identificacion
+	if id.CodigoGeneracion != doc.Code || id.FecEmi != doc.Date {
+		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date, id.CodigoGeneracion, id.FecEmi))
+	}
+	var err error
+	if d.total, err = decimal.NewFromString(doc.Total); err != nil {
+		return wrong(fmt.Errorf("total: %w", err))
+	}
+	if d.hour = id.HorEmi; len(d.hour) == 7 { // MH's schema allows seconds of one digit
+		d.hour = d.hour[:6] + "0" + d.hour[6:]
+	}
+	if len(doc.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
+		d.establishment = doc.ControlNumber[7:11]
+	}
+	d.customer = d.Receptor
+	if d.customer == nil {
+		d.customer = d.SujetoExcluido
+	}
+	if d.customer == nil {
+		d.customer = &party{}
+	}
+	d.count()
+	return d, nil
+}
+
+// informative are taxes of CAT-015 that the summary shows and nobody pays with the document.
+const informative = "C5 C6 C7"
+
+// vatCode is VAT in CAT-015.
+const vatCode = "20"
+
+func (d *sealed) count() {
+	r := &d.Resumen
+	d.exempt, d.nonSubject, d.taxed = r.Exempt.Sub(r.DiscountExempt), r.NonSubject.Sub(r.DiscountNonSubject), r.Taxed.Sub(r.DiscountTaxed)
+	if d.Type == "01" || d.Type == "18" {
+		d.vat = r.VAT
+	}
+	for _, t := range r.Taxes {
+		switch {
+		case t.Code == vatCode:
+			d.vat = d.vat.Add(t.Value)
+		case !strings.Contains(informative, t.Code):
+			d.otherTaxes = d.otherTaxes.Add(t.Value)
+		}
+	}
+	d.perceived, d.retained = r.Perceived.Add(r.Perceived1), r.Retained.Add(r.Retained1)
+	d.incomeTax, d.nonTaxed = r.IncomeTax, r.NonTaxed
+	switch d.Type {
+	case "14":
+		d.purchase = r.SubTotal
+	case "18":
+		d.purchase = r.Excluded
+	}
+	kinds := make(map[int]decimal.Decimal)
+	for i := range d.Cuerpo {
+		it := &d.Cuerpo[i]
+		kinds[it.Kind] = kinds[it.Kind].Add(it.Exempt).Add(it.NonSubject).Add(it.Taxed).Add(it.Purchase)
+	}
+	for kind, amount := range kinds {
+		if best := kinds[d.item]; d.item == 0 || amount.GreaterThan(best) || amount.Equal(best) && kind < d.item {
+			d.item = kind
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package books
+
+import "strings"
+
+// Explanation says where a document is in the books of a month.
+type Explanation struct {
+	Month  string
+	Places []Place
+	// Motive is why it is in no file, "" when it is in one.
+	Motive string
+	Notes  []string
+}
+
+// Place is a document's row in a file, or what it adds to one.
+type Place struct {
+	File  string
+	Why   string
+	Cells []Cell
+}
+
+// Cell is a value in a column, or what the document adds to it.
+type Cell struct {
+	Column
+	Value string
+}
+
+// Explain says where a document goes in the books of a month, cell by cell. It is the same judgement that makes the files.
+func Explain(doc Document, month string, s Settings) (*Explanation, error) {
+	d, err := read(doc)
+	if err != nil {
+		return nil, err
+	}
+	p := place(d, month, &s)
+	e := &Explanation{Month: month, Motive: p.motive, Notes: p.notes}
+	for _, r := range p.rows {
+		place := Place{File: r.file.Name, Why: whole[r.file]}
+		for i, c := range r.file.Columns {
+			if r.cells[i] != "" {
+				place.Cells = append(place.Cells, Cell{c, r.cells[i]})
+			}
+		}
+		e.Places = append(e.Places, place)
+	}
+	b := &Book{o: Options{Settings: s}}
+	if p.daily != nil {
+		e.Places = append(e.Places, p.daily.explained(annex02, p.daily.annexCells(b.dayCode(d.Code), b.dayCode(d.Code))))
+	}
+	if p.sold != nil {
+		cells := consumerCells(p.sold.date, d.establishment, d.ControlNumber, d.ControlNumber, p.sold.exempt, p.sold.nonSubject, p.sold.taxed, 1, p.sold.adjust)
+		e.Places = append(e.Places, p.sold.explained(consumers, cells))
+	}
+	return e, nil
+}
+
+// whole is why a document has a row of its own.
+var whole = map[*layout]string{
+	annex01:   "ventas a contribuyentes: comprobantes de crédito fiscal y sus notas",
+	annex05:   "compras a sujetos excluidos, casilla 66",
+	annex09:   "percepción del 1 % efectuada, casilla 169",
+	annex10:   "retención del 1 % efectuada, casilla 170",
+	annex12:   "retención del 13 % efectuada, casilla 172",
+	cancelled: "documento invalidado por un evento de este mes",
+	taxpayers: "ventas a contribuyentes, art. 85 del reglamento",
+	f930:      "lo percibido o retenido en el mes",
+}
+
+// explained is what a share adds to its row: in a shared row the codes of the first and the last document are those of the day.
+func (s *share) explained(l *layout, cells []string) Place {
+	p := Place{File: l.Name, Why: "fila propia: " + s.adjust}
+	shared := s.adjust == ""
+	if shared {
+		p.Why = "fila del " + day(s.date) + ", con los demás documentos de ese día; esto es lo que suma"
+	}
+	for i, c := range l.Columns {
+		if cells[i] == "" || shared && (strings.Contains(c.Name, "(del)") || strings.Contains(c.Name, "(al)") || c.Name == "Del No." || c.Name == "Al No.") {
+			continue
+		}
+		p.Cells = append(p.Cells, Cell{c, cells[i]})
+	}
+	return p
+}

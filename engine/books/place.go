@@ -1,0 +1,319 @@
+package books
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// placement is where a document goes in the books of a month.
+type placement struct {
+	rows  []row
+	daily *share   // of annex 2
+	sold  *share   // of the book of consumers
+	names []string // the files, each once, in the order of layouts
+	// motive is why a document of the month is in no file; "" when it is in one.
+	motive string
+	// notes are what the accountant must know of a document that is in a file.
+	notes []string
+}
+
+// row is a line of a file by itself.
+type row struct {
+	file  *layout
+	cells []string
+}
+
+// share is what a document adds to a line that it shares with others.
+type share struct {
+	date                      string // of the line, yyyy-mm-dd
+	exempt, nonSubject, taxed decimal.Decimal
+	operation, income         int
+	// adjust says why a line that stands alone takes something back; "" when the line is shared.
+	adjust string
+}
+
+func (s *share) negate() {
+	s.exempt, s.nonSubject, s.taxed = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg()
+}
+
+// cells are an adjustment's line of annex 2 by itself: from code to code.
+func (s *share) annexCells(first, last string) []string {
+	return []string{day(s.date), class, "01", notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
+		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), "0.00", "0.00", "0.00", "0.00", "0.00",
+		money(s.exempt.Add(s.nonSubject).Add(s.taxed)), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
+}
+
+const (
+	class         = "4"   // documento tributario electrónico (p. 1)
+	notApplicable = "N/A" // since documents are grouped by day (p. 8)
+	// periods is how many months back annex 2 takes an invalidated document (p. 7).
+	periods = 3
+)
+
+func (p *placement) add(file *layout, cells ...string) {
+	p.rows = append(p.rows, row{file, cells})
+	p.in(file)
+}
+
+func (p *placement) in(file *layout) { p.names = append(p.names, file.Name) }
+
+func (p *placement) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// place says where a document goes in the books of a month, "2026-11".
+func place(d *sealed, month string, s *Settings) *placement {
+	p := new(placement)
+	own := strings.HasPrefix(d.Date, month)
+	if d.State == invalidated && (strings.HasPrefix(d.Invalidated, month) || d.Invalidated == "" && own) {
+		p.cancel(d, own, s)
+		return p
+	}
+	switch {
+	case !own: // of another month, and nothing happened to it in this one
+	case d.State == processed, d.State == invalidated && d.Type == "01":
+		p.file(d, s)
+		if d.State == invalidated {
+			p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated), d.Invalidated[:7])
+		}
+	case d.State == invalidated:
+		p.motive = fmt.Sprintf("invalidado el %s: los anexos no llevan documentos invalidados; consta en anulados.csv de %s. Si la declaración de %s ya se presentó, se modifica",
+			day(d.Invalidated), d.Invalidated[:7], month)
+	case d.State == rejected && d.Deferred:
+		p.motive = "Hacienda lo rechazó después de entregado en contingencia: la venta no tiene documento válido: " + text(d.Refusal)
+	case d.State == rejected:
+		p.motive = "Hacienda lo rechazó: " + text(d.Refusal)
+	case d.State == contingency:
+		p.motive = "emitido en contingencia y todavía sin sello de recepción: los libros se hacen otra vez cuando lo tenga"
+	default:
+		p.motive = "todavía sin respuesta de Hacienda: los libros se hacen otra vez cuando la tenga"
+	}
+	return p
+}
+
+// file places a document that stands.
+func (p *placement) file(d *sealed, s *Settings) {
+	switch d.Type {
+	case "01":
+		p.consumer(d, s)
+	case "03", "05", "06":
+		p.taxpayer(d, s)
+	case "07":
+		p.withheld(d)
+	case "14":
+		p.bought(d, s)
+	case "18":
+		p.returned(d, s)
+	default:
+		p.motive = "ningún anexo de lo emitido lleva el tipo " + d.Type
+	}
+}
+
+func (d *sealed) share(s *Settings) *share {
+	operation, income := s.sale(d)
+	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, operation: operation, income: income}
+}
+
+func (p *placement) consumer(d *sealed, s *Settings) {
+	p.daily, p.sold = d.share(s), d.share(s)
+	p.in(annex02)
+	p.in(consumers)
+}
+
+// taxpayer places a voucher or a note.
+func (p *placement) taxpayer(d *sealed, s *Settings) {
+	for _, r := range d.Relacionados {
+		if r.Type == "07" {
+			p.motive = "nota sobre un comprobante de retención: se declara a mano en el anexo 10 o 12"
+			return
+		}
+	}
+	nit, dui := d.customer.identity()
+	number := nit
+	if nit == "" && dui == "" {
+		number = digits(d.customer.NRC)
+	}
+	operation, income := s.sale(d)
+	total := d.sales().Add(d.vat)
+	if number == "" && dui == "" {
+		p.note("no cabe en anexo01: el cliente no tiene NIT, NRC ni DUI (columnas H y Q, pp. 2 y 3); se declara a mano")
+	} else {
+		p.add(annex01, day(d.Date), class, d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), "", number, text(d.customer.Name),
+			money(d.exempt), money(d.nonSubject), money(d.taxed), money(d.vat), "0.00", "0.00", money(total), dui,
+			strconv.Itoa(operation), strconv.Itoa(income), "1")
+	}
+	if d.perceived.IsPositive() {
+		if nit == "" && dui == "" {
+			p.note("no cabe en anexo09 ni en f930: el cliente no tiene NIT ni DUI (p. 37); se declara a mano")
+		} else {
+			p.add(annex09, nit, day(d.Date), d.Type, plain(d.ControlNumber), d.Seal, plain(d.Code), money(d.taxed), money(d.perceived), dui, "9")
+		}
+	}
+	sign := decimal.NewFromInt(1)
+	if d.Type == "05" {
+		sign = sign.Neg()
+	}
+	of := func(a decimal.Decimal) string { return money(a.Mul(sign)) }
+	p.add(taxpayers, "", day(d.Date), d.Type, d.ControlNumber, d.Code, "", text(d.customer.Name), digits(d.customer.NRC),
+		of(d.exempt), of(d.nonSubject), of(d.taxed), of(d.vat), "0.00", "0.00", of(d.perceived), of(total))
+	if d.perceived.IsPositive() && nit+dui != "" {
+		p.report(d, nit+dui, perception, map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type], d.taxed, d.perceived)
+	}
+}
+
+// Codes of the F-930.
+const (
+	agent      = "1" // calidad: who perceives or withholds
+	perception = "1" // modalidad
+	retention  = "3"
+)
+
+func (p *placement) report(d *sealed, nit, kind, document string, base, amount decimal.Decimal) {
+	p.add(f930, "", nit, text(d.customer.Name), agent, kind, document, day(d.Date), d.Seal, plain(d.Code), money(base), money(amount))
+}
+
+// withheld places a withholding voucher: its lines by rate.
+func (p *placement) withheld(d *sealed) {
+	nit, dui := d.customer.identity()
+	if nit == "" && dui == "" {
+		p.motive = "el sujeto no tiene NIT ni DUI (columnas A e I, pp. 41 y 47); se declara a mano"
+		return
+	}
+	var base, amount, others decimal.Decimal
+	for _, rate := range []struct {
+		code string
+		file *layout
+	}{{"22", annex10}, {"C4", annex12}} {
+		b, a := decimal.Zero, decimal.Zero
+		for i := range d.Cuerpo {
+			if d.Cuerpo[i].Retention == rate.code {
+				b, a = b.Add(d.Cuerpo[i].Base), a.Add(d.Cuerpo[i].Retained)
+			}
+		}
+		if b.IsZero() && a.IsZero() {
+			continue
+		}
+		base, amount = base.Add(b), amount.Add(a)
+		if rate.file == annex10 {
+			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(b), money(a), dui, "10")
+		} else {
+			p.add(annex12, nit, day(d.Date), "07", d.Seal, plain(d.ControlNumber), plain(d.Code), money(b), money(a), dui, "12")
+		}
+	}
+	for i := range d.Cuerpo {
+		if r := d.Cuerpo[i].Retention; r != "22" && r != "C4" {
+			others = others.Add(d.Cuerpo[i].Retained)
+		}
+	}
+	if others.IsPositive() {
+		p.note("retiene %s por otros casos (C9), que ni el anexo 10 ni el 12 llevan; se declara a mano", money(others))
+	}
+	if len(p.rows) == 0 {
+		p.motive, p.notes = "solo retiene por otros casos (C9), que ni el anexo 10 ni el 12 llevan; se declara a mano", nil
+		return
+	}
+	p.report(d, nit+dui, retention, "3", base, amount)
+}
+
+// bought places a purchase from an excluded subject.
+func (p *placement) bought(d *sealed, s *Settings) {
+	kind, number := "3", digits(d.customer.Number)
+	switch nit, dui := d.customer.identity(); {
+	case nit != "":
+		kind, number = "1", nit
+	case dui != "":
+		kind, number = "2", dui
+	}
+	if number == "" || len(number) > 14 {
+		p.motive = fmt.Sprintf("el número del documento del sujeto excluido, %q, no cabe en los 14 caracteres de la columna B (p. 23); se declara a mano", text(d.customer.Number))
+		return
+	}
+	c := s.purchase(d)
+	p.add(annex05, kind, number, text(d.customer.Name), day(d.Date), d.Seal, plain(d.Code), money(d.purchase), money(d.retained),
+		strconv.Itoa(c.Operation), strconv.Itoa(c.Classification), strconv.Itoa(c.Sector), strconv.Itoa(c.Cost), "5")
+	if d.retained.IsPositive() {
+		p.report(d, number, retention, "7", d.purchase, d.retained)
+	}
+}
+
+// returned places a return: of an invoice it is taken off the sales of its own day (art. 87).
+func (p *placement) returned(d *sealed, s *Settings) {
+	if len(d.Relacionados) == 0 || d.Relacionados[0].Type != "01" {
+		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara a mano"
+		return
+	}
+	back := d.share(s)
+	back.negate()
+	back.adjust = "Retorno de la factura " + d.Relacionados[0].Code
+	if n := len(d.Relacionados); n > 1 {
+		back.adjust += fmt.Sprintf(" y %d más", n-1)
+	}
+	if s.ReturnsInAnnex {
+		p.daily = back
+		p.in(annex02)
+	} else {
+		p.note("no está en anexo02, que solo lleva montos negativos de documentos invalidados (p. 10): se ajusta a mano, o con returns = \"annex2\"")
+	}
+	p.sold = back
+	p.in(consumers)
+}
+
+// cancel places a document that an event of this month took back.
+func (p *placement) cancel(d *sealed, own bool, s *Settings) {
+	if d.Type == "18" {
+		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
+		return
+	}
+	control, code := d.ControlNumber, d.Code
+	if s.PlainCancelled {
+		control, code = plain(control), plain(code)
+	}
+	if d.Type == "01" && !own {
+		back := d.share(s)
+		back.negate()
+		back.adjust = "Invalidación de la factura del " + day(d.Date)
+		if monthsBetween(d.Date, d.Invalidated) <= periods {
+			p.daily = back
+			p.in(annex02)
+		} else {
+			p.note("su mes es anterior a los tres períodos que el anexo02 admite (p. 7): se ajusta a mano")
+		}
+		sold := *back
+		sold.date = d.Invalidated // "en el mes en que ello ocurra" (art. 87)
+		p.sold = &sold
+	}
+	p.add(cancelled, control, class, "0", "0", d.Type, "D", d.Seal, "0", "0", code)
+	if p.sold != nil {
+		p.in(consumers)
+	}
+}
+
+// monthsBetween counts the months from one day to another.
+func monthsBetween(from, to string) int {
+	a, err := time.Parse(time.DateOnly, from)
+	b, bad := time.Parse(time.DateOnly, to)
+	if err != nil || bad != nil {
+		return periods + 1
+	}
+	return (b.Year()-a.Year())*12 + int(b.Month()) - int(a.Month())
+}
+
+// identity is a person's NIT of 14 digits, or else the DUI of 9, never both. MH writes a natural person's DUI in the place of
+// the NIT too.
+func (p *party) identity() (nit, dui string) {
+	number := digits(p.NIT)
+	if number == "" && (p.DocumentType == "36" || p.DocumentType == "13") {
+		number = digits(p.Number)
+	}
+	switch len(number) {
+	case 14:
+		return number, ""
+	case 9:
+		return "", number
+	}
+	return "", ""
+}

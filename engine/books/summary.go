@@ -1,0 +1,262 @@
+package books
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/shopspring/decimal"
+)
+
+// SummaryName is the file that says what the others hold.
+const SummaryName = "resumen.json"
+
+// summary is counted while documents are added.
+type summary struct {
+	groups          map[groupKey]*group
+	vat             decimal.Decimal // that the consumers' documents say is inside their prices
+	branches        map[int64]int
+	nowhere, noted  *spool
+	nowhereN, noteN int
+}
+
+type groupKey struct {
+	earlier     bool // of an earlier month, invalidated in this one
+	kind, state string
+}
+
+// group is what documents of a type and a state add up to.
+type group struct {
+	Type       string `json:"tipo"`
+	State      string `json:"estado"`
+	Count      int    `json:"cantidad"`
+	Total      string `json:"total"`
+	Exempt     string `json:"exentas"`
+	NonSubject string `json:"no_sujetas"`
+	Taxed      string `json:"gravadas"`
+	VAT        string `json:"iva"`
+	OtherTaxes string `json:"otros_tributos"`
+	Perceived  string `json:"iva_percibido"`
+	Retained   string `json:"iva_retenido"`
+	IncomeTax  string `json:"renta_retenida"`
+	NonTaxed   string `json:"no_gravado"`
+	Purchases  string `json:"compras"`
+
+	sums [11]decimal.Decimal
+}
+
+func (g *group) add(d *sealed) {
+	g.Count++
+	for i, a := range [...]decimal.Decimal{d.total, d.exempt, d.nonSubject, d.taxed, d.vat, d.otherTaxes, d.perceived, d.retained, d.incomeTax, d.nonTaxed, d.purchase} {
+		g.sums[i] = g.sums[i].Add(a)
+	}
+}
+
+func (g *group) show() {
+	for i, s := range [...]*string{&g.Total, &g.Exempt, &g.NonSubject, &g.Taxed, &g.VAT, &g.OtherTaxes, &g.Perceived, &g.Retained, &g.IncomeTax, &g.NonTaxed, &g.Purchases} {
+		*s = money(g.sums[i])
+	}
+}
+
+// named is a document in resumen.json, with why.
+type named struct {
+	Code    string `json:"codigoGeneracion"`
+	Control string `json:"numeroControl"`
+	Type    string `json:"tipo"`
+	State   string `json:"estado"`
+	Date    string `json:"fecEmi"`
+	Total   string `json:"total"`
+	Motive  string `json:"motivo"`
+}
+
+// count adds a document to the summary.
+func (b *Book) count(d *sealed, o order, p *placement) error {
+	key := groupKey{!strings.HasPrefix(d.Date, b.o.Month), d.Type, d.State}
+	g := b.sum.groups[key]
+	if g == nil {
+		g = &group{Type: d.Type, State: d.State}
+		b.sum.groups[key] = g
+	}
+	g.add(d)
+	if b.sum.branches == nil {
+		b.sum.branches = make(map[int64]int)
+	}
+	b.sum.branches[d.Branch]++
+	for _, m := range []struct {
+		into  **spool
+		n     *int
+		texts []string
+	}{{&b.sum.nowhere, &b.sum.nowhereN, motives(p)}, {&b.sum.noted, &b.sum.noteN, p.notes}} {
+		for _, text := range m.texts {
+			if *m.into == nil {
+				var err error
+				if *m.into, err = newSpool(b.o.Dir); err != nil {
+					return err
+				}
+			}
+			*m.n++
+			if err := (*m.into).add(o, []string{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Total2 is what is paid of a document, with two decimals.
+func (d *sealed) Total2() string { return money(d.total) }
+
+func motives(p *placement) []string {
+	if p.motive == "" {
+		return nil
+	}
+	return []string{p.motive}
+}
+
+// fileSum is what a file holds, its sums by column.
+type fileSum struct {
+	Name      string            `json:"archivo"`
+	Rows      int               `json:"filas"`
+	Documents int               `json:"documentos"`
+	Sums      map[string]string `json:"sumas,omitempty"`
+}
+
+// summarise writes resumen.json: small members first, then the documents that are named, one a line.
+func (b *Book) summarise() (err error) {
+	f, err := os.Create(filepath.Join(b.o.Dir, SummaryName))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", SummaryName, err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("writing %s: %w", SummaryName, err)
+		}
+	}()
+	out := bufio.NewWriterSize(f, 1<<16)
+	member := func(name string, v any) error {
+		raw, err := json.MarshalIndent(v, "  ", "  ")
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  %q: %s,\n", name, raw)
+		}
+		return err
+	}
+	_, _ = out.WriteString("{\n")
+	ambiente := "01"
+	if b.test {
+		ambiente = "00"
+	}
+	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente", map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
+		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.o.Settings.shown()),
+		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)), member("archivos", b.fileSums()),
+		member("sin_archivo_cantidad", b.sum.nowhereN))
+	if err != nil {
+		return err
+	}
+	if err := b.list(out, "sin_archivo", b.sum.nowhere, ","); err != nil {
+		return err
+	}
+	if err := b.list(out, "avisos", b.sum.noted, ""); err != nil {
+		return err
+	}
+	_, _ = out.WriteString("}\n")
+	return out.Flush()
+}
+
+func (b *Book) list(out *bufio.Writer, name string, s *spool, end string) error {
+	_, _ = fmt.Fprintf(out, "  %q: [", name)
+	separator := "\n"
+	if s != nil {
+		err := s.each(func(c []string) error {
+			raw, err := json.Marshal(named{c[0], c[1], c[2], c[3], c[4], c[5], c[6]})
+			_, _ = fmt.Fprintf(out, "%s    %s", separator, raw)
+			separator = ",\n"
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if separator != "\n" {
+		_, _ = out.WriteString("\n  ")
+	}
+	_, err := out.WriteString("]" + end + "\n")
+	return err
+}
+
+func (b *Book) groups(earlier bool) []*group {
+	list := make([]*group, 0)
+	for _, key := range slices.SortedFunc(maps.Keys(b.sum.groups), func(x, y groupKey) int {
+		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.state, y.state))
+	}) {
+		if key.earlier == earlier {
+			g := b.sum.groups[key]
+			g.show()
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+func (b *Book) fileSums() []fileSum {
+	list := make([]fileSum, 0, len(layouts))
+	for _, l := range layouts {
+		t := b.files[l]
+		f := fileSum{Name: l.Name, Rows: t.rows, Documents: t.documents, Sums: make(map[string]string)}
+		for i, column := range l.sums {
+			f.Sums[l.Columns[column].Letter+" "+l.Columns[column].Name] = money(t.sums[i])
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// shown are the settings as resumen.json tells them.
+func (s *Settings) shown() map[string]any {
+	rows, returns, encoding := "taxpayer", "summary", "utf-8"
+	if s.ByEstablishment {
+		rows = "establishment"
+	}
+	if s.ReturnsInAnnex {
+		returns = "annex2"
+	}
+	if s.Windows {
+		encoding = "windows-1252"
+	}
+	return map[string]any{"operation": s.Sale.Operation, "income": s.Sale.Income, "sale": s.Sales, "purchase": s.Purchases, "purchase_default": s.Purchase,
+		"consumer_rows": rows, "returns": returns, "day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled, "encoding": encoding}
+}
+
+// Nowhere is how many documents of the month are in no file; Noted how many remarks resumen.json makes of others.
+func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhereN, b.sum.noteN }
+
+// Rows is how many rows each file has, in the order in which the manual has them.
+func (b *Book) Rows() []FileRows {
+	list := make([]FileRows, 0, len(layouts))
+	for _, l := range layouts {
+		list = append(list, FileRows{l.Name, b.files[l].rows, b.files[l].documents})
+	}
+	return list
+}
+
+// FileRows says how much a file holds.
+type FileRows struct {
+	Name            string
+	Rows, Documents int
+}
+
+// codeBytes is a codigoGeneracion as 16 bytes.
+func codeBytes(code string) (b [16]byte, err error) {
+	raw, err := hex.DecodeString(plain(code))
+	if err != nil || len(raw) != len(b) {
+		return b, fmt.Errorf("document %q: not a codigoGeneracion", code)
+	}
+	return [16]byte(raw), nil
+}

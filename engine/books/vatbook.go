@@ -1,0 +1,167 @@
+package books
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+var titles = map[*layout]string{taxpayers: "Libro de ventas a contribuyentes", consumers: "Libro de ventas a consumidores"}
+
+var monthNames = [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"}
+
+// monthName is "2026-11" in words.
+func monthName(month string) (string, error) {
+	at, err := time.Parse("2006-01", month)
+	if err != nil {
+		return "", fmt.Errorf("%q is no month like 2026-11", month)
+	}
+	return fmt.Sprintf("%s de %d", monthNames[at.Month()-1], at.Year()), nil
+}
+
+// heading is what article 82 wants on a book: name, title, NRC, month.
+func (b *Book) heading(l *layout, put func([]string) error) error {
+	name, err := monthName(b.o.Month)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(l.Columns))
+	for i, c := range l.Columns {
+		names[i] = c.Name
+	}
+	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", b.issuer.NRC}, {"NIT", b.issuer.NIT}, {"Mes", name}, {""}, names} {
+		if err := put(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// totals is the line of totals of a book.
+func (b *Book) totals(l *layout) []string {
+	cells := make([]string, len(l.Columns))
+	cells[0] = "Totales"
+	for i, column := range l.sums {
+		cells[column] = money(b.files[l].sums[i])
+	}
+	return cells
+}
+
+// total is the sum of a column of a file, by its letter.
+func (b *Book) total(l *layout, letter byte) decimal.Decimal {
+	for i, column := range l.sums {
+		if column == int(letter-'A') {
+			return b.files[l].sums[i]
+		}
+	}
+	return decimal.Zero
+}
+
+// rate is the part of VAT in a price that includes it: 13 of 113 (Ley de IVA, art. 54).
+var rateWithin = decimal.NewFromInt(13).DivRound(decimal.NewFromInt(113), 16)
+
+// reckoning is the summary at the end of a book: the VAT of the consumers' sales (art. 83), and all sales with their VAT (art. 85).
+func (b *Book) reckoning(l *layout) [][]string {
+	taxed := b.total(consumers, 'H')
+	vat := taxed.Mul(rateWithin).Round(2)
+	lines := [][]string{{""}, {"Resumen del débito fiscal de ventas a consumidores"},
+		{"Ventas gravadas con IVA", money(taxed)}, {"Ventas gravadas sin IVA", money(taxed.Sub(vat))}, {"Débito fiscal (13 de 113)", money(vat)},
+		{"IVA que dicen los documentos", money(b.sum.vat)}}
+	if l == taxpayers {
+		own := b.total(taxpayers, 'L')
+		lines = append(lines, []string{""}, []string{"Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"},
+			[]string{"A contribuyentes", money(b.total(taxpayers, 'I')), money(b.total(taxpayers, 'J')), money(b.total(taxpayers, 'K')), money(own)},
+			[]string{"A consumidores finales", money(b.total(consumers, 'F')), money(b.total(consumers, 'G')), money(taxed.Sub(vat)), money(vat)},
+			[]string{"Total", money(b.total(taxpayers, 'I').Add(b.total(consumers, 'F'))), money(b.total(taxpayers, 'J').Add(b.total(consumers, 'G'))),
+				money(b.total(taxpayers, 'K').Add(taxed.Sub(vat))), money(own.Add(vat))},
+			[]string{"Por cuenta de terceros", "0.00", "0.00", "0.00", "0.00"})
+	}
+	return append(lines, []string{""}, []string{"Nombre y firma del contador o del contribuyente", ""})
+}
+
+// print draws the books as PDF, in volumes with folios that go on.
+func (b *Book) print() error {
+	if b.o.Print == nil {
+		return nil
+	}
+	name, err := monthName(b.o.Month)
+	if err != nil {
+		return err
+	}
+	at, err := time.Parse("2006-01", b.o.Month)
+	if err != nil {
+		return err
+	}
+	for _, l := range []*layout{taxpayers, consumers} {
+		t := Table{Title: titles[l], Issuer: b.issuer, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool, len(l.Columns)), Folio: 1,
+			At: at.AddDate(0, 1, 0)}
+		for i, c := range l.Columns {
+			t.Columns[i] = c.Name
+		}
+		for _, i := range l.sums {
+			t.Right[i] = true
+		}
+		var rows [][]string
+		volumes := 0
+		flush := func(last bool) error {
+			if !last && len(rows) < b.o.Volume {
+				return nil
+			}
+			if last {
+				t.Total, t.Summary = b.totals(l), b.reckoning(l)
+			}
+			volumes++
+			t.Rows = rows
+			pages, err := b.draw(strings.TrimSuffix(l.Name, ".csv"), volumes, t)
+			t.Folio += pages
+			rows = rows[:0]
+			return err
+		}
+		err := b.each(l, func(cells []string) error {
+			rows = append(rows, cells)
+			return flush(false)
+		})
+		if err == nil {
+			err = flush(true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Book) draw(name string, n int, t Table) (pages int, err error) {
+	if n > 1 {
+		name = fmt.Sprintf("%s_%d", name, n)
+	}
+	f, err := os.Create(filepath.Join(b.o.Dir, name+".pdf"))
+	if err != nil {
+		return 0, fmt.Errorf("printing %s: %w", name, err)
+	}
+	pages, err = b.o.Print(f, t)
+	if bad := f.Close(); err == nil {
+		err = bad
+	}
+	if err != nil {
+		return 0, fmt.Errorf("printing %s: %w", name, err)
+	}
+	return pages, nil
+}
+
+// IsFile tells whether books make a file of this name.
+func IsFile(name string) bool {
+	if name == SummaryName {
+		return true
+	}
+	for _, l := range layouts {
+		if name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) && strings.HasSuffix(name, ".pdf") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,321 @@
+package books
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// world makes documents of every type and state, of both generations of MH's schemas, from a seed. Its amounts need not be what
+// a rule would compute: the books take them as they are.
+type world struct {
+	t       *testing.T
+	r       *rand.Rand
+	month   string
+	numbers map[string]int
+}
+
+func newWorld(t *testing.T, seed uint64, month string) *world {
+	return &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), month: month, numbers: make(map[string]int)}
+}
+
+// record is a document in the form that the oracle reads.
+type record struct {
+	Code          string          `json:"codigoGeneracion"`
+	ControlNumber string          `json:"numeroControl"`
+	Type          string          `json:"tipoDte"`
+	State         string          `json:"estado"`
+	Date          string          `json:"fecEmi"`
+	Total         string          `json:"total"`
+	Seal          string          `json:"selloRecibido"`
+	Deferred      bool            `json:"contingencia"`
+	Invalidated   string          `json:"invalidado"`
+	Document      json.RawMessage `json:"document"`
+}
+
+func recordOf(d Document) record {
+	return record{d.Code, d.ControlNumber, d.Type, d.State, d.Date, d.Total, d.Seal, d.Deferred, d.Invalidated, d.JSON}
+}
+
+type object = map[string]any
+
+func (w *world) one(of ...string) string { return of[w.r.IntN(len(of))] }
+
+func (w *world) chance(percent int) bool { return w.r.IntN(100) < percent }
+
+func (w *world) cents(most int) int { return w.r.IntN(most) }
+
+// usd is an amount in cents as JSON writes it; now and then with more decimals than two, as lines have.
+func usd(cents int) json.Number {
+	sign := ""
+	if cents < 0 {
+		sign, cents = "-", -cents
+	}
+	return json.Number(fmt.Sprintf("%s%d.%02d", sign, cents/100, cents%100))
+}
+
+func (w *world) digits(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte('0' + w.r.IntN(10))
+	}
+	return string(b)
+}
+
+func (w *world) code() string {
+	h := fmt.Sprintf("%016X%016X", w.r.Uint64(), w.r.Uint64())
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
+}
+
+var weights = [...]struct {
+	kind string
+	of   int
+}{{"01", 55}, {"03", 15}, {"05", 6}, {"06", 4}, {"07", 6}, {"14", 7}, {"18", 7}}
+
+// document makes one: of the month, or of an earlier one and invalidated in it.
+func (w *world) document() Document {
+	kind, n := "01", w.r.IntN(100)
+	for _, x := range weights {
+		if n -= x.of; n < 0 {
+			kind = x.kind
+			break
+		}
+	}
+	first, err := time.Parse("2006-01", w.month)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	day := func(back int) time.Time {
+		m := first.AddDate(0, -back, 0)
+		return m.AddDate(0, 0, w.r.IntN(m.AddDate(0, 1, -1).Day()))
+	}
+	d := Document{Code: w.code(), Type: kind, State: processed, Branch: int64(1 + w.r.IntN(3)), Date: day(0).Format(time.DateOnly)}
+	switch n := w.r.IntN(100); {
+	case n < 4:
+		d.State, d.Refusal, d.Deferred = rejected, w.one("[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "DOCUMENTO NO CUMPLE; ESQUEMA"), w.chance(30)
+	case n < 8:
+		d.State, d.Deferred = contingency, true
+	case n < 9:
+		d.State = ""
+	case n < 13:
+		d.State, d.Invalidated = invalidated, d.Date
+	case n < 16:
+		d.State, d.Invalidated = invalidated, first.AddDate(0, 1, w.r.IntN(20)).Format(time.DateOnly)
+	case n < 21:
+		d.State, d.Date, d.Invalidated = invalidated, day(1+w.r.IntN(4)).Format(time.DateOnly), day(0).Format(time.DateOnly)
+	}
+	if d.State == processed || d.State == invalidated {
+		d.Seal = fmt.Sprintf("2026%032X%s", w.r.Uint64(), w.one("ABCD", "9QTZ", "SIMU"))
+	}
+	series := fmt.Sprintf("%s%s", []string{"M001", "S002", "S003"}[d.Branch-1], w.one("P001", "P002"))
+	w.numbers[kind+series]++
+	d.ControlNumber = fmt.Sprintf("DTE-%s-%s-%015d", kind, series, w.numbers[kind+series])
+	doc, total := w.content(&d)
+	d.Total = string(usd(total))
+	if d.JSON, err = json.Marshal(doc); err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+var people = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V.", "José \"Chepe\" Núñez; hijo", "=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
+	"  Doble  espacio ", "Ferretería O'Brien", "-", "日本商事", "Inversiones 2000 (sucursal)"}
+
+// customer is a receptor in the generation's form, with every kind of number there is.
+func (w *world) customer(kind string, old bool) object {
+	p := object{"nombre": w.one(people...), "nrc": w.one(w.digits(7), w.digits(6), "123456-7")}
+	if w.chance(10) {
+		p["nrc"] = nil
+	}
+	if kind == "03" || old && (kind == "05" || kind == "06") {
+		p["nit"] = w.one(w.digits(14), w.digits(14), w.digits(9), "0614-140280-102-8")
+		return p
+	}
+	switch w.r.IntN(6) {
+	case 0, 1:
+		p["tipoDocumento"], p["numDocumento"] = "36", w.digits(14)
+	case 2:
+		p["tipoDocumento"], p["numDocumento"] = "36", w.digits(9)
+	case 3:
+		p["tipoDocumento"], p["numDocumento"] = "13", w.digits(8)+"-"+w.digits(1)
+	case 4:
+		p["tipoDocumento"], p["numDocumento"] = "13", w.digits(9)
+	default:
+		p["tipoDocumento"], p["numDocumento"] = w.one("03", "02", "37"), w.one("A"+w.digits(7), "PE-"+w.digits(8), "X"+w.digits(17))
+	}
+	return p
+}
+
+// content makes the signed document and what is paid of it, in cents.
+func (w *world) content(d *Document) (object, int) {
+	old := w.chance(40)
+	emisor := object{"nit": "06141804941035", "nrc": "2390516", "nombre": "Tienda de Ejemplo, S.A. de C.V."}
+	id := object{"ambiente": "01", "tipoDte": d.Type, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code, "fecEmi": d.Date,
+		"horEmi": fmt.Sprintf("%02d:%02d:%02d", 7+w.r.IntN(14), w.r.IntN(60), w.r.IntN(60))}
+	if w.chance(5) {
+		id["horEmi"] = "09:30:5" // MH's schema allows it
+	}
+	doc := object{"identificacion": id, "emisor": emisor, "documentoRelacionado": nil, "apendice": nil}
+	switch d.Type {
+	case "07":
+		return doc, w.withholding(doc)
+	case "14":
+		return doc, w.purchase(doc, old)
+	case "18":
+		delete(emisor, "nrc")
+		delete(id, "tipoDte")
+		delete(id, "numeroControl")
+		id["tipoEvento"] = "18"
+	}
+	if d.Type != "18" && (d.Type != "01" || w.chance(30)) {
+		doc["receptor"] = w.customer(d.Type, old)
+	}
+	return doc, w.sale(doc, d.Type, old)
+}
+
+// sale fills in a document that sells, or takes a sale back.
+func (w *world) sale(doc object, kind string, old bool) int {
+	var lines []object
+	sum := map[string]int{}
+	for range 1 + w.r.IntN(4) {
+		amount := 1 + w.cents(40_000)
+		into := w.one("ventaGravada", "ventaGravada", "ventaGravada", "ventaExenta", "ventaNoSuj")
+		line := object{"numItem": len(lines) + 1, "tipoItem": 1 + w.r.IntN(3), "ventaNoSuj": 0, "ventaExenta": 0, "ventaGravada": 0, "cantidad": 1}
+		line[into] = usd(amount)
+		sum[into] += amount
+		lines = append(lines, line)
+	}
+	doc["cuerpoDocumento"] = lines
+	r := object{"totalNoSuj": usd(sum["ventaNoSuj"]), "totalExenta": usd(sum["ventaExenta"]), "totalGravada": usd(sum["ventaGravada"]), "condicionOperacion": 1}
+	taxed := sum["ventaGravada"]
+	if kind == "01" || kind == "03" {
+		discount := 0
+		if w.chance(20) && taxed > 200 {
+			discount = w.cents(taxed / 2)
+		}
+		r["descuGravada"], r["descuExenta"], r["descuNoSuj"] = usd(discount), 0, json.Number("0.00")
+		if sum["ventaExenta"] > 100 && w.chance(15) {
+			r["descuExenta"] = usd(99)
+			sum["ventaExenta"] -= 99
+		}
+		taxed -= discount
+	}
+	perceived, retained, taxes, vat := 0, 0, 0, 0
+	var tributos any
+	if kind != "01" && kind != "18" && taxed > 0 {
+		vat = taxed * 13 / 100
+		list := []object{{"codigo": "20", "descripcion": "Impuesto al Valor Agregado 13%", "valor": usd(vat)}}
+		if w.chance(10) {
+			taxes = w.cents(500)
+			list = append(list, object{"codigo": w.one("D1", "C8", "59"), "descripcion": "otro", "valor": usd(taxes)})
+		}
+		tributos = list
+		switch w.r.IntN(4) {
+		case 0:
+			perceived = taxed / 100
+		case 1:
+			retained = taxed / 100
+		}
+	}
+	r["tributos"] = tributos
+	if old {
+		r["ivaPerci1"], r["ivaRete1"] = usd(perceived), usd(retained)
+	} else {
+		r["ivaPerci"], r["ivaRete"] = usd(perceived), usd(retained)
+	}
+	if kind == "01" || kind == "18" {
+		delete(r, "ivaPerci")
+		r["totalIva"] = usd(taxed * 13 / 113)
+	}
+	total := taxed + sum["ventaExenta"] + sum["ventaNoSuj"] + vat + taxes + perceived - retained
+	r["totalPagar"] = usd(total)
+	doc["resumen"] = r
+	switch kind {
+	case "05", "06":
+		doc["documentoRelacionado"] = []object{{"tipoDocumento": w.one("03", "03", "03", "03", "01", "07"), "tipoGeneracion": 2, "numeroDocumento": w.code(), "fechaEmision": w.month + "-01"}}
+	case "18":
+		origin := w.one("01", "01", "14")
+		related := []object{{"tipoDocumento": origin, "codigoGeneracion": w.code(), "fechaEmision": w.month + "-01"}}
+		if w.chance(20) {
+			related = append(related, object{"tipoDocumento": origin, "codigoGeneracion": w.code(), "fechaEmision": w.month + "-01"})
+		}
+		doc["documentoRelacionado"] = related
+	}
+	return total
+}
+
+func (w *world) withholding(doc object) int {
+	doc["receptor"] = w.customer("07", false)
+	var lines []object
+	total := 0
+	for i := range 1 + w.r.IntN(3) {
+		code := w.one("22", "22", "22", "C4", "C9")
+		base := 10_000 + w.cents(900_000)
+		held := base * map[string]int{"22": 1, "C4": 13, "C9": 2}[code] / 100
+		total += held
+		lines = append(lines, object{"numItem": i + 1, "montoSujetoGrav": usd(base), "codigoRetencionMH": code, "ivaRetenido": usd(held)})
+	}
+	doc["cuerpoDocumento"] = lines
+	doc["resumen"] = object{w.one("totalIvaRetenido", "totalIVAretenido"): usd(total)}
+	return total
+}
+
+func (w *world) purchase(doc object, old bool) int {
+	seller := "receptor"
+	if old {
+		seller = "sujetoExcluido"
+	}
+	doc[seller] = w.customer("14", old)
+	amount := 100 + w.cents(500_000)
+	doc["cuerpoDocumento"] = []object{{"numItem": 1, "tipoItem": 1 + w.r.IntN(2), "compra": usd(amount)}}
+	discount, held, income := 0, 0, amount/10
+	if w.chance(20) {
+		discount = w.cents(amount / 2)
+	}
+	if old && w.chance(20) {
+		held = (amount - discount) * 13 / 100
+	}
+	r := object{"totalCompra": usd(amount), "descu": usd(discount), "subTotal": usd(amount - discount), "reteRenta": usd(income), "totalPagar": usd(amount - discount - held - income)}
+	if old {
+		r["ivaRete1"] = usd(held)
+	}
+	doc["resumen"] = r
+	return amount - discount - held - income
+}
+
+func (w *world) documents(n int) []Document {
+	list := make([]Document, n)
+	for i := range list {
+		list[i] = w.document()
+	}
+	return list
+}
+
+func madeBooks(t *testing.T, month string, s Settings, list []Document) (dir string, b *Book) {
+	t.Helper()
+	dir = t.TempDir()
+	b, err := New(Options{Month: month, Settings: s, Dir: dir, Made: "now"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, d := range list {
+		if err := b.Add(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, b
+}
+
+func rowsOf(text string) (rows [][]string) {
+	for line := range strings.Lines(text) {
+		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\r\n"), ";"))
+	}
+	return rows
+}

@@ -1,0 +1,257 @@
+package books
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shopspring/decimal"
+)
+
+func number(t *testing.T, s string) decimal.Decimal {
+	t.Helper()
+	d, err := decimal.NewFromString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestPlaces: every document of the month is in the files that Explain names, or in resumen.json with why; and in no other.
+func TestPlaces(t *testing.T) {
+	list := newWorld(t, 3, "2026-11").documents(500)
+	dir, _ := madeBooks(t, "2026-11", Defaults(), list)
+	files := make(map[string]string)
+	for _, l := range layouts {
+		text, err := os.ReadFile(filepath.Join(dir, l.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[l.Name] = strings.ReplaceAll(string(text), "-", "")
+	}
+	s := summaryOf(t, dir)
+	for _, d := range list {
+		e, err := Explain(d, "2026-11", Defaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := slices.ContainsFunc(s.Nowhere, func(n named) bool { return n.Code == d.Code })
+		if (len(e.Places) > 0) == (e.Motive != "") || named != (e.Motive != "") {
+			t.Errorf("%s %s %s: %d places, motive %q, named %v", d.Type, d.State, d.Code, len(e.Places), e.Motive, named)
+		}
+		places := make(map[string]bool)
+		for _, p := range e.Places {
+			places[p.File] = true
+		}
+		for _, l := range []*layout{annex01, annex05, annex09, annex10, annex12, cancelled, taxpayers, f930} { // rows of one document
+			if in := strings.Contains(files[l.Name], plain(d.Code)); in != places[l.Name] {
+				t.Errorf("%s %s %s: in %s %v, explained %v", d.Type, d.State, d.Code, l.Name, in, places[l.Name])
+			}
+		}
+	}
+}
+
+// TestSummary: documents by type and state are those that went in, their amounts add up to what is paid, and a file's sums are
+// those of its rows.
+func TestSummary(t *testing.T) {
+	list := newWorld(t, 4, "2026-11").documents(500)
+	dir, b := madeBooks(t, "2026-11", Defaults(), list)
+	s := summaryOf(t, dir)
+	counts, totals := make(map[string]int), make(map[string]decimal.Decimal)
+	for _, d := range list {
+		key := fmt.Sprint(d.Type, d.State, strings.HasPrefix(d.Date, "2026-11"))
+		counts[key]++
+		totals[key] = totals[key].Add(number(t, d.Total))
+	}
+	for i, groups := range [][]group{s.Documents, s.Earlier} {
+		for _, g := range groups {
+			key := fmt.Sprint(g.Type, g.State, i == 0)
+			if g.Count != counts[key] || g.Total != money(totals[key]) {
+				t.Errorf("%s: %d %s, went in: %d %s", key, g.Count, g.Total, counts[key], totals[key])
+			}
+			delete(counts, key)
+			if g.Type == "07" {
+				continue
+			}
+			of := func(text string) decimal.Decimal { return number(t, text) }
+			sum := of(g.Exempt).Add(of(g.NonSubject)).Add(of(g.Taxed)).Add(of(g.OtherTaxes)).Add(of(g.Perceived)).Sub(of(g.Retained)).Sub(of(g.IncomeTax)).Add(of(g.NonTaxed)).Add(of(g.Purchases))
+			if g.Type != "01" && g.Type != "18" {
+				sum = sum.Add(of(g.VAT))
+			}
+			if money(sum) != g.Total {
+				t.Errorf("%s: its parts add up to %s, what is paid to %s", key, sum, g.Total)
+			}
+		}
+	}
+	if len(counts) > 0 {
+		t.Errorf("missing: %v", counts)
+	}
+	for _, l := range layouts {
+		if l.header {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, l.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := make([]decimal.Decimal, len(l.sums))
+		for _, row := range rowsOf(string(text)) {
+			for i, column := range l.sums {
+				sums[i] = sums[i].Add(number(t, row[column]))
+			}
+		}
+		for i := range sums {
+			if !sums[i].Equal(b.files[l].sums[i]) {
+				t.Errorf("%s column %s: %s, resumen.json says %s", l.Name, l.Columns[l.sums[i]].Letter, sums[i], b.files[l].sums[i])
+			}
+		}
+	}
+}
+
+// TestBook_Refuses: books are of one taxpayer, one ambiente, and each document once.
+func TestBook_Refuses(t *testing.T) {
+	list := newWorld(t, 5, "2026-11").documents(3)
+	change := func(d Document, old, text string) Document {
+		d.JSON = []byte(strings.Replace(string(d.JSON), old, text, 1))
+		return d
+	}
+	for name, c := range map[string]struct {
+		list []Document
+		want string
+	}{
+		"twice":            {append(list, list[1]), "is there twice"},
+		"other taxpayer":   {append(list, change(newWorld(t, 6, "2026-11").document(), "06141804941035", "06141804941036")), "one taxpayer"},
+		"other ambiente":   {append(list, change(newWorld(t, 6, "2026-11").document(), `"ambiente":"01"`, `"ambiente":"00"`)), "ambiente"},
+		"other date":       {[]Document{change(list[0], list[0].Date, "2026-11-31")}, "its signed bytes"},
+		"no JSON":          {[]Document{{Code: list[0].Code, JSON: []byte("{")}}, list[0].Code},
+		"too wide amount":  {[]Document{wide(t)}, "10 digits"},
+		"no amount at all": {[]Document{func() Document { d := list[0]; d.Total = "x"; return d }()}, "total"},
+	} {
+		b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range c.list {
+			if err = b.Add(d); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = b.Finish()
+		}
+		b.Close()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, o := range []Options{{Month: "2026-13", Settings: Defaults()}, {Month: "11/2026", Settings: Defaults()}, {Month: "2026-11"}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+// wide is a voucher of 10,000,000,000.00.
+func wide(t *testing.T) Document {
+	w := newWorld(t, 8, "2026-11")
+	for {
+		d := w.document()
+		if d.Type != "03" || d.State != processed {
+			continue
+		}
+		var doc map[string]any
+		if err := json.Unmarshal(d.JSON, &doc); err != nil {
+			t.Fatal(err)
+		}
+		doc["resumen"].(map[string]any)["totalGravada"] = json.Number("10000000000.00")
+		d.JSON, _ = json.Marshal(doc)
+		return d
+	}
+}
+
+// TestBook_Empty: a month without documents has every file, and each is empty.
+func TestBook_Empty(t *testing.T) {
+	dir, _ := madeBooks(t, "2026-11", Defaults(), nil)
+	for _, l := range layouts {
+		text, err := os.ReadFile(filepath.Join(dir, l.Name))
+		if err != nil || !l.header && len(text) > 0 {
+			t.Errorf("%s: %q, %v", l.Name, text, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != len(layouts)+1 {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
+	for _, e := range entries {
+		if !IsFile(e.Name()) {
+			t.Errorf("%s is no file of books", e.Name())
+		}
+	}
+}
+
+// TestBook_Volumes: a long book is printed in volumes, its folios go on, and its totals come once.
+func TestBook_Volumes(t *testing.T) {
+	w := newWorld(t, 9, "2026-11")
+	var printed []Table
+	dir := t.TempDir()
+	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir, Volume: 40, Print: func(_ io.Writer, t Table) (int, error) {
+		t.Rows = slices.Clone(t.Rows)
+		printed = append(printed, t)
+		return 3, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, d := range w.documents(500) {
+		if err := b.Add(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	rows, folio := 0, 1
+	var of []Table
+	for _, p := range printed {
+		if p.Title == titles[taxpayers] {
+			of = append(of, p)
+		}
+	}
+	for i, p := range of {
+		if rows += len(p.Rows); p.Folio != folio || (p.Total != nil) != (i == len(of)-1) {
+			t.Errorf("volume %d: folio %d, totals %v", i+1, p.Folio, p.Total != nil)
+		}
+		folio += 3
+	}
+	if rows != b.files[taxpayers].rows || len(of) < 3 {
+		t.Errorf("%d volumes with %d rows of %d", len(of), rows, b.files[taxpayers].rows)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "libro_contribuyentes_2.pdf")); err != nil {
+		t.Error(err)
+	}
+
+	full := errors.New("no room")
+	b.o.Print = func(io.Writer, Table) (int, error) { return 0, full }
+	if err := b.print(); !errors.Is(err, full) {
+		t.Errorf("a PDF that is not written: %v", err)
+	}
+}
+
+// TestText: no name ends a cell or a line, wants quotes, or is a formula to a spreadsheet.
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{"A;B": "A,B", `"A" S.A.`: "A' S.A.", "=1+1": "1+1", "  +x": "x", "a\r\nb\tc": "a b c", "-": "", "Ñandú": "Ñandú", "a\x1fb": "a b", "\u202eabc": "abc"} {
+		if got := text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := string(windows1252("Ñandú – 日’s")); got != "\xd1and\xfa - ?'s" {
+		t.Errorf("%q", got)
+	}
+}

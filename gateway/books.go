@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+	"dtegate/engine/month"
+)
+
+// Books reads the documents of a month for the accountant: see month.Reader.
+type Books interface {
+	Page(month string, after uint64) (*month.Page, error)
+	Document(code dte.Code) (*month.Document, error)
+}
+
+// monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some 4 MiB at most, and
+// GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of any size
+// holds neither a connection nor memory here.
+func (g *Gateway) monthPage(ctx *fasthttp.RequestCtx) error {
+	if g.o.Books == nil {
+		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
+	}
+	query := ctx.QueryArgs()
+	if text := string(query.Peek("code")); text != "" {
+		code, err := dte.ParseCode(text)
+		if err != nil {
+			return wrongQuery("code", err.Error())
+		}
+		d, err := g.o.Books.Document(code)
+		if errors.Is(err, month.ErrNotFound) {
+			return operatorProblem(fasthttp.StatusNotFound, engine.CodeNotFound, "There is no document "+code.String())
+		}
+		if err != nil {
+			return err
+		}
+		return show(ctx, fasthttp.StatusOK, &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1})
+	}
+	after := uint64(0)
+	if text := string(query.Peek("after")); text != "" {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return wrongQuery("after", "the next of the page before")
+		}
+		after = n
+	}
+	asked := string(query.Peek("month"))
+	if !month.Valid(asked) {
+		return wrongQuery("month", "a month like 2026-11")
+	}
+	p, err := g.o.Books.Page(asked, after)
+	if err != nil {
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, p)
+}
