@@ -316,11 +316,17 @@ func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.Stat
 	if err != nil {
 		return storage.Entry{}, err
 	}
-	due := &storage.Due{Queue: record.QueueRules, At: at}
-	return s.o.Store.Append(ctx, storage.Keys{Series: s.series()}, func(slot storage.Slot) (storage.Draft, error) {
-		at := vouch.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
-		return storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, at), Parts: parts, Due: due}, nil
-	})
+	a, err := s.o.Store.Begin(ctx, storage.Keys{Series: s.series()})
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	defer a.Release()
+	slot, err := a.Number()
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	place := vouch.Place{Series: s.series(), Number: slot.Number, Code: code, State: uint8(state)}
+	return a.Append(storage.Draft{Code: code, State: state, Head: s.o.Box.Mark(b, place), Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: at}})
 }
 
 func encodeHead(head any) ([]byte, error) {

@@ -20,7 +20,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	if _, err := e.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
 	}
-	release, err := e.codes.acquire(ctx, code.String())
+	release, err := e.codes.Acquire(ctx, code.String())
 	if err != nil {
 		return nil, unavailable(err, "El documento aún se está procesando")
 	}
@@ -136,7 +136,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 
 // reconsider asks MH for a document that it refused. last: it can no longer be corrected.
 func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
-	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
 	if err != nil {
 		return false, err
 	}

@@ -290,7 +290,7 @@ func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool)
 // alter changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
 func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
-	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
 	if err != nil {
 		return err
 	}

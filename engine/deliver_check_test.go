@@ -59,10 +59,10 @@ func (c *crowd) fill(t *testing.T, s *storage.Store) {
 				for file, ext := range archiveFiles {
 					h.Delivery.Archive.Held[file] = record.ArchivedObject{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
 				}
-				_, err := s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)}, func(storage.Slot) (storage.Draft, error) {
-					head, err := json.Marshal(h)
-					return storage.Draft{Code: storage.Code(code), State: record.Accepted, Head: head}, err
-				})
+				head, err := json.Marshal(h)
+				if err == nil {
+					_, err = s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)}, storage.Draft{Code: storage.Code(code), State: record.Accepted, Head: head})
+				}
 				if err != nil {
 					t.Error(err)
 				}

@@ -110,9 +110,7 @@ func (e *Engine) post(ctx context.Context, l letter, done chan string) error {
 		e.delivery.waiting[storage.Code(code)] = done
 		e.delivery.mu.Unlock()
 	}
-	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("correo")}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}}, nil
-	})
+	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("correo")}, storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
 	if err != nil {
 		e.told(storage.Code(code), "")
 		return err

@@ -79,9 +79,9 @@ type Engine struct {
 	now     func() time.Time
 	rand    io.Reader
 	every   time.Duration
-	sends   atomic.Int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
-	keys    keyed        // idempotency keys at work
-	codes   keyed        // documents being settled
+	sends   atomic.Int64  // idEnvio, a free correlative of the envelope (MT1 §4.2)
+	keys    storage.Locks // idempotency keys at work
+	codes   storage.Locks // documents being settled
 	gate    func() error
 	onAct   func(Act)
 	metrics *metrics
@@ -257,7 +257,7 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 
 // await waits until whoever settles the document lets go of it.
 func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error) {
-	release, err := e.codes.acquire(ctx, code.String())
+	release, err := e.codes.Acquire(ctx, code.String())
 	if err != nil {
 		return storage.Entry{}, unavailable(err, "El documento aún se está transmitiendo")
 	}

@@ -301,10 +301,8 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
-			Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}}, nil
-	})
+	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
+		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
 

@@ -48,7 +48,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 	if _, err := e.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
-	release, err := e.codes.acquire(ctx, req.Code.String())
+	release, err := e.codes.Acquire(ctx, req.Code.String())
 	if err != nil {
 		return nil, unavailable(err, "El documento aún se está procesando")
 	}
@@ -93,7 +93,7 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 		return entry, nil, unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
 	o := &origin{entry: entry, head: h}
-	if err := e.open(o); err != nil {
+	if err := e.readOrigin(o); err != nil {
 		return entry, nil, err
 	}
 	if err := e.invalidable(req, rule, o, now); err != nil {
@@ -186,7 +186,7 @@ func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) erro
 }
 
 func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
-	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (e *Engine) roomWithout(o *origin) error {
 	if base.head, err = record.DecodeHead(original); err != nil {
 		return internal(err)
 	}
-	if err := e.open(base); err != nil {
+	if err := e.readOrigin(base); err != nil {
 		return err
 	}
 	changes, err := e.settles(o.entry, o.head, record.Invalidated)

@@ -29,105 +29,130 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 }
 
 func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path string, err error) {
-	// 1. The same key again is the same document, as it stands now. While the first request runs, wait for it.
+	// 1. Key. The same key again is the same document, as it stands now. While the first request runs, wait for it.
 	key := idempotency(req)
 	if key != nil {
-		release, err := e.keys.acquire(ctx, string(key.Key[:]))
+		release, err := e.keys.Acquire(ctx, string(key.Key[:]))
 		if err != nil {
 			return nil, pathReplay, unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
-		shown, err := e.replay(ctx, key, req)
-		if shown != nil || err != nil {
+		if shown, err = e.replay(ctx, key, req); shown != nil || err != nil {
 			return shown, pathReplay, err
 		}
 	}
 
-	// 2. One reading of the clock gives the date, the hour, the rules and the series' year; a box that is not fit says so.
-	if err := e.gate(); err != nil {
-		return nil, pathRefused, err
-	}
-	if err := e.Behind(); err != nil {
-		return nil, pathRefused, err
-	}
-	now := e.now()
-	day := dte.Date(now)
-	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, day)
-	if errors.Is(err, rules.ErrNoRule) {
-		if early := e.notYet(req.Document); early != nil {
-			return nil, pathRefused, early
-		}
-		return nil, pathRefused, unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
-	}
-	if err != nil {
-		return nil, pathRefused, internal(err)
-	}
-	draft, err := e.draft(req, now)
+	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. A box that is not fit says so.
+	d, err := e.open(req)
 	if err != nil {
 		return nil, pathRefused, err
 	}
+	defer d.free()
 
-	// 3. The amounts, or everything that is wrong with the sale. What is issued against another document is computed
-	// under that document's lock, in step 4.
-	var computed *evaluation
-	defer func() {
-		if computed != nil {
-			evaluations.Put(computed)
-		}
-	}()
-	keys := storage.Keys{Series: draft.series, Idempotency: key}
+	// 3. Rules. The amounts, or everything that is wrong with the sale. What is issued against another document is computed
+	// under that document's lock, in step 4. In contingency the period stands still until the document is in it.
 	if req.Origin != nil {
-		if _, err := e.origin(ctx, draft); err != nil {
+		if _, err := e.origin(ctx, d); err != nil {
 			return nil, pathRefused, err
 		}
-		keys.Origins = []storage.Code{storage.Code(req.Origin.Code)}
 	}
-	// In contingency the period stands still until the document is in it.
 	if period, release := e.hold(); period != nil {
 		defer release()
-		draft.within(period)
+		d.within(period)
 	} else {
 		release()
 	}
 	if req.Origin == nil {
-		if computed, err = e.compute(ctx, rule, draft); err != nil {
+		if d.computed, err = e.compute(ctx, d.rule, d); err != nil {
 			return nil, pathRefused, err
 		}
 	}
 
-	// 4. Fill, number, sign once, and one synced batch. After this line a crash is safe, before it nothing happened. Who
-	// has a number has others of the series behind it: it is not refused any more, nor does it leave with its caller.
-	var from *origin
-	var made *prepared
-	keys.Allow = func() (err error) {
-		if req.Origin != nil {
-			if from, computed, err = e.draw(ctx, rule, draft); err != nil {
-				return err
-			}
-		}
-		made, err = e.fill(draft, computed)
-		return err
+	// 4. Append. Lock, fill, number, sign once, and one synced batch. After it a crash is safe, before it nothing happened.
+	a, err := e.store.Begin(ctx, d.keys(key))
+	if err != nil {
+		return nil, pathRefused, notStored(err)
 	}
-	entry, err := e.store.Append(ctx, keys, func(slot storage.Slot) (storage.Draft, error) {
-		return e.sign(context.WithoutCancel(ctx), made, draft, computed, slot, from)
-	})
-	var refused *Error
-	switch {
-	case errors.As(err, &refused):
-		return nil, pathRefused, refused
-	case err != nil:
-		return nil, pathRefused, unavailable(err, "El documento no pudo guardarse")
+	defer a.Release()
+	if req.Origin != nil {
+		if d.from, d.computed, err = e.draw(ctx, d.rule, d); err != nil {
+			return nil, pathRefused, notStored(err)
+		}
+	}
+	made, err := e.fill(d, d.computed)
+	if err != nil {
+		return nil, pathRefused, notStored(err)
+	}
+	slot, err := a.Number()
+	if err != nil {
+		return nil, pathRefused, notStored(err)
+	}
+	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is taken
+	// before anybody can find it, so that nobody else settles it.
+	ctxNumbered := context.WithoutCancel(ctx)
+	release, err := e.codes.Acquire(ctxNumbered, d.code.String())
+	if err != nil {
+		return nil, pathRefused, notStored(err)
+	}
+	defer release()
+	signed, err := e.sign(ctxNumbered, made, d, slot)
+	if err != nil {
+		return nil, pathRefused, notStored(err)
+	}
+	entry, err := a.Append(signed)
+	if err != nil {
+		return nil, pathRefused, notStored(err)
 	}
 	e.shelf.offer(req.Document, entry.Code)
-	if entry.State == record.Deferred {
+	now := standing{entry, made.head, made.jws}
+	if d.form == record.FormContingency {
 		e.wake()
-		shown, err = e.view(entry, made.head, made.document, made.jws)
+		shown, err = e.show(now)
 		return made.stored(shown), pathContingency, err
 	}
 
-	// 5 and 6. Transmit under the policy, settle, answer from durable state.
-	shown, err = e.transmitFresh(ctx, entry, made, req.Wait)
+	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
+	if now, err = e.conclude(ctx, now, sending{wait: req.Wait}); err != nil {
+		return nil, pathOnline, err
+	}
+	shown, err = e.show(now)
 	return made.stored(shown), pathOnline, err
+}
+
+// notStored answers a sale that was not stored: what refuses it, or that the store could not.
+func notStored(err error) error {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return unavailable(err, "El documento no pudo guardarse")
+}
+
+// open makes the draft of a sale, if the box is fit to issue and has a rule for it today.
+func (e *Engine) open(req Request) (*draft, error) {
+	if err := e.gate(); err != nil {
+		return nil, err
+	}
+	if err := e.Behind(); err != nil {
+		return nil, err
+	}
+	now := e.now()
+	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	if errors.Is(err, rules.ErrNoRule) {
+		if early := e.notYet(req.Document); early != nil {
+			return nil, early
+		}
+		return nil, unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
+	}
+	if err != nil {
+		return nil, internal(err)
+	}
+	d, err := e.draft(req, now)
+	if err != nil {
+		return nil, err
+	}
+	d.rule = rule
+	return d, nil
 }
 
 // compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
@@ -235,6 +260,26 @@ type draft struct {
 	motive  string        // of cause 5
 	reason  string        // why it is in contingency form, for people
 	draws   []record.Draw // what it takes of its origin
+
+	rule     *rule       // valid on its day; computed.rule has computed it
+	computed *evaluation // nil until step 3 or 4
+	from     *origin     // nil, or the document that it is issued against
+}
+
+// keys are what the draft locks while it is stored.
+func (d *draft) keys(key *storage.Idempotency) storage.Keys {
+	k := storage.Keys{Series: d.series, Idempotency: key}
+	if o := d.request.Origin; o != nil {
+		k.Origins = []storage.Code{storage.Code(o.Code)}
+	}
+	return k
+}
+
+// free gives the memory of the computation back.
+func (d *draft) free() {
+	if d.computed != nil {
+		evaluations.Put(d.computed)
+	}
 }
 
 func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
@@ -312,7 +357,8 @@ func (p *prepared) stored(r *Record) *Record {
 }
 
 // sign stamps the number on what fill made, signs it, and returns it as it is to be stored.
-func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation, slot storage.Slot, from *origin) (s storage.Draft, err error) {
+func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.Slot) (s storage.Draft, err error) {
+	ev := d.computed
 	control, err := p.stamp(d, slot.Number)
 	if err != nil {
 		return s, internal(err)
@@ -343,14 +389,14 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, ev *evaluation
 		}
 		s.State, s.Due = record.Deferred, &storage.Due{Queue: record.QueueReport, At: d.now}
 	}
-	if from != nil {
+	if d.from != nil {
 		h.Origin = req.Origin.Code.String()
 		draws, err := json.Marshal(d.draws)
 		if err != nil {
 			return s, internal(err)
 		}
 		s.Parts = append(s.Parts, storage.Part{Name: record.PartDraws, Data: draws})
-		if s.Counters, err = e.counters(d, from); err != nil {
+		if s.Counters, err = e.counters(d, d.from); err != nil {
 			return s, err
 		}
 	}

@@ -47,11 +47,9 @@ func (e *Engine) makeLot(ctx context.Context, list []owing) error {
 	if err != nil {
 		return err
 	}
-	entry, err := e.store.Append(ctx, storage.Keys{Series: e.seriesOf("lote")}, func(storage.Slot) (storage.Draft, error) {
-		// Due when its documents may be asked for, should the process die before MH answers.
-		return storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
-			Due: &storage.Due{Queue: record.QueueLot, At: now.Add(e.options.LotPatience)}}, nil
-	})
+	// Due when its documents may be asked for, should the process die before MH answers.
+	entry, err := e.store.Append(ctx, storage.Keys{Series: e.seriesOf("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
+		Due: &storage.Due{Queue: record.QueueLot, At: now.Add(e.options.LotPatience)}})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
 	}

@@ -60,7 +60,7 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 	if err := e.eligible(d, o); err != nil {
 		return nil, err
 	}
-	return o, e.open(o)
+	return o, e.readOrigin(o)
 }
 
 // eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
@@ -103,8 +103,8 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	return faults
 }
 
-// open reads what an origin was made of.
-func (e *Engine) open(o *origin) error {
+// readOrigin reads what an origin was made of.
+func (e *Engine) readOrigin(o *origin) error {
 	jws, err := e.signed(o.entry, o.head)
 	if err != nil {
 		return internal(err)

@@ -165,9 +165,7 @@ func (e *Engine) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return err
 		}
-		_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("contingencia")}, func(storage.Slot) (storage.Draft, error) {
-			return storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}}, nil
-		})
+		_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}

@@ -23,9 +23,7 @@ func TestRenumberLetters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = b.store.Append(ctx, storage.Keys{Series: "00/correo"}, func(storage.Slot) (storage.Draft, error) {
-				return storage.Draft{Code: storage.Code{n}, State: state, Head: head, Due: due}, nil
-			})
+			_, err = b.store.Append(ctx, storage.Keys{Series: "00/correo"}, storage.Draft{Code: storage.Code{n}, State: state, Head: head, Due: due})
 			if err != nil {
 				t.Fatal(err)
 			}

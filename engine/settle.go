@@ -12,24 +12,27 @@ import (
 	"dtegate/storage"
 )
 
-// transmitFresh settles a document that this request has just signed: nothing was sent yet.
-func (e *Engine) transmitFresh(ctx context.Context, entry storage.Entry, p *prepared, wait time.Duration) (*Record, error) {
-	release, err := e.codes.acquire(ctx, dte.Code(entry.Code).String())
-	if err != nil {
-		return nil, unavailable(err, pending)
+// standing is a stored document as this process holds it: nothing of it needs to be read again.
+type standing struct {
+	entry storage.Entry
+	head  *record.Head
+	jws   []byte // in the form of head; nil: the store has it
+}
+
+// show makes the public record of a document that has left Signed.
+func (e *Engine) show(now standing) (*Record, error) {
+	if now.jws == nil {
+		return e.public(now.entry)
 	}
-	defer release()
-	// Between Append and this lock the recovery may have found the document; then it has settled it.
-	if now, err := e.store.Get(entry.Code); err != nil {
+	document, err := record.Payload(now.jws)
+	if err != nil {
 		return nil, internal(err)
-	} else if now.State != record.Signed {
-		return e.public(now)
 	}
-	entry, err = e.conclude(ctx, entry, p.head, p.jws, sending{wait: wait})
+	r, err := e.view(now.entry, now.head, document, now.jws)
 	if err != nil {
-		return nil, err
+		return nil, internal(err)
 	}
-	return e.public(entry)
+	return r, nil
 }
 
 // sending is how a signed document is concluded.
@@ -53,7 +56,7 @@ func (e *Engine) public(entry storage.Entry) (*Record, error) {
 // settle brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
 func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
-	release, err := e.codes.acquire(ctx, dte.Code(code).String())
+	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
 	if err != nil {
 		return storage.Entry{}, unavailable(err, pending)
 	}
@@ -77,7 +80,8 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 		return entry, internal(err)
 	}
 	e.metrics.recovered.Inc()
-	return e.conclude(ctx, entry, h, jws, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	now, err := e.conclude(ctx, standing{entry, h, jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	return now.entry, err
 }
 
 // errPutOff means that a document is not settled before MH can have decided on what it was sent before a restoration.
@@ -95,43 +99,46 @@ func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (e *Engine) conclude(ctx context.Context, entry storage.Entry, h *record.Head, jws []byte, how sending) (storage.Entry, error) {
+func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standing, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
 	o := e.transmit(within, authority.Submission{
-		Document: h.Document, Version: h.Version, Code: dte.Code(entry.Code).String(), JWS: string(jws), SendID: e.sends.Add(1),
+		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: e.sends.Add(1),
 	}, how.doubtful, how.sent)
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
 		// Stopping: the document stays Signed and due, and the next start asks MH.
-		return entry, unavailable(ctx.Err(), pending)
+		return d, unavailable(ctx.Err(), pending)
 	}
-	next := *h
+	next := *d.head
+	var to storage.State
 	switch o.Kind {
-	case authority.Accepted:
-		if sealed := authority.ParseTime(o.Response.FhProcesamiento); e.lost(sealed) {
-			if entry, err := e.adoptHeld(ctx, entry, h, o.Response, queryDoubt); err != nil {
-				return entry, internal(err)
-			} else {
-				return entry, nil
-			}
-		}
-		next.Response = o.Response
-		return e.move(ctx, entry, storage.Change{To: record.Accepted, Announce: how.late}, &next)
 	case authority.Rejected:
-		next.Response = o.Response
-		return e.move(ctx, entry, storage.Change{To: record.Rejected, Announce: how.late}, &next)
+		to = record.Rejected
+	case authority.Accepted:
+		if e.lost(authority.ParseTime(o.Response.FhProcesamiento)) {
+			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, queryDoubt)
+			if err != nil {
+				err = internal(err)
+			}
+			return standing{entry: entry}, err
+		}
+		to = record.Accepted
+	default:
+		return e.postpone(ctx, d, &next, o, impatient)
 	}
-	return e.postpone(ctx, entry, &next, jws, o, impatient)
+	next.Response = o.Response
+	entry, err := e.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
+	return standing{entry, &next, d.jws}, err
 }
 
-// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
+// postpone makes the contingency form of a document whose normal form MH has not decided; h is its head, to be changed. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *record.Head, jws []byte, o authority.Outcome, impatient bool) (storage.Entry, error) {
+func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
 	switch {
 	case impatient:
 		e.suspect()
@@ -139,7 +146,7 @@ func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *record.He
 		if p := e.probe(ctx); p.Kind == authority.Unknown {
 			began := Period{Began: h.CreatedAt, Cause: e.cause(ctx, p), Motive: reason(p)}
 			if err := e.enter(ctx, began); err != nil {
-				return entry, internal(err)
+				return d, internal(err)
 			}
 		}
 	}
@@ -149,9 +156,9 @@ func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *record.He
 	if period != nil {
 		h.Cause, h.Motive, h.Period = period.Cause, period.motiveOnDocument(), period.code.String()
 	}
-	form, err := e.contingencyForm(ctx, entry.Code, jws, contingencyMarks(h.Cause, h.Motive))
+	form, err := e.contingencyForm(ctx, d.entry.Code, d.jws, contingencyMarks(h.Cause, h.Motive))
 	if err != nil {
-		return entry, internal(err)
+		return d, internal(err)
 	}
 	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, reason(o)
 	h.Until = e.now().UTC()
@@ -159,7 +166,8 @@ func (e *Engine) postpone(ctx context.Context, entry storage.Entry, h *record.He
 		h.Sent = h.Until
 	}
 	defer e.wake()
-	return e.move(ctx, entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
+	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
+	return standing{entry, h, form.Data}, err
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.

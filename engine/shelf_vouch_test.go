@@ -50,9 +50,7 @@ func (w *world) record(digest string, head any, parts ...storage.Part) {
 			w.t.Fatal(err)
 		}
 	}
-	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: code, State: record.RuleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: start}}, nil
-	})
+	_, err = w.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code, State: record.RuleAdmitted, Head: b, Parts: parts, Due: &storage.Due{Queue: record.QueueRules, At: start}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -71,9 +71,7 @@ func TestTally_Large(t *testing.T) {
 			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
-		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, func(storage.Slot) (storage.Draft, error) {
-			return storage.Draft{Code: last, State: state, Head: data}, nil
-		})
+		_, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: last, State: state, Head: data})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,56 +5,72 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Append gives build the next number of a series and stores what build makes of it. It returns when the record is on
-// the disk: after that a crash is safe, before it nothing has happened.
-//
-// Records of one series are built side by side and stored in the order of their numbers. Build runs under the locks of
-// the idempotency key and the origins. It may read the store and must not write it. Its error is returned as it is, and
-// the number stays unspent, as it does with every other error: ErrKeyTaken (of a repetition, which has waited for the
-// first one), ErrCodeTaken, ErrTurn, ErrCorrupt, ErrClosed, and ctx's while waiting for the locks; ctx is not looked at
-// later. Those who have got the numbers behind it fail too, with ErrTurn: what can be refused, Keys.Allow refuses.
-func (s *Store) Append(ctx context.Context, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
-	if err := s.enter(); err != nil {
-		return Entry{}, fmt.Errorf("appending: %w", err)
-	}
-	defer s.leave()
-	s.writing.Add(1)
-	defer s.writing.Add(-1)
-	start := s.o.Now()
-	var foreign error // what Allow or build said
-	if allow := keys.Allow; allow != nil {
-		keys.Allow = func() error {
-			foreign = allow()
-			return foreign
-		}
-	}
-	e, err := s.append(ctx, &keys, func(slot Slot) (draft Draft, err error) {
-		draft, err = build(slot)
-		foreign = err
-		return draft, err
-	})
-	switch {
-	case foreign != nil:
-		s.metrics.refused.Inc()
-		return Entry{}, foreign
-	case err != nil:
-		s.metrics.refused.Inc()
-		s.suspect(err)
-		return Entry{}, fmt.Errorf("appending to series %q: %w", keys.Series, err)
-	}
-	s.metrics.appends.Observe(s.since(start))
-	return e, nil
-}
-
-func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft, error)) (Entry, error) {
-	if err := errors.Join(keys.check(), s.writable()); err != nil {
+// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is on
+// the disk: after that a crash is safe, before it nothing has happened. Errors: those of Begin, Number and Appending.Append.
+func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
+	a, err := s.Begin(ctx, keys)
+	if err != nil {
 		return Entry{}, err
 	}
-	// 1. Everything that this record depends on stands still from here.
+	defer a.Release()
+	if _, err := a.Number(); err != nil {
+		return Entry{}, err
+	}
+	return a.Append(d)
+}
+
+// Appending is a record on its way into the store. Its owner, one goroutine, takes these steps in order:
+//
+//	a, err := s.Begin(ctx, keys) // what the record depends on stands still: check it, refuse it
+//	defer a.Release()
+//	slot, err := a.Number()      // others have the numbers behind it: make the record
+//	entry, err := a.Append(d)    // durable
+//
+// Until Append the store may be read and must not be written. A record that is not appended leaves its number unspent.
+type Appending struct {
+	s     *Store
+	keys  Keys
+	began time.Time
+	held  *held
+	turn  *turn // nil before Number
+	id    uint64
+	over  bool // everything is released
+	ok    bool // the record is stored
+}
+
+// Begin locks the idempotency key and the origins, and waits for others who hold them. Errors: ErrKeyTaken (of a repetition,
+// which has waited for the first one), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt, ErrClosed, and ctx's while waiting; ctx
+// is not looked at later.
+func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("appending: %w", err)
+	}
+	s.writing.Add(1)
+	a := &Appending{s: s, keys: keys, began: s.o.Now()}
+	if err := a.lock(ctx); err != nil {
+		a.Release()
+		return nil, a.failed(err)
+	}
+	return a, nil
+}
+
+// failed wraps an error of the store's own.
+func (a *Appending) failed(err error) error {
+	a.s.suspect(err)
+	return fmt.Errorf("appending to series %q: %w", a.keys.Series, err)
+}
+
+// lock makes everything that the record depends on stand still.
+func (a *Appending) lock(ctx context.Context) (err error) {
+	s, keys := a.s, &a.keys
+	if err := errors.Join(keys.check(), s.writable()); err != nil {
+		return err
+	}
 	var names []string
 	if keys.Idempotency != nil && !s.o.bugs.openedKey {
 		names = append(names, lockOfKey(keys.Idempotency.Key))
@@ -62,45 +78,79 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	for _, o := range keys.Origins {
 		names = append(names, lockOfRecord(o))
 	}
-	held, err := s.locks.acquire(ctx, names...)
-	if err != nil {
-		return Entry{}, err
+	if a.held, err = s.locks.acquire(ctx, names...); err != nil {
+		return err
 	}
-	defer held.release()
 	for _, o := range keys.Origins {
 		s.settled(o)
 	}
 	if keys.Idempotency != nil {
 		if taken, err := has(s.db, idemKey(keys.Idempotency.Key)); err != nil || taken {
-			return Entry{}, errors.Join(err, onlyIf(taken, ErrKeyTaken))
+			return errors.Join(err, onlyIf(taken, ErrKeyTaken))
 		}
 	}
-	if keys.Allow != nil {
-		if err := keys.Allow(); err != nil {
-			return Entry{}, err
-		}
-	}
+	return nil
+}
 
-	// 2. The number, behind those of the records that are being made, and the record.
-	turn, err := s.turns.take(keys.Series, s.series)
+// Number takes the next number of the series, behind those of the records that are being made. Once numbered, a record has
+// later numbers queued behind it: when it is not appended, these fail too, with ErrTurn. What can be refused is refused before.
+func (a *Appending) Number() (Slot, error) {
+	turn, err := a.s.turns.take(a.keys.Series, a.s.series)
 	if err != nil {
-		return Entry{}, err
+		return Slot{}, a.failed(err)
 	}
-	defer s.turns.leave(turn)
-	id := s.ids.take()
-	defer s.ids.drop(id)
-	draft, err := build(Slot{Number: turn.number, ID: id, SequenceID: turn.sequence})
+	a.turn, a.id = turn, a.s.ids.take()
+	return Slot{Number: turn.number, ID: a.id, SequenceID: turn.sequence}, nil
+}
+
+// Append stores the record, in the order of the numbers, and releases everything. It returns when the record is on the disk.
+// Errors: ErrTurn, ErrCodeTaken, ErrPartExists, ErrCorrupt, ErrClosed.
+func (a *Appending) Append(d Draft) (Entry, error) {
+	defer a.Release()
+	if a.turn == nil || a.over {
+		return Entry{}, a.failed(errors.New("the record has no number"))
+	}
+	e, err := a.store(&d)
 	if err != nil {
-		return Entry{}, err
+		return Entry{}, a.failed(err)
 	}
+	a.ok = true
+	a.s.metrics.appends.Observe(a.s.since(a.began))
+	return e, nil
+}
+
+// Release lets everything go: the number, unless the record is stored, and the locks. It may be called again.
+func (a *Appending) Release() {
+	if a.over {
+		return
+	}
+	a.over = true
+	s := a.s
+	if a.turn != nil {
+		s.ids.drop(a.id)
+		s.turns.leave(a.turn)
+	}
+	if a.held != nil {
+		a.held.release()
+	}
+	if !a.ok {
+		s.metrics.refused.Inc()
+	}
+	s.writing.Add(-1)
+	s.leave()
+}
+
+// store writes the record in one batch.
+func (a *Appending) store(draft *Draft) (Entry, error) {
+	s, keys, turn := a.s, &a.keys, a.turn
 	if err := draft.check(keys.Origins); err != nil {
 		return Entry{}, err
 	}
 
-	// 3. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row says.
+	// 1. Those in front are in the log now, and one batch follows them. Whether the number is the next one, the row says.
 	turn.wait()
 	series := lockOfSeries(keys.Series)
-	if err := held.add(context.WithoutCancel(ctx), series); err != nil {
+	if err := a.held.add(context.Background(), series); err != nil {
 		return Entry{}, err
 	}
 	row, err := s.series(keys.Series)
@@ -117,14 +167,14 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 	}
 	row.Last++
 	e := entryRow{
-		Entry: Entry{Code: draft.Code, ID: id, Number: row.Last, SequenceID: row.Sequence, Series: keys.Series,
+		Entry: Entry{Code: draft.Code, ID: a.id, Number: row.Last, SequenceID: row.Sequence, Series: keys.Series,
 			State: draft.State, Revision: 1, Head: draft.Head, Due: draft.Due},
 		Appended: row.Position + 1, Idempotency: keys.Idempotency,
 	}
 	b := s.newBatch(draft.Parts)
-	set(b, codeKey(e.Code), be.AppendUint64(nil, id))
+	set(b, codeKey(e.Code), be.AppendUint64(nil, a.id))
 	if k := keys.Idempotency; k != nil {
-		set(b, idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), id), k.Digest[:]...))
+		set(b, idemKey(k.Key), append(be.AppendUint64(make([]byte, 0, 40), a.id), k.Digest[:]...))
 	}
 	counters, err := s.count(b, draft.Counters, false)
 	if err != nil {
@@ -137,17 +187,17 @@ func (s *Store) append(ctx context.Context, keys *Keys, build func(Slot) (Draft,
 		s.mark.wait(row.Sequence, e.Number)
 	}
 
-	// 4. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
+	// 2. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)
-		held.drop(series)
+		a.held.drop(series)
 		s.turns.stored(turn)
 	})
 	settle()
 
-	// 5. Said outside of the store. The mark trails by one, so that one record at a time does not wait for a second
-	// sync; the last one of a series is what a damaged end of the log could still take unseen.
+	// 3. Written down outside of the store. The mark trails by one, so that one record at a time does not wait for a second
+	// sync; the last number of a series is what a damaged end of the log could still take unseen.
 	if !s.o.bugs.markBehind {
 		s.mark.wait(row.Sequence, e.Number-1)
 	}

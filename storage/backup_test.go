@@ -97,7 +97,7 @@ func TestBackup_WhileIssuing(t *testing.T) {
 					return
 				default:
 				}
-				e, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % 3), Idempotency: idemOf(n)},
+				e, err := s.build(ctx, Keys{Series: fmt.Sprint(n % 3), Idempotency: idemOf(n)},
 					func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 				if err == nil {
 					l.ack(e, n)
@@ -229,7 +229,7 @@ func TestOpenReadOnly(t *testing.T) {
 		if _, err := s.Get(code(1)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		_, appended := s.Append(ctx, Keys{Series: "a"}, nil)
+		_, appended := s.build(ctx, Keys{Series: "a"}, nil)
 		_, advanced := s.Advance(ctx, code(1), fresh, Change{To: done})
 		_, backed := s.Backup(ctx, "medium/second", nil)
 		for _, err := range []error{appended, advanced, backed, s.SkipTo(ctx, "a", 9, "")} {

@@ -57,7 +57,7 @@ func takeCard(t testing.TB, from, to *disktest.Disk) {
 
 func mustHold(t testing.TB, s *Store) []Witness {
 	t.Helper()
-	_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1<<50), slot), nil })
+	_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1<<50), slot), nil })
 	if !errors.Is(err, ErrBehind) || len(s.Behind()) == 0 {
 		t.Fatalf("a store that is behind issues: %v, %v", err, s.Behind())
 	}

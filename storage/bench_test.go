@@ -71,7 +71,7 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		n++
 		before, start := cpu(b), time.Now()
-		e, err := s.Append(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+		e, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
 		ours = append(ours, time.Since(start))
 		s.mark.wait(1, e.Number) // its part of the work, though no caller waits for it
 		spent += cpu(b) - before
@@ -113,7 +113,7 @@ func BenchmarkIssue(b *testing.B) {
 					go func() {
 						var failed error
 						for n := range work {
-							_, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % uint64(series)), Idempotency: idemOf(n)},
+							_, err := s.build(ctx, Keys{Series: fmt.Sprint(n % uint64(series)), Idempotency: idemOf(n)},
 								func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
 							if err == nil {
 								_, err = s.Advance(ctx, code(n), fresh, Change{To: 2, Parts: []Part{{"answer", data[:500]}}})
@@ -154,7 +154,7 @@ func BenchmarkIssueMemory(b *testing.B) {
 	before := cpu(b)
 	for b.Loop() {
 		n++
-		_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
+		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idemOf(n)}, func(slot Slot) (Draft, error) { return benchDraft(n, slot, data), nil })
 		if err == nil {
 			_, err = s.Advance(ctx, code(n), fresh, Change{To: 2, Parts: []Part{{"answer", data[:500]}}})
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // insist appends as callers do: again, when a record in front of it in the series was not made.
-func insist(s *Store, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
+func insist(s *Store, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry, error) {
 	for {
-		if e, err := s.Append(ctx, keys, build); !errors.Is(err, ErrTurn) {
+		if e, err := s.buildIf(ctx, keys, allow, build); !errors.Is(err, ErrTurn) {
 			return e, err
 		}
 	}
@@ -36,8 +36,8 @@ func hammer(t *testing.T, clients, each, series int) {
 				n := client<<32 | i
 				name := fmt.Sprint("s", n%uint64(series))
 				refused := i%7 == 3 || i%11 == 5
-				keys := Keys{Series: name, Idempotency: idemOf(n), Allow: func() error { return onlyIf(i%7 == 3, errRefused) }}
-				e, err := insist(s, keys, func(slot Slot) (Draft, error) {
+				keys := Keys{Series: name, Idempotency: idemOf(n)}
+				e, err := insist(s, keys, func() error { return onlyIf(i%7 == 3, errRefused) }, func(slot Slot) (Draft, error) {
 					runtime.Gosched() // others get the numbers behind
 					return draft(code(n), slot), onlyIf(refused, errRefused)
 				})
@@ -128,7 +128,7 @@ func TestIdempotency_AtOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for client := range uint64(8) {
 			wait.Go(func() {
-				e, err := s.Append(ctx, Keys{Series: fmt.Sprint(client), Idempotency: idem(round)},
+				e, err := s.build(ctx, Keys{Series: fmt.Sprint(client), Idempotency: idem(round)},
 					func(slot Slot) (Draft, error) { return draft(code(round<<8|client), slot), nil })
 				switch {
 				case err == nil:
@@ -159,7 +159,7 @@ func TestIdempotency_AtOnce(t *testing.T) {
 func TestIdempotency_OpenedKeyBug(t *testing.T) {
 	s, _ := newStore(t)
 	s.o.bugs.openedKey = true
-	_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
+	_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
 		put(t, s, "b", 1) // the same request on another connection, meanwhile
 		return draft(code(2), slot), nil
 	})
@@ -212,7 +212,7 @@ func TestAppend_SameCodeAtOnce(t *testing.T) {
 		errs := make([]error, 4)
 		for client := range errs {
 			wait.Go(func() {
-				_, errs[client] = s.Append(ctx, Keys{Series: fmt.Sprint(client)},
+				_, errs[client] = s.build(ctx, Keys{Series: fmt.Sprint(client)},
 					func(slot Slot) (Draft, error) { return draft(code(round), slot), nil })
 			})
 		}
@@ -243,7 +243,7 @@ func TestAppend_OriginsDoNotDeadlock(t *testing.T) {
 		wait.Go(func() {
 			for i := range uint64(10) {
 				a, b := code(client%4), code((client+1+i%3)%4)
-				_, err := s.Append(ctx, Keys{Series: fmt.Sprint(client % 2), Origins: []Code{a, b, a}}, func(slot Slot) (Draft, error) {
+				_, err := s.build(ctx, Keys{Series: fmt.Sprint(client % 2), Origins: []Code{a, b, a}}, func(slot Slot) (Draft, error) {
 					v, err := s.Counter(a, 0)
 					return Draft{Code: code(1000 + client<<8 + i), Counters: []Counter{{a, 0, v + 1}}}, err
 				})

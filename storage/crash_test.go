@@ -172,7 +172,7 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			if len(open) > 0 && roll < 2 {
 				keys.Origins = []Code{open[0].Code}
 			}
-			e, err := insist(s, keys, func(slot Slot) (Draft, error) {
+			e, err := insist(s, keys, func() error { return nil }, func(slot Slot) (Draft, error) {
 				runtime.Gosched() // others get the numbers behind
 				d := draft(code(n), slot)
 				for _, o := range keys.Origins {
@@ -196,8 +196,8 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 			open = append(open[:at], open[at+1:]...)
 		default:
 			refused := errors.New("refused")
-			keys := Keys{Series: fmt.Sprint("s", rng.IntN(r.series)), Allow: func() error { return onlyIf(rng.IntN(2) == 0, refused) }}
-			_, err := insist(s, keys, func(Slot) (Draft, error) {
+			keys := Keys{Series: fmt.Sprint("s", rng.IntN(r.series))}
+			_, err := insist(s, keys, func() error { return onlyIf(rng.IntN(2) == 0, refused) }, func(Slot) (Draft, error) {
 				runtime.Gosched()
 				return Draft{}, refused
 			})
@@ -294,7 +294,7 @@ func goOn(s *Store, again bool) error {
 	n := 1<<60 + uint64(report.Documents)<<8 // no code twice
 	for series, last := range report.Last {
 		n++
-		e, err := s.Append(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 		if err != nil || e.Number != last+1 {
 			return fmt.Errorf("after number %d of %s came %d: %w", last, series, e.Number, err)
 		}

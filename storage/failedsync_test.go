@@ -89,7 +89,7 @@ func brokenSync(rules disktest.Rules, match func(string) bool, k int) (failed, d
 // syncedWork appends, moves, and has Pebble write a table and rewrite its tables.
 func syncedWork(s *Store, acked *ledger, from uint64) error {
 	for n := from; n < from+3; n++ {
-		e, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % 2), Idempotency: idemOf(n)},
+		e, err := s.build(ctx, Keys{Series: fmt.Sprint(n % 2), Idempotency: idemOf(n)},
 			func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 		if err != nil {
 			return err

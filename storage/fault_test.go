@@ -55,7 +55,7 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	go func() {
 		defer close(finished)
 		for n := range uint64(12) {
-			e, err := s.Append(ctx, Keys{Series: fmt.Sprint(n % 2), Idempotency: idemOf(n)},
+			e, err := s.build(ctx, Keys{Series: fmt.Sprint(n % 2), Idempotency: idemOf(n)},
 				func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 			if err != nil {
 				return
@@ -145,7 +145,7 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, f
 		hold := log.shut()
 		appended := make(chan error, 1)
 		go func() {
-			_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
+			_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2), Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
 				d := draft(code(2), slot)
 				d.Counters = []Counter{{code(1), 1, 5}}
 				return d, nil
@@ -197,7 +197,7 @@ var probes = map[string]func(*Store) bool{
 		return err == nil
 	},
 	"repetition": func(s *Store) bool {
-		_, err := s.Append(ctx, Keys{Series: "b", Idempotency: idem(2)}, nil)
+		_, err := s.build(ctx, Keys{Series: "b", Idempotency: idem(2)}, nil)
 		return errors.Is(err, ErrKeyTaken)
 	},
 }
@@ -231,7 +231,7 @@ func TestReads_EarlyBug(t *testing.T) {
 func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
 	asked, _ := slowDisk(t, bugs{}, func(s *Store) bool {
 		refused := errors.New("refused")
-		_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+		_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			if slot.Number != 3 {
 				t.Errorf("number %d", slot.Number)
 			}
@@ -247,10 +247,10 @@ func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
 func TestAppend_GivesUpWithItsContext(t *testing.T) {
 	s, _ := newStore(t)
 	cancelled, cancel := context.WithCancel(ctx)
-	_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
+	_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
 		waiting := make(chan error)
 		go func() {
-			_, err := s.Append(cancelled, Keys{Series: "b", Idempotency: idem(1)}, nil)
+			_, err := s.build(cancelled, Keys{Series: "b", Idempotency: idem(1)}, nil)
 			waiting <- err
 		}()
 		cancel()
@@ -283,7 +283,7 @@ func TestFault_ProcessExits(t *testing.T) {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stdout, nil))
 		s := openStoreWith(t, o)
 		armed.Store(true)
-		e, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1), slot), nil })
+		e, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) { return draft(code(1), slot), nil })
 		fmt.Println("went on with", e, err)
 		return
 	}

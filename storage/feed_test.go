@@ -17,7 +17,7 @@ func TestChanges(t *testing.T) {
 		return c
 	}
 	for i := range records {
-		if _, err := s.Append(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: code(i), State: 0}, nil }); err != nil {
+		if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: code(i), State: 0}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestChanges(t *testing.T) {
 func TestChanges_InOrder(t *testing.T) {
 	s, _ := newStore(t)
 	defer sound(t, s)
-	if _, err := s.Append(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: Code{1}}, nil }); err != nil {
+	if _, err := s.build(ctx, Keys{Series: "s"}, func(Slot) (Draft, error) { return Draft{Code: Code{1}}, nil }); err != nil {
 		t.Fatal(err)
 	}
 	slow := s.feed.take()

@@ -19,7 +19,7 @@ func damageStore(t *testing.T) *Store {
 	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done, Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Append(ctx, Keys{Series: "odd", Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
+	_, err := s.build(ctx, Keys{Series: "odd", Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
 		return Draft{Code: code(7), Counters: []Counter{{code(1), 2, 100}, {code(1), 3, 50}}}, nil
 	})
 	if err != nil {
@@ -233,7 +233,7 @@ func TestDamage_StopsWriting(t *testing.T) {
 		if err == nil {
 			t.Fatal("read damaged data")
 		}
-		_, err = s.Append(ctx, Keys{Series: "b"}, func(slot Slot) (Draft, error) { return draft(code(2), slot), nil })
+		_, err = s.build(ctx, Keys{Series: "b"}, func(slot Slot) (Draft, error) { return draft(code(2), slot), nil })
 		if closing := s.Close(); closing != nil {
 			t.Error(closing)
 		}

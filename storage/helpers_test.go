@@ -107,10 +107,36 @@ func draft(c Code, slot Slot) Draft {
 func head(c Code, number uint64) []byte { return fmt.Appendf(nil, "head of %X, number %d", c, number) }
 func form(c Code) []byte                { return bytes.Repeat(c[:], 40) }
 
+// build appends what build makes of the number that the record gets.
+func (s *Store) build(ctx context.Context, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
+	return s.buildIf(ctx, keys, func() error { return nil }, build)
+}
+
+// buildIf is build of a record that may be refused before it has a number.
+func (s *Store) buildIf(ctx context.Context, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry, error) {
+	a, err := s.Begin(ctx, keys)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer a.Release()
+	if err := allow(); err != nil {
+		return Entry{}, err
+	}
+	slot, err := a.Number()
+	if err != nil {
+		return Entry{}, err
+	}
+	d, err := build(slot)
+	if err != nil {
+		return Entry{}, err
+	}
+	return a.Append(d)
+}
+
 // put appends the record with the number n to a series.
 func put(t testing.TB, s *Store, series string, n uint64) Entry {
 	t.Helper()
-	e, err := s.Append(ctx, Keys{Series: series, Idempotency: idem(n)},
+	e, err := s.build(ctx, Keys{Series: series, Idempotency: idem(n)},
 		func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 	if err != nil {
 		t.Fatal(err)

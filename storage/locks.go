@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// locks is a table of named locks. The names sort in the order in which everybody takes them, so nobody waits in a
-// circle: idempotency keys, then records (by code), then series. A waiter gives up with its context.
-type locks struct {
+// Locks is a table of named locks; its zero value is ready. In the store's own the names sort in the order in which everybody
+// takes them, so nobody waits in a circle: idempotency keys, then records (by code), then series. A waiter gives up with its
+// context.
+type Locks struct {
 	mu    sync.Mutex
 	named map[string]*namedLock
 }
@@ -25,12 +26,21 @@ func lockOfSeries(name string) string { return "3" + name }
 
 // held is what one caller holds; release lets go of all of it.
 type held struct {
-	locks *locks
+	locks *Locks
 	names []string
 }
 
+// Acquire waits for the lock called name, or for ctx to end. release lets go of it, once.
+func (l *Locks) Acquire(ctx context.Context, name string) (release func(), err error) {
+	h, err := l.acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return h.release, nil
+}
+
 // acquire takes the locks, each once, in order.
-func (l *locks) acquire(ctx context.Context, names ...string) (*held, error) {
+func (l *Locks) acquire(ctx context.Context, names ...string) (*held, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	h := &held{locks: l, names: make([]string, 0, len(names)+1)}
@@ -47,6 +57,9 @@ func (l *locks) acquire(ctx context.Context, names ...string) (*held, error) {
 func (h *held) add(ctx context.Context, name string) error {
 	l := h.locks
 	l.mu.Lock()
+	if l.named == nil {
+		l.named = make(map[string]*namedLock)
+	}
 	n := l.named[name]
 	if n == nil {
 		n = &namedLock{token: make(chan struct{}, 1)}
@@ -88,7 +101,7 @@ func (h *held) release() {
 	}
 }
 
-func (l *locks) leave(name string, n *namedLock) {
+func (l *Locks) leave(name string, n *namedLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n.users--; n.users == 0 {

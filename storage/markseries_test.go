@@ -45,7 +45,7 @@ func goesOn(t testing.TB, s *Store, series ...string) map[string]uint64 {
 	t.Helper()
 	next := make(map[string]uint64)
 	for _, name := range series {
-		e, err := s.Append(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(1<<40+slot.ID), slot), nil })
+		e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(1<<40+slot.ID), slot), nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func (m *model) Append(r *rapid.T) {
 		want = ErrCodeTaken
 	}
 	built := Slot{}
-	e, err := m.s.Append(ctx, keys, func(slot Slot) (Draft, error) {
+	e, err := m.s.build(ctx, keys, func(slot Slot) (Draft, error) {
 		built = slot
 		if slot.Number != m.last[keys.Series]+1 || slot.ID <= m.lastID {
 			r.Fatalf("slot %+v after number %d, id %d", slot, m.last[keys.Series], m.lastID)

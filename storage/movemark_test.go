@@ -170,7 +170,7 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 		for range 1 + rng.IntN(5) {
 			n++
 			name := []string{"a", "b", fmt.Sprint("c", round)}[rng.IntN(3)]
-			e, err := s.Append(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+			e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 			if err != nil {
 				return err
 			}

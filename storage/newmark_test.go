@@ -102,7 +102,7 @@ func TestNewMark(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 			s = openStore(t, disk)
-			if _, err := s.Append(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
+			if _, err := s.build(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
 				t.Errorf("issues: %v", err)
 			}
 			if err := s.Reconcile(ctx, s.Restored().Advance(100, []string{"c"}), "the mark was lost"); err != nil {

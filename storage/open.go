@@ -22,7 +22,7 @@ type Store struct {
 	mark        *mark
 	syncer      *syncer
 	metrics     *metrics
-	locks       locks
+	locks       Locks
 	pending     pending
 	turns       turns
 	ids         ids

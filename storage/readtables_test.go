@@ -42,7 +42,7 @@ func TestReadTables(t *testing.T) {
 		if err := s.ReadTables(ctx, nil); err != nil {
 			t.Errorf("byte %d: %v", at, err)
 		}
-		_, err := s.Append(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) { return draft(code(9999), slot), nil })
+		_, err := s.build(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) { return draft(code(9999), slot), nil })
 		if !errors.Is(s.Health(), ErrCorrupt) || !errors.Is(err, ErrCorrupt) || metrictest.Value(t, s, "dte_store_read_damaged_tables") != 1 {
 			t.Errorf("byte %d of %d: the store says %v, a sale %v", at, size(t, disk, path), s.Health(), err)
 		}

@@ -178,7 +178,7 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	n := uint64(1 << 40)
 	for series, last := range r.last {
 		n++
-		e, err := s.Append(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+		e, err := s.build(ctx, Keys{Series: series}, func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
 		if err != nil || e.Number <= last {
 			return fmt.Errorf("series %s goes on at %d, it was at %d: %w", series, e.Number, last, err)
 		}

@@ -77,7 +77,7 @@ func TestBackup_Restore(t *testing.T) {
 	}
 
 	s = restored(t, fs, backupDir)
-	_, err = s.Append(ctx, Keys{Series: "a"}, nil)
+	_, err = s.build(ctx, Keys{Series: "a"}, nil)
 	_, advanceErr := s.Advance(ctx, code(3), done, Change{To: done})
 	if !errors.Is(err, ErrRestored) || !errors.Is(advanceErr, ErrRestored) {
 		t.Errorf("a restored store: %v, %v", err, advanceErr)
@@ -285,7 +285,7 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 			n++
 			id, name := n, series[rng.IntN(min(len(series), 2+int(n/20)))] // some begin late
 			tills.Go(func() {
-				e, err := s.Append(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(id), slot), nil })
+				e, err := s.build(ctx, Keys{Series: name}, func(slot Slot) (Draft, error) { return draft(code(id), slot), nil })
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {

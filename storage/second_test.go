@@ -38,7 +38,7 @@ func everything(t testing.TB, s *Store, n uint64) {
 	for i := n; i < n+12; i++ {
 		put(t, s, []string{"a", "b", "c"}[i%3], i)
 	}
-	_, err := s.Append(ctx, Keys{Series: "a", Origins: []Code{code(n)}}, func(slot Slot) (Draft, error) {
+	_, err := s.build(ctx, Keys{Series: "a", Origins: []Code{code(n)}}, func(slot Slot) (Draft, error) {
 		d := draft(code(n+12), slot)
 		d.Counters = []Counter{{code(n), 1, 5}}
 		return d, nil
@@ -145,7 +145,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 	disk := onlyCard(t, fs)
 	s = rebuilt(t, disk)
 	same(t, "rebuilt", want, rows(t, s))
-	if _, err := s.Append(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
+	if _, err := s.build(ctx, Keys{Series: "a"}, nil); !errors.Is(err, ErrRestored) {
 		t.Errorf("a rebuilt store issues: %v", err)
 	}
 	report, err := s.Fsck(ctx)

@@ -17,7 +17,7 @@ func TestAppend(t *testing.T) {
 	s, fs := newStore(t)
 	var slots []Slot
 	for n := uint64(1); n <= 3; n++ {
-		e, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+		e, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			slots = append(slots, slot)
 			return draft(code(n), slot), nil
 		})
@@ -56,7 +56,7 @@ func TestAppend_BuildRefuses(t *testing.T) {
 	s, _ := newStore(t)
 	put(t, s, "a", 1)
 	refused := errors.New("discount above the line")
-	e, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(2)}, func(Slot) (Draft, error) { return Draft{}, refused })
+	e, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(2)}, func(Slot) (Draft, error) { return Draft{}, refused })
 	if err != refused { //nolint:errorlint // as it is, not wrapped
 		t.Errorf("got %+v, %v", e, err)
 	}
@@ -68,7 +68,7 @@ func TestAppend_BuildRefuses(t *testing.T) {
 	}
 	func() { // a panic in build lets go of the locks
 		defer func() { _ = recover() }()
-		_, _ = s.Append(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) { panic("in build") })
+		_, _ = s.build(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) { panic("in build") })
 	}()
 	if e := put(t, s, "a", 3); e.Number != 3 {
 		t.Errorf("next is %d", e.Number)
@@ -83,7 +83,7 @@ func TestAppend_Refusals(t *testing.T) {
 		keys := Keys{Series: "a"}
 		var d Draft
 		change(&keys, &d)
-		_, err := s.Append(ctx, keys, func(slot Slot) (Draft, error) {
+		_, err := s.build(ctx, keys, func(slot Slot) (Draft, error) {
 			d = draft(code(2), slot)
 			change(&keys, &d)
 			return d, nil
@@ -164,7 +164,7 @@ func TestDue(t *testing.T) {
 	s, _ := newStore(t)
 	times := []time.Time{time.Unix(30, 0), time.Unix(-10, 0), time.Unix(20, 1), time.Unix(20, 0)}
 	for i, at := range times {
-		_, err := s.Append(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) {
+		_, err := s.build(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) {
 			return Draft{Code: code(uint64(i)), State: fresh, Due: &Due{"q", at}}, nil
 		})
 		if err != nil {
@@ -223,7 +223,7 @@ func TestDue_Idle(t *testing.T) {
 	})
 	for i := range uint64(300) {
 		at := int64(1000 - i) // each before all others
-		_, err := s.Append(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) {
+		_, err := s.build(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) {
 			return Draft{Code: code(i), State: fresh, Due: &Due{"q", time.Unix(at, 0)}}, nil
 		})
 		if err != nil {
@@ -246,7 +246,7 @@ func TestCounters(t *testing.T) {
 	for n := range uint64(30) {
 		wait.Go(func() {
 			keys := Keys{Series: fmt.Sprint("credit", n%2), Origins: []Code{code(1)}}
-			_, err := s.Append(ctx, keys, func(slot Slot) (Draft, error) {
+			_, err := s.build(ctx, keys, func(slot Slot) (Draft, error) {
 				v, err := s.Counter(code(1), 7)
 				return Draft{Code: code(100 + n), Counters: []Counter{{code(1), 7, v + 1}}}, err
 			})
@@ -289,7 +289,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// One that is being made holds back those behind it: whoever remembers the last id misses none.
-	_, err = s.Append(ctx, Keys{Series: "slow"}, func(slot Slot) (Draft, error) {
+	_, err = s.build(ctx, Keys{Series: "slow"}, func(slot Slot) (Draft, error) {
 		put(t, s, "fast", 1000)
 		return draft(code(2000), slot), s.Records(last, func(e Entry) error { return fmt.Errorf("saw %d", e.ID) })
 	})
@@ -307,7 +307,7 @@ func TestClose(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
 	sound(t, s)
-	_, appendErr := s.Append(ctx, Keys{Series: "a"}, nil)
+	_, appendErr := s.build(ctx, Keys{Series: "a"}, nil)
 	_, advanceErr := s.Advance(ctx, code(1), fresh, Change{})
 	_, getErr := s.Get(code(1))
 	_, partErr := s.Part(code(1), "form")
@@ -329,7 +329,7 @@ func TestClose(t *testing.T) {
 	// Close waits for a build, whose reads are refused from then on; nothing is stored half.
 	s = openStore(t, fs)
 	closed := make(chan error)
-	_, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+	_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 		go func() { closed <- s.Close() }()
 		for {
 			if _, err := s.Get(code(1)); err != nil {

@@ -22,7 +22,7 @@ func (m *making) end(err error) { m.ends <- err }
 func begin(s *Store, n uint64) *making {
 	m := &making{err: make(chan error, 1), ends: make(chan error)}
 	go func() {
-		_, err := s.Append(ctx, Keys{Series: "a", Idempotency: idem(n)}, func(slot Slot) (Draft, error) {
+		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(n)}, func(slot Slot) (Draft, error) {
 			m.number = slot.Number
 			return draft(code(n), slot), <-m.ends
 		})
@@ -135,7 +135,7 @@ func TestTurns_LeaveNobodyBehind(t *testing.T) {
 		cancelled, cancel := context.WithCancel(ctx)
 		second := make(chan error, 1)
 		go func() {
-			_, err := s.Append(cancelled, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+			_, err := s.build(cancelled, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 				cancel()
 				return draft(code(2), slot), nil
 			})
@@ -144,7 +144,7 @@ func TestTurns_LeaveNobodyBehind(t *testing.T) {
 		synctest.Wait()
 		go func() {
 			defer func() { _ = recover() }()
-			_, _ = s.Append(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) { panic("a build") })
+			_, _ = s.build(ctx, Keys{Series: "a"}, func(Slot) (Draft, error) { panic("a build") })
 		}()
 		synctest.Wait()
 		first.end(nil)

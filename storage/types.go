@@ -31,12 +31,11 @@ type Idempotency struct {
 	Digest [32]byte // of the request's body
 }
 
-// Keys is what an Append locks, and what it asks then.
+// Keys is what a new record locks while it is made.
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency
-	Origins     []Code       // records that the new one draws on; their counters and states stand still during Allow and build
-	Allow       func() error // nil, or what may refuse the record, before it has a number; its error is returned as it is
+	Origins     []Code // records that the new one draws on; their counters and states stand still until it is appended
 }
 
 // Counter is an amount kept for a line of an origin, for example what has been credited of it so far.

@@ -92,15 +92,18 @@ func (b *box) fill(s *storage.Store, day string, documents int) {
 	at, err := time.Parse(time.DateOnly, day)
 	b.must(err)
 	for i := range documents {
-		_, err := s.Append(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P001/%d", at.Year())}, func(slot storage.Slot) (storage.Draft, error) {
-			code := dte.Code{15: byte(slot.ID), 14: byte(slot.ID >> 8), 6: 0x40, 8: 0x80}
-			head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": fmt.Sprintf("DTE-01-M001P001-%015d", slot.Number),
-				"ambiente": "00", "date": at.AddDate(0, 0, i).Format(time.DateOnly), "total": "16.40", "form": "normal", "branch_id": 1, "point_id": 1,
-				"token_id": 2, "created_at": at.Add(18 * time.Hour), "rule": map[string]string{"name": "dte01", "version": "2.0.0"},
-				"response": map[string]string{"selloRecibido": "2026ABC"}})
-			return storage.Draft{Code: storage.Code(code), State: storage.State(2 + i%2), Head: head,
-				Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln")}}}, err
-		})
+		a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P001/%d", at.Year())})
+		b.must(err)
+		slot, err := a.Number()
+		b.must(err)
+		code := dte.Code{15: byte(slot.ID), 14: byte(slot.ID >> 8), 6: 0x40, 8: 0x80}
+		head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": fmt.Sprintf("DTE-01-M001P001-%015d", slot.Number),
+			"ambiente": "00", "date": at.AddDate(0, 0, i).Format(time.DateOnly), "total": "16.40", "form": "normal", "branch_id": 1, "point_id": 1,
+			"token_id": 2, "created_at": at.Add(18 * time.Hour), "rule": map[string]string{"name": "dte01", "version": "2.0.0"},
+			"response": map[string]string{"selloRecibido": "2026ABC"}})
+		b.must(err)
+		_, err = a.Append(storage.Draft{Code: storage.Code(code), State: storage.State(2 + i%2), Head: head,
+			Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln")}}})
 		b.must(err)
 	}
 }

@@ -55,9 +55,7 @@ func (p *patient) record(code storage.Code, state storage.State, head any, parts
 	b, err := json.Marshal(head)
 	p.must(err)
 	s := p.store()
-	_, err = s.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: "rules", At: p.now}}, nil
-	})
+	_, err = s.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: code, State: state, Head: b, Parts: parts, Due: &storage.Due{Queue: "rules", At: p.now}})
 	p.must(err, s.Close())
 }
 

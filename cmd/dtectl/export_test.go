@@ -19,9 +19,7 @@ func TestExport(t *testing.T) {
 	s := b.store()
 	b.fill(s, "2026-11-01", 20)
 	ctx := context.Background()
-	_, err := s.Append(ctx, storage.Keys{Series: "00/evento"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code{1}, State: 33, Head: []byte(`{"version":3}`)}, nil // no document
-	})
+	_, err := s.Append(ctx, storage.Keys{Series: "00/evento"}, storage.Draft{Code: storage.Code{1}, State: 33, Head: []byte(`{"version":3}`)})
 	b.must(err)
 	c := &exportCommand{From: "2026-11-05", To: "2026-11-14", Format: "csv"}
 	if _, err := output(t, func() error { return c.Run(ctx, b.top) }); err == nil {

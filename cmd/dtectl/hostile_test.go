@@ -118,13 +118,9 @@ func TestHostile(t *testing.T) {
 		"rule": map[string]string{"name": hostile, "version": hostile}, "response": map[string]string{"selloRecibido": hostile}, "mail": hostile, "cause": hostile})
 	b.must(err)
 	s := b.store()
-	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(code), State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" + hostile)}}}, nil
-	})
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, storage.Draft{Code: storage.Code(code), State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" + hostile)}}})
 	b.must(err)
-	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code{9}, State: 64, Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}}, nil
-	})
+	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code{9}, State: 64, Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}})
 	b.must(err)
 	b.must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile, Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
 	b.must(s.Close())

@@ -277,17 +277,22 @@ func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
 		b = controlOf.ReplaceAll(b, fmt.Appendf(nil, "DTE-%s-M001P%03d-%015d", document, point, number))
 		return dateOf.ReplaceAll(b, fmt.Appendf(nil, `"date":%q`, dte.Date(at)))
 	}
-	var head []byte
 	ctx := context.Background()
-	e, err := s.Append(ctx, storage.Keys{Series: fmt.Sprintf("00/%s/M001/P%03d/%d", document, point, dte.Year(at)), Idempotency: &storage.Idempotency{Key: key}},
-		func(slot storage.Slot) (storage.Draft, error) {
-			head = rewrite(p.settled.Head, slot.Number)
-			d := storage.Draft{Code: storage.Code(code), State: 1, Head: head, Due: &storage.Due{Queue: "settle", At: at}}
-			for _, part := range p.parts {
-				d.Parts = append(d.Parts, storage.Part{Name: part.Name, Data: resign(part.Data, func(b []byte) []byte { return rewrite(b, slot.Number) })})
-			}
-			return d, nil
-		})
+	a, err := s.Begin(ctx, storage.Keys{Series: fmt.Sprintf("00/%s/M001/P%03d/%d", document, point, dte.Year(at)), Idempotency: &storage.Idempotency{Key: key}})
+	if err != nil {
+		return err
+	}
+	defer a.Release()
+	slot, err := a.Number()
+	if err != nil {
+		return err
+	}
+	head := rewrite(p.settled.Head, slot.Number)
+	d := storage.Draft{Code: storage.Code(code), State: 1, Head: head, Due: &storage.Due{Queue: "settle", At: at}}
+	for _, part := range p.parts {
+		d.Parts = append(d.Parts, storage.Part{Name: part.Name, Data: resign(part.Data, func(b []byte) []byte { return rewrite(b, slot.Number) })})
+	}
+	e, err := a.Append(d)
 	if err == nil {
 		_, err = s.Advance(ctx, e.Code, 1, storage.Change{To: 2, Head: head})
 	}

@@ -44,10 +44,8 @@ func (f *forger) shelve(whole, stored []byte) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	_, err = f.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code(digest[:16]), State: 64, Head: head, Parts: []storage.Part{{Name: "bundle", Data: stored}},
-			Due: &storage.Due{Queue: "rules", At: time.Now()}}, nil
-	})
+	_, err = f.store.Append(context.Background(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code(digest[:16]), State: 64, Head: head, Parts: []storage.Part{{Name: "bundle", Data: stored}},
+		Due: &storage.Due{Queue: "rules", At: time.Now()}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

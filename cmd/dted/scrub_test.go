@@ -48,9 +48,11 @@ func TestScrubber(t *testing.T) {
 		t.Errorf("rests %v", slept)
 	}
 	slept = nil
-	_, err = store.Append(t.Context(), storage.Keys{Series: "a"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: storage.Code{1}}, pause(scrubPiece)
-	})
+	sale, err := store.Begin(t.Context(), storage.Keys{Series: "a"})
+	if err == nil {
+		err = pause(scrubPiece)
+		sale.Release()
+	}
 	if err != nil || len(slept) != 1 || slept[0] != scrubBusy*scrubRest {
 		t.Errorf("while somebody sells it rests %v, %v", slept, err)
 	}

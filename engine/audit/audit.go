@@ -99,17 +99,32 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 	if t.last != (storage.Code{}) {
 		o.previous = hex.EncodeToString(t.last[:])
 	}
-	_, err := t.store.Append(ctx, storage.Keys{Series: t.series}, func(slot storage.Slot) (storage.Draft, error) {
-		o.Number = slot.Number
-		head, err := t.head(o, state)
-		return storage.Draft{Code: o.code, State: state, Head: head, Due: due(o.At)}, err
-	})
-	if err != nil {
+	if err := t.number(ctx, o, state); err != nil {
 		t.known = false // it may have happened
 		return fmt.Errorf("recording %s: %w", o.What, err)
 	}
 	t.last = o.code
 	return nil
+}
+
+// number gives an act its number and stores it, with the box's mark, which covers the number.
+func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error {
+	a, err := t.store.Begin(ctx, storage.Keys{Series: t.series})
+	if err != nil {
+		return err
+	}
+	defer a.Release()
+	slot, err := a.Number()
+	if err != nil {
+		return err
+	}
+	o.Number = slot.Number
+	head, err := t.head(o, state)
+	if err != nil {
+		return err
+	}
+	_, err = a.Append(storage.Draft{Code: o.code, State: state, Head: head, Due: due(o.At)})
+	return err
 }
 
 // head is an act as it is stored, with the box's mark.

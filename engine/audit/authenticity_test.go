@@ -104,9 +104,7 @@ func TestAuthenticity(t *testing.T) {
 					if head == nil {
 						continue
 					}
-					if _, err := s.Append(ctx, storage.Keys{Series: e.Series}, func(storage.Slot) (storage.Draft, error) {
-						return storage.Draft{Code: e.Code, State: e.State, Head: head, Due: e.Due}, nil
-					}); err != nil {
+					if _, err := s.Append(ctx, storage.Keys{Series: e.Series}, storage.Draft{Code: e.Code, State: e.State, Head: head, Due: e.Due}); err != nil {
 						t.Fatal(err)
 					}
 				}

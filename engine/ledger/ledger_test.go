@@ -86,9 +86,7 @@ func (b *book) append(n int, r Row) storage.Code {
 	var code storage.Code
 	binary.BigEndian.PutUint64(code[:], uint64(n+1))
 	head, _ := json.Marshal(r)
-	if _, err := b.store.Append(context.Background(), storage.Keys{Series: "s"}, func(storage.Slot) (storage.Draft, error) {
-		return storage.Draft{Code: code, State: r.Group.State, Head: head}, nil
-	}); err != nil {
+	if _, err := b.store.Append(context.Background(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: r.Group.State, Head: head}); err != nil {
 		b.t.Error(err)
 	}
 	return code
