@@ -6,10 +6,10 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients package clean
+.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients package install-test clean
 
 help: ## this menu
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## run a branch appliance with the simulated authority, in the foreground
 	@exec bin/dtectl demo --dir $(DEMO)
@@ -64,8 +64,11 @@ clients: ## a sale by a Go, a TypeScript and a Python client, generated from the
 vuln: ## known vulnerabilities (needs the vulnerability database's host)
 	@go run $(GOVULNCHECK) ./...
 
-package: ## the .deb of both architectures, in var/dist (VERSION=1.2.3)
-	@deploy/package.sh $(VERSION)
+package: ## the .deb of both architectures, in var/dist (VERSION=1.2.3, RULES_KEY=FILE signs its rules)
+	@RULES_KEY='$(RULES_KEY)' deploy/package.sh $(VERSION)
+
+install-test: ## the runbook's commands in a Debian root made for it (root; takes Debian packages of mmdebstrap and systemd-container, and a Debian mirror, and says so and skips without)
+	@deploy/install-test.sh
 
 clean: ## remove what was built and the demo
 	@rm -rf bin var

@@ -64,9 +64,26 @@ func TestPackageContents(t *testing.T) {
 			t.Errorf("nfpm.yaml takes %s, which is not there", m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^[a-z_]+ = "/run/credentials/dted.service/([a-z.]+)"`).FindAllStringSubmatch(text(t, "dted.toml"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:# )?[a-z_]+ = "/run/credentials/dted.service/([a-z.]+)"`).FindAllStringSubmatch(text(t, "dted.toml"), -1) {
 		if !strings.Contains(unit, "LoadCredentialEncrypted="+m[1]+":/etc/dted/"+m[1]+".cred\n") {
 			t.Errorf("dted.toml reads the credential %s, which the unit does not load", m[1])
+		}
+	}
+	// An optional secret must have a default, else its missing file ends every start.
+	for _, name := range []string{"mail.password", "archive.secret"} {
+		if !strings.Contains(unit, "\nSetCredential="+name+`:\n`+"\n") {
+			t.Errorf("without %s.cred no start", name)
+		}
+	}
+	// The linker takes no notice of a name that is not there.
+	m := regexp.MustCompile(`-X dtegate/(\S+)\.(\w+)=\$VERSION`).FindStringSubmatch(text(t, "package.sh"))
+	if m == nil || !strings.Contains(text(t, "../"+m[1]+"/version.go"), "\nvar "+m[2]+" string\n") {
+		t.Errorf("package.sh gives the version to %q, which is not there", m)
+	}
+	// The sample's rules are the package's, and their key too.
+	for _, path := range []string{"/usr/share/dted/rules", "/usr/share/dted/rules-keys/package.pub"} {
+		if !strings.Contains(text(t, "dted.toml"), ` = "`+path+`"`) || !strings.Contains(nfpm, "dst: "+path) {
+			t.Errorf("the sample or the package has no %s", path)
 		}
 	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {

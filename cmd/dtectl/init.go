@@ -51,13 +51,13 @@ func (c *initCommand) Run(top *cli) error {
 
 // readKey opens the signing key in a file, see issuerKey.
 func readKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
-	data, err := os.ReadFile(path)
+	data, err := readNamed(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading certificate: %w", err)
 	}
 	var password []byte
 	if passwordFile != "" {
-		if password, err = os.ReadFile(passwordFile); err != nil {
+		if password, err = readNamed(passwordFile); err != nil {
 			return nil, nil, fmt.Errorf("reading certificate password: %w", err)
 		}
 	}

@@ -12,10 +12,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"dtegate/cmd/screen"
+	"dtegate/cmd/version"
 )
 
 type cli struct {
-	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
+	Version kong.VersionFlag `help:"Print the version of the package and end."`
+	Config  string           `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
 
 	Init        initCommand        `cmd:"" help:"Seal the signing key and create the store, once."`
 	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
@@ -49,14 +51,17 @@ func main() {
 	k := parser(ctx, &c)
 	command, err := k.Parse(os.Args[1:])
 	k.FatalIfErrorf(err)
-	if err := command.Run(&c); err != nil {
+	if err = becomeAccount(c.Config, command); err == nil {
+		err = unreachable(command.Run(&c))
+	}
+	if err != nil {
 		k.FatalIfErrorf(shownError{err})
 	}
 }
 
 func parser(ctx context.Context, c *cli) *kong.Kong {
 	return kong.Must(c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
-		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(screen.Out, screen.Err))
+		kong.UsageOnError(), kong.Vars{"version": version.String()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(screen.Out, screen.Err))
 }
 
 // shownError says what an error says in a way that no terminal obeys, each line behind the first indented.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -129,7 +128,7 @@ func (c *rulesBacktestCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(c.File)
+	data, err := readNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}

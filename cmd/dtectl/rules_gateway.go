@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"dtegate/cmd/dted/config"
@@ -67,7 +66,7 @@ func (f gatewayFlags) open(top *cli) (*gateway, error) {
 }
 
 func (g *gateway) readToken(file string) error {
-	token, err := os.ReadFile(file)
+	token, err := readNamed(file)
 	if err != nil {
 		return fmt.Errorf("reading admin token: %w", err)
 	}
@@ -155,7 +154,7 @@ func (f *bundleFile) String() string { return f.manifest.Name + " " + f.manifest
 func readBundles(paths []string) (list []*bundleFile, err error) {
 	for _, path := range paths {
 		f := &bundleFile{path: path}
-		if f.data, err = os.ReadFile(path); err != nil {
+		if f.data, err = readNamed(path); err != nil {
 			return nil, fmt.Errorf("reading rule bundle: %w", err)
 		}
 		b, err := bundle.Inspect(f.data) // as strictly as a branch does: what a branch would refuse is not sent

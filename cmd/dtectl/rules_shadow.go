@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
@@ -31,7 +30,7 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(c.File)
+	data, err := readNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}

@@ -4,11 +4,13 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"sync"
 )
 
 // who is the operator, as the branch's record names him: the person who logged in, also behind sudo, doas and su, and the
-// machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no proof.
-func who() string {
+// machine. A box's account alone (root, dted) says nothing of who it was. It is the operator's own word, and no proof. It is
+// found once, before root becomes the box's account.
+var who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
 		b, _ := os.ReadFile("/proc/self/loginuid") // none outside Linux, and then nobody
 		return strings.TrimSpace(string(b))
@@ -24,7 +26,7 @@ func who() string {
 		return name
 	}
 	return name + "@" + host
-}
+})
 
 // person is the name of who asked for another account; "" when nobody did, or nobody knows. loginuid is the kernel's word on who
 // logged in, which su does not change.

@@ -14,6 +14,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
+	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
@@ -92,7 +93,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, time.Now})
+		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, time.Now})
 	if d.access, err = openAccess(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}

@@ -15,14 +15,13 @@ func TestRunbook_DeadBox(t *testing.T) {
 	d := newDrill(t)
 	certificate := d.certificate()
 	d.block("Install", 1)
-	d.line("Install", "runuser -u dted -- dtectl init --certificate FILE.crt --certificate-password FILE", certificate...)
+	d.line("Install", "dtectl init --certificate FILE.crt --certificate-password FILE", certificate...)
 	d.line("Install", "rm -r /run/credentials/dted.service")
-	d.block("Install", 2)
 	d.line("Install", "systemctl start dted")
-	d.line("Install", "runuser -u dted -- dtectl doctor")
-	one := d.till(d.line("Install", "runuser -u dted -- dtectl token new --point-of-sale 1 --name caja-1"))
+	d.line("Install", "dtectl doctor")
+	one := d.till(d.line("Install", "dtectl token new --point-of-sale 1 --name caja-1"))
 	d.numbered(one, 1)
-	d.line("Backup", "runuser -u dted -- dtectl backup /media/dted/backup/$(date +%F)")
+	d.line("Backup", "dtectl backup /media/dted/backup/$(date +%F)")
 	d.block("MH's password", 1)
 	d.numbered(one, 2)
 
@@ -44,7 +43,7 @@ func TestRunbook_DeadBox(t *testing.T) {
 	if _, _, err := d.sells(one.client, one.token); err == nil {
 		t.Error("a till that trusts the dead box's authority believes the new box")
 	}
-	two := d.till(d.line("Install", "runuser -u dted -- dtectl token new --point-of-sale 1 --name caja-1"))
+	two := d.till(d.line("Install", "dtectl token new --point-of-sale 1 --name caja-1"))
 	if status, _, err := d.sells(two.client, one.token); err != nil || status != 401 {
 		t.Errorf("the dead box's token: %d %v", status, err)
 	}

@@ -84,18 +84,18 @@ func (d *drill) read(path string) []byte {
 
 func (d *drill) mkdir(path string) { d.t.Helper(); d.must(os.MkdirAll(d.at(path), 0o700)) }
 
-// newDisk is what a box has after steps 1 and 2 of Install: the package's sample, filled in, and central IT's key and rules.
+// newDisk is what a box has after steps 1 and 2 of Install: the package's sample, filled in, with the rules and their key in the package.
 func (d *drill) newDisk() {
 	d.t.Helper()
-	for _, folder := range []string{"/etc/dted", "/var/lib/dted/rules"} {
+	for _, folder := range []string{"/etc/dted", "/var/lib/dted", "/usr/share/dted/rules", "/usr/share/dted/rules-keys"} {
 		d.mkdir(folder)
 	}
 	for _, name := range plugins.Names {
-		d.must(os.WriteFile(d.at("/var/lib/dted/rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension), plugintest.Bundle(d.t, name), 0o600))
+		d.must(os.WriteFile(d.at("/usr/share/dted/rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension), plugintest.Bundle(d.t, name), 0o600))
 	}
 	public, err := bundle.MarshalPublic(plugintest.Key().Public)
 	d.must(err)
-	d.write("central-it.pub", public)
+	d.must(os.WriteFile(d.at("/usr/share/dted/rules-keys/package.pub"), public, 0o600))
 	text := d.places(string(d.read(filepath.Join(plugintest.Root(d.t), "deploy", "dted.toml"))))
 	for name, value := range map[string]string{"ambiente": "00", "url": d.mh, "slug": "tienda", "nit": testNIT, "nrc": "2390516", "nombre": "Tienda",
 		"nombre_comercial": "Tienda", "codigo_actividad": "47111", "actividad_economica": "Supermercado", "telefono": "22571234", "correo": "a@example.com",
@@ -108,7 +108,7 @@ func (d *drill) newDisk() {
 		text = setting.ReplaceAllLiteralString(text, fmt.Sprintf("%s = %q", name, value))
 	}
 	text = strings.NewReplacer(`nombre = "", tipo_documento = "13", numero_documento = ""`, `nombre = "María López", tipo_documento = "13", numero_documento = "012345678"`,
-		"# second_copy", "second_copy", "# admin_token_file", "admin_token_file", `id = "central-it"`, `id = "test"`,
+		"# second_copy", "second_copy", `id = "package"`, `id = "test"`,
 		`listen = "`+d.api+`"`, `listen = "`+d.api+`"`+"\ntls = \"on\"").Replace(text)
 	d.write("dted.toml", []byte(text))
 }
@@ -171,7 +171,7 @@ func (d *drill) systemctl(verb string) {
 
 // places turns the system's folders and the box's addresses into the drill's.
 func (d *drill) places(text string) string {
-	for _, p := range []string{"/etc/dted", "/var/lib/dted", "/media/dted", "/run/credentials"} {
+	for _, p := range []string{"/etc/dted", "/var/lib/dted", "/media/dted", "/run/credentials", "/usr/share/dted"} {
 		text = strings.ReplaceAll(text, p, d.root+p)
 	}
 	text = strings.ReplaceAll(text, "\"/(var/lib|media)/dted/", "\""+d.root+"/(var/lib|media)/dted/")

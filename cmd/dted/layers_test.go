@@ -57,9 +57,10 @@ var layers = map[string][]string{
 	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/vouch", "rules/bundle", "storage"},
 	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
-	"cmd/dted": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
+	"cmd/version":     {},
+	"cmd/dted": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/screen", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim": {"engine/authority/simulator"},
 
 	"deploy": {},

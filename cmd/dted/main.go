@@ -14,11 +14,17 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
+	"dtegate/cmd/version"
 )
 
 func main() {
 	path := flag.String("config", "/etc/dted/dted.toml", "the configuration file")
+	shown := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
+	if *shown {
+		screen.Printf("%s\n", version.String())
+		return
+	}
 	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: said}))
 	slog.SetDefault(log)
 	if err := seal(); err != nil {

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"runtime/debug"
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
@@ -44,7 +44,7 @@ func (s *status) rules() map[string]records.RuleRef {
 }
 
 func (s *status) show() any {
-	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "started": s.started.UTC(),
+	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(), "started": s.started.UTC(),
 		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
 	if behind := s.store.Behind(); behind != nil {
 		m["behind"] = behind
@@ -62,7 +62,7 @@ func (s *status) show() any {
 
 // overview gathers what the status page shows.
 func (s *status) overview() *gateway.Overview {
-	o := &gateway.Overview{At: time.Now(), Started: s.started, Version: version(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
+	o := &gateway.Overview{At: time.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
 	today, err := s.tally.Today()
@@ -102,25 +102,4 @@ func (a *access) expiries() (list []gateway.Expiry) {
 		}
 	}
 	return list
-}
-
-// version is what was built: the module's version, else the revision.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "–"
-	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			revision = s.Value[:12]
-		}
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	if revision == "" {
-		return "(devel)"
-	}
-	return revision
 }

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"dtegate/cmd/dted/config"
+)
+
+// What root types at a box is done by the account that owns the branch's data: what root wrote itself, dted could not write any
+// more, and a check that root makes is no check of what dted may read. Two things are root's before: who asked, for the trail, and
+// the files that the operator names, which may lie where only root reads.
+
+// authoring are the verbs of those who make rules and demonstrations. They touch no box, and their files are their own.
+var authoring = []string{"rules keygen", "rules new", "rules test", "rules build", "rules sign", "demo"}
+
+// handed are the files that the operator named, read before root became the account; nil when there was nothing to become.
+var handed map[string][]byte
+
+// readNamed reads a file that the operator named on the command line.
+func readNamed(path string) ([]byte, error) {
+	if data, ok := handed[path]; ok {
+		return data, nil
+	}
+	return os.ReadFile(path)
+}
+
+// becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for authoring
+// verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
+func becomeAccount(path string, command *kong.Context) error {
+	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || toBranches(command) {
+		return nil
+	}
+	cfg, err := config.Load(path)
+	if err != nil {
+		return nil
+	}
+	info, err := os.Stat(existing(cfg.Data))
+	if err != nil {
+		return nil // the verb meets it too
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if owner.Uid == 0 {
+		return nil
+	}
+	who() // while it is known
+	handed = make(map[string][]byte)
+	for _, file := range named(command) {
+		if data, err := os.ReadFile(file); err == nil {
+			handed[file] = data
+		}
+	}
+	gid, groups := int(owner.Gid), []int{int(owner.Gid)}
+	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
+		if own, err := strconv.Atoi(u.Gid); err == nil {
+			gid, groups = own, []int{own, int(owner.Gid)}
+		}
+	}
+	if err := errors.Join(syscall.Setgroups(groups), syscall.Setgid(gid), syscall.Setuid(int(owner.Uid))); err != nil {
+		return fmt.Errorf("becoming the account that owns %s: %w", cfg.Data, err)
+	}
+	return nil
+}
+
+// toBranches tells whether a verb goes to the branches of a list: the files that the list names are the operator's too.
+func toBranches(command *kong.Context) bool {
+	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool { return f.Name == "branches" && f.Target.String() != "" })
+}
+
+// verb is the command without its arguments, "rules push".
+func verb(command *kong.Context) string {
+	var words []string
+	for n := command.Selected(); n != nil && n.Type != kong.ApplicationNode; n = n.Parent {
+		words = append(words, n.Name)
+	}
+	slices.Reverse(words)
+	return strings.Join(words, " ")
+}
+
+// named are the files that a command line names to be read.
+func named(command *kong.Context) (files []string) {
+	values := slices.Clone(command.Selected().Positional)
+	for _, f := range command.Flags() {
+		values = append(values, f.Value)
+	}
+	for _, v := range values {
+		if v.Tag.Type != "existingfile" {
+			continue
+		}
+		switch target := v.Target; target.Kind() {
+		case reflect.String:
+			files = append(files, target.String())
+		case reflect.Slice:
+			for i := range target.Len() {
+				files = append(files, target.Index(i).String())
+			}
+		}
+	}
+	return slices.DeleteFunc(files, func(f string) bool { return f == "" })
+}
+
+// unreachable explains a refusal of the system that root does not expect.
+func unreachable(err error) error {
+	if handed == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return fmt.Errorf("%w (dtectl works as %s, who owns the branch's data: what it reads and writes must be in reach of that account)", err, name)
+}

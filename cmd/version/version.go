@@ -1,0 +1,39 @@
+// Package version names what was built: the programs say it of themselves, and the status page and the metrics show it.
+package version
+
+import (
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// packaged is the package's version, set by deploy/package.sh through the linker.
+var packaged string
+
+// String is the version of the package that a program came in, "1.2.3". A program of another build has the module's version, else
+// the first twelve digits of its revision, else "(devel)".
+func String() string {
+	if packaged != "" {
+		return packaged
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return "(devel)"
+}
+
+// NewCollector returns dte_build_info.
+func NewCollector() prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_build_info", Help: "1; its label is the version of the package."}, []string{"version"})
+	g.WithLabelValues(String()).Set(1)
+	return g
+}
