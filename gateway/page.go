@@ -23,7 +23,9 @@ type Overview struct {
 	MH      Reach
 	Owed    *engine.Owed
 	Today   engine.Today
-	Rules   *engine.ShelfList
+	// Authorisation is nil outside of the test ambiente.
+	Authorisation *engine.Authorisation
+	Rules         *engine.ShelfList
 	// SecondCopy is nil when none is configured; Mail and Archive are false then.
 	SecondCopy    *SecondCopy
 	Mail, Archive bool

@@ -21,6 +21,7 @@ type board struct {
 	Total          string
 	Partial        bool
 	Documents      []named
+	Authorisation  *authorisation // nil outside of the test ambiente
 	Waiting        []queue
 	Deadlines      []deadline
 	Refused        string // MH's words on an event
@@ -66,6 +67,7 @@ func newBoard(lang string, o *Overview) *board {
 	b.deadlines(lang, o)
 	b.facts(lang, o)
 	b.day(lang, o)
+	b.Authorisation = newAuthorisation(lang, o.Authorisation)
 	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct"} {
 		if n := o.Owed.Waiting[name]; n > 0 {
 			q := queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)}

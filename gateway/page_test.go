@@ -43,6 +43,8 @@ func overviews() map[string]*Overview {
 	}
 	contingency := normal()
 	contingency.Ambiente = "00"
+	contingency.Authorisation = &engine.Authorisation{Since: "2026-10-04", Partial: true, Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
+		{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5}, {Kind: "contingencia", Wanted: 5, Sealed: 4}}}
 	contingency.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
 	contingency.Owed = &engine.Owed{At: now, Contingency: &engine.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting:  map[string]int{"report": 187, "settle": 1},
@@ -68,7 +70,8 @@ func overviews() map[string]*Overview {
 	stopped.Stopped = &engine.Error{Code: engine.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
-	quiet := &Overview{At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{At: now, Waiting: map[string]int{}}, Today: engine.Today{Partial: true}}
+	done := engine.Authorisation{Since: "2026-10-04", Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
+	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{At: now, Waiting: map[string]int{}}, Today: engine.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": contingency, "late": late, "stopped": stopped, "quiet": quiet}
 }
 
@@ -84,11 +87,12 @@ var (
 // TestPage: what each state must say, in both languages, with every text in its place and nothing of a customer.
 func TestPage(t *testing.T) {
 	for name, want := range map[string]map[string][]string{
-		"normal":      {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
-		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo"}, "en": {"Issuing in contingency", "MH is not available.", "13:41 (51 min ago)"}},
-		"late":        {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
-		"stopped":     {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents", "has 120 MiB free"}},
-		"quiet":       {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía"}, "en": {"Not asked yet", "Still counting"}},
+		"normal": {"es": {"<b>La Ceiba &lt;Santa Ana&gt;</b>", "Emite con normalidad", "1,269", "Producción", "Factura (01)", "1 ene 2027", "4 may 2027"}, "en": {"Issuing normally", "Production", "Invoice (01)", "1 Jan 2027"}},
+		"contingency": {"es": {"Emite en contingencia", "Hacienda no está disponible.", "13:41 (hace 51 min)", ">187<", "Pruebas", "La sucursal entró en contingencia", "no contesta a tiempo",
+			"Autorización de Hacienda", "61 de 90", "187 en espera · 3 rechazados", "80 de 75", "0 de 5", "Pruebas que faltan: 35. Cuentan las pruebas desde el 4 oct 2026."}, "en": {"Issuing in contingency", "61 out of 90", "Tests still missing: 35. Tests count since 4 Oct 2026.", "MH is not available.", "13:41 (51 min ago)"}},
+		"late":    {"es": {"plazo vencido", "venció hace 1 h 10 min", "faltan 4 h 9 min", "…@tienda.example", "41 veces", "[contingencia.fInicio]"}, "en": {"a deadline has passed", "late by 1 h 10 min", "in 4 h 9 min"}},
+		"stopped": {"es": {"No emite documentos", "El disco del equipo está lleno"}, "en": {"Not issuing documents", "has 120 MiB free"}},
+		"quiet":   {"es": {"<b>Sucursal 1</b>", "Emite con normalidad", "Sin consultar", "Contando todavía", "91 de 90", "Hacienda recibió el mínimo de pruebas."}, "en": {"MH has the minimum of tests.", "Not asked yet", "Still counting"}},
 	} {
 		for lang, texts := range want {
 			page := string(renderPage(lang, overviews()[name]))

@@ -100,6 +100,9 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry.MustRegister(d.access)
 	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: engine.NewTally(d.store, time.Now), access: d.access, reach: mh, recent: memory, started: time.Now()}
+	if cfg.Ambiente == "00" {
+		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, time.Now)
+	}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
 	d.gateway = gateway.New(gateway.Options{Engine: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"dtegate/cmd/dted/config"
@@ -22,6 +23,7 @@ type status struct {
 	gate    *gate
 	store   *storage.Store
 	tally   *engine.Tally
+	permit  *engine.AuthorisationTally // nil outside of the test ambiente
 	access  *access
 	reach   *reach
 	recent  *recent
@@ -56,6 +58,9 @@ func (s *status) show() any {
 		m["backup"] = at
 	}
 	m["store_read"] = s.store.LastReading()
+	if a := s.authorisation(); a != nil {
+		m["authorisation"] = a
+	}
 	m["mark_proved"] = s.store.MarkProved()
 	return m
 }
@@ -70,7 +75,7 @@ func (s *status) overview() *gateway.Overview {
 		s.gate.disk.log.Error("counting today's documents", "error", err)
 		today.Partial = true
 	}
-	o.Today = today
+	o.Today, o.Authorisation = today, s.authorisation()
 	if free, err := s.gate.disk.free(); err == nil {
 		o.Free = free
 	}
@@ -82,6 +87,24 @@ func (s *status) overview() *gateway.Overview {
 	}
 	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
 	return o
+}
+
+// authorisationWait is how long a look at the branch waits for its documents to be added up.
+const authorisationWait = time.Second
+
+// authorisation is how far the branch has come with the tests that MH wants of it; nil outside of the test ambiente.
+func (s *status) authorisation() *engine.Authorisation {
+	if s.permit == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), authorisationWait)
+	defer cancel()
+	a, err := s.permit.Count(ctx)
+	if err != nil {
+		s.gate.disk.log.Error("counting for the authorisation", "error", err)
+		return nil
+	}
+	return a
 }
 
 // expiries are the ends of the certificates.

@@ -47,6 +47,18 @@ func (s *Simulator) Received() Counts {
 	return s.books.counts
 }
 
+// Types counts the documents that were accepted, alone or in lots, by type (CAT-002; a retorno is 18). One that was
+// invalidated since remains counted.
+func (s *Simulator) Types() map[string]int {
+	s.lock()
+	defer s.mu.Unlock()
+	types := make(map[string]int)
+	for _, r := range s.books.order {
+		types[r.tipo]++
+	}
+	return types
+}
+
 // Document tells what is known of a codigoGeneracion; false when it was never received.
 func (s *Simulator) Document(code string) (Attempt, bool) {
 	s.lock()

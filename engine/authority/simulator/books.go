@@ -145,7 +145,7 @@ func (s *Simulator) admit(d *document, notes []string) (answer, *refusal) {
 		return answer{}, r
 	}
 	// A refusal on request is the last thing before the seal.
-	if s.taken(func(c *Chaos) *int { return &c.Reject }) {
+	if aim := s.chaos.RejectType; (aim == "" || aim == d.tipo) && s.taken(func(c *Chaos) *int { return &c.Reject }) {
 		return answer{}, notAllowed("resumen.totalPagar", provoked)
 	}
 	held := s.enter(d, accepted(d, s.seal(d.done), notes))

@@ -36,6 +36,8 @@ type Chaos struct {
 
 	// Reject: the next n documents that would be accepted, alone or in a lot, are refused instead.
 	Reject int `json:"reject"`
+	// RejectType aims Reject: a type of document (CAT-002); "" is all.
+	RejectType string `json:"reject_type"`
 	// RejectEvents: the next n events, contingency or invalidation, that would be received are refused.
 	RejectEvents int `json:"reject_events"`
 	// RejectLots: the next n lots are refused whole.
@@ -107,6 +109,8 @@ func (c *Chaos) check() error {
 		return fmt.Errorf("lot_ms or late_ms is more than %d", maxLot)
 	case c.ClockMS > maxClock || c.ClockMS < -maxClock:
 		return fmt.Errorf("clock_ms is more than %d", maxClock)
+	case c.RejectType != "" && !slices.Contains(documentTypes, c.RejectType) && c.RejectType != "18":
+		return fmt.Errorf("reject_type is %q, not a type of document", c.RejectType)
 	case !slices.Contains([]string{"", documents, lots, events, invalidations, queries}, c.Only):
 		return fmt.Errorf("only is %q, not one of documents, lots, events, invalidations, queries", c.Only)
 	}

@@ -179,3 +179,20 @@ func TestChaos_Refused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestChaos_RejectType: a refusal aimed at one type leaves the others alone, and waits for its own.
+func TestChaos_RejectType(t *testing.T) {
+	b := open(t)
+	b.chaos(simulator.Chaos{Reject: 1, RejectType: "03"})
+	b.accepted(sample(t, "01", 1))
+	if a := b.send(sample(t, "03", 1)); a.Estado != "RECHAZADO" || a.CodigoMsg != "007" {
+		t.Errorf("%+v", a)
+	}
+	b.accepted(sample(t, "03", 2))
+	if got := b.sim.Types(); len(got) != 2 || got["01"] != 1 || got["03"] != 1 {
+		t.Errorf("%v", got)
+	}
+	if err := b.sim.Chaos(simulator.Chaos{RejectType: "3"}); err == nil {
+		t.Error("a type that there is not is taken")
+	}
+}

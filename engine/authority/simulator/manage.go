@@ -20,7 +20,7 @@ func (s *Simulator) Manage() http.Handler {
 	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusOK, map[string][]string{"breaches": append([]string{}, s.Audit()...)})
 	})
-	mux.HandleFunc("GET /received", func(w http.ResponseWriter, r *http.Request) { say(w, http.StatusOK, s.Received()) })
+	mux.HandleFunc("GET /received", s.getCounts)
 	mux.HandleFunc("GET /received/{code}", s.getReceived)
 	mux.HandleFunc("POST /reset", s.postReset)
 	return s.marked(mux)
@@ -102,6 +102,13 @@ func read(r io.Reader, into any) error {
 type badRequest struct{ error }
 
 func (b *badRequest) Unwrap() error { return b.error }
+
+func (s *Simulator) getCounts(w http.ResponseWriter, _ *http.Request) {
+	say(w, http.StatusOK, struct {
+		Counts
+		Types map[string]int `json:"types"`
+	}{s.Received(), s.Types()})
+}
 
 // getReceived answers zeros for a code never seen: "not received" is an observation, not an error.
 func (s *Simulator) getReceived(w http.ResponseWriter, r *http.Request) {

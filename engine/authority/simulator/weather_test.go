@@ -338,7 +338,7 @@ func TestAccepted(t *testing.T) {
 		}
 	}
 	var out map[string]json.RawMessage
-	if b.manage("GET", "/received", "", &out); len(out) != 5 {
+	if b.manage("GET", "/received", "", &out); len(out) != 6 {
 		t.Errorf("%v", out)
 	}
 }

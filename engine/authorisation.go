@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// Requirement is how many of a kind MH wants in the test ambiente before it authorises an issuer.
+type Requirement struct {
+	Kind   string // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion for an event
+	Wanted int
+}
+
+// Requirements are the minimum of Manual Funcional 2.0, XXIV, for what this branch issues.
+var Requirements = []Requirement{{"01", 90}, {"03", 75}, {"05", 50}, {"06", 25}, {"07", 50}, {"14", 25}, {"18", 5}, {"invalidacion", 5}, {"contingencia", 5}}
+
+// AuthorisationDays is how long an issuer has for them, in days: MH gives two months.
+const AuthorisationDays = 62
+
+// Authorisation is how far the branch has come with the documents and events that MH wants in the test ambiente.
+type Authorisation struct {
+	Since string   `json:"since"` // yyyy-mm-dd: what is older does not count
+	Kinds []Sealed `json:"kinds"` // in the order of Requirements
+	// Partial: there is more than was counted yet; the next call goes on.
+	Partial bool `json:"partial"`
+}
+
+// Sealed is what MH sealed of a kind, out of so many wanted. Waiting is what MH has not decided yet, Refused what it
+// refused.
+type Sealed struct {
+	Kind    string `json:"kind"`
+	Wanted  int    `json:"wanted"`
+	Sealed  int    `json:"sealed"`
+	Waiting int    `json:"waiting"`
+	Refused int    `json:"refused"`
+}
+
+// AuthorisationTally counts from the branch's own records what MH wants for the authorisation. The documents are those of
+// the ledger; of the events a call reads what has come since the call before, and at most tallyStep records.
+type AuthorisationTally struct {
+	engine *Engine
+	store  *storage.Store
+	branch int64
+	now    func() time.Time
+
+	mu       sync.Mutex
+	began    bool
+	last     uint64         // id up to which events are counted
+	open     []storage.Code // events that MH has not decided
+	received []time.Time    // when MH sealed the others
+	refused  []time.Time    // when MH refused those that it refused
+}
+
+// NewAuthorisationTally returns a tally that has counted nothing, of a branch in the test ambiente.
+func NewAuthorisationTally(e *Engine, store *storage.Store, branch int64, now func() time.Time) *AuthorisationTally {
+	return &AuthorisationTally{engine: e, store: store, branch: branch, now: now}
+}
+
+// Count goes on counting and returns how far the branch has come. Where the documents cannot be added up before ctx ends,
+// the answer is partial.
+func (t *AuthorisationTally) Count(ctx context.Context) (*Authorisation, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	today, err := time.Parse(time.DateOnly, dte.Date(t.now()))
+	if err != nil {
+		return nil, err
+	}
+	first := today.AddDate(0, 0, 1-AuthorisationDays)
+	a := &Authorisation{Since: first.Format(time.DateOnly)}
+	counts := make(map[string]*Sealed, len(Requirements))
+	for _, r := range Requirements {
+		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
+	}
+	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
+		l, err := t.engine.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, MaxDays-1).Format(time.DateOnly), Limit: 1},
+			Caller{Point: Point{BranchID: t.branch}})
+		switch {
+		case ctx.Err() != nil:
+			a.Partial = true
+		case err != nil:
+			return nil, fmt.Errorf("counting documents for the authorisation: %w", err)
+		default:
+			for _, total := range l.Totals {
+				addTotal(counts, total)
+			}
+		}
+	}
+	more, err := t.countEvents(a.Since)
+	if err != nil {
+		return nil, fmt.Errorf("counting contingency events: %w", err)
+	}
+	a.Partial = a.Partial || more
+	events := counts["contingencia"]
+	events.Sealed, events.Waiting, events.Refused = countSince(t.received, a.Since), len(t.open), countSince(t.refused, a.Since)
+	for _, r := range Requirements {
+		a.Kinds = append(a.Kinds, *counts[r.Kind])
+	}
+	return a, nil
+}
+
+// addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event that
+// took it back.
+func addTotal(counts map[string]*Sealed, t Total) {
+	for document, k := range record.Types {
+		c := counts[document]
+		if k.Tipo != t.Tipo || c == nil {
+			continue
+		}
+		switch t.Estado {
+		case EstadoInvalidated:
+			counts["invalidacion"].Sealed += t.Count
+			c.Sealed += t.Count
+		case EstadoProcessed:
+			c.Sealed += t.Count
+		case EstadoContingency:
+			c.Waiting += t.Count
+		case EstadoRejected:
+			c.Refused += t.Count
+		}
+	}
+}
+
+func countSince(list []time.Time, day string) (n int) {
+	for _, at := range list {
+		if dte.Date(at) >= day {
+			n++
+		}
+	}
+	return n
+}
+
+// countEvents reads the contingency events that have come since the call before.
+func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
+	if !t.began {
+		if t.last, err = record.FirstID(t.store, since); err != nil {
+			return false, err
+		}
+		t.began = true
+	}
+	open := t.open
+	t.open = nil
+	for _, code := range open {
+		entry, err := t.store.Get(code)
+		if err == nil {
+			err = t.countEvent(entry)
+		}
+		if err != nil {
+			t.open = open
+			return false, err
+		}
+	}
+	n := 0
+	err = t.store.Records(t.last, func(entry storage.Entry) error {
+		if n++; n > tallyStep {
+			return record.ErrEnough
+		}
+		if err := t.countEvent(entry); err != nil {
+			return err
+		}
+		t.last = entry.ID
+		return nil
+	})
+	if errors.Is(err, record.ErrEnough) {
+		return true, nil
+	}
+	return false, err
+}
+
+func (t *AuthorisationTally) countEvent(entry storage.Entry) error {
+	if entry.State < record.EventSigned || entry.State > record.EventDone {
+		return nil
+	}
+	h := new(eventHead)
+	if err := json.Unmarshal(entry.Head, h); err != nil {
+		return fmt.Errorf("decoding contingency event %s: %w", dte.Code(entry.Code), err)
+	}
+	switch {
+	case entry.State == record.EventSigned:
+		t.open = append(t.open, entry.Code)
+	case entry.State == record.EventRejected:
+		if h.Receipt != nil {
+			t.refused = append(t.refused, h.Receipt.At)
+		}
+	default:
+		t.received = append(t.received, h.Sealed)
+	}
+	return nil
+}
