@@ -74,7 +74,7 @@ func (e *Engine) mailTo(ctx context.Context, s *record.Step, entry storage.Entry
 		if o.Code > 0 {
 			e.delivery.mail.reset()
 		}
-		e.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, "error", o.Err)
+		e.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, errorAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
 		away := o.Setup || o.Code == 0 && !o.Doubtful
@@ -91,7 +91,7 @@ func (e *Engine) mailTo(ctx context.Context, s *record.Step, entry storage.Entry
 			result = "setup"
 		}
 		e.metrics.mailed.WithLabelValues(result).Inc()
-		e.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, "error", o.Err)
+		e.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, errorAttr(o.Err))
 		e.mailLater(s, now, o.Err, away, o.Setup)
 	}
 }

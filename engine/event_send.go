@@ -58,7 +58,7 @@ func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHea
 	o, receipt := e.client.Report(ctx, string(jws))
 	if o.Kind == authority.Unknown {
 		if ctx.Err() == nil {
-			e.log.Warn("reporting a contingency", "error", o.Err)
+			e.log.Warn("reporting a contingency", errorAttr(o.Err))
 		}
 		return entry, errAway
 	}

@@ -66,7 +66,7 @@ func (s *Shelf) answered(r *rule, point int64) {
 // failed counts an evaluation that failed.
 func (s *Shelf) failed(r *rule, point int64, kind shape, cause error) {
 	now := s.o.Now()
-	s.o.Logger.Error("a rule failed", "rule", r.ref.Name, "version", r.ref.Version, "point_of_sale", point, "error", cause)
+	s.o.Logger.Error("a rule failed", "rule", r.ref.Name, "version", r.ref.Version, "point_of_sale", point, errorAttr(cause))
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -107,7 +107,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	e.log.Warn("no answer to a lot", "documents", len(list), "error", out.Err)
+	e.log.Warn("no answer to a lot", "documents", len(list), errorAttr(out.Err))
 	e.suspect()
 	h.Doubtful = true
 	return e.moveLot(ctx, entry, record.LotOpen, h, e.now().Add(e.options.LotPatience))

@@ -20,7 +20,11 @@ func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.Requ
 			return
 		}
 		err := h(ctx)
-		g.o.Logger.Info("admin", "method", string(ctx.Method()), "path", route, "remote", ctx.RemoteIP().String(), "error", err)
+		line := []any{"method", string(ctx.Method()), "path", route, "remote", ctx.RemoteIP().String()}
+		if err != nil {
+			line = append(line, "error", OperatorText(err))
+		}
+		g.o.Logger.Info("admin", line...)
 		if err != nil {
 			g.refuse(ctx, route, err)
 		}

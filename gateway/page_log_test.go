@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 // logCall is a call in the sources that writes a line of the log.
 type logCall struct {
 	at      string // file:line
+	file    string
 	level   string // Warn, Error, Info, Debug
 	message string
 	literal bool // the message stands in the sources
@@ -78,7 +80,7 @@ func logCallsOf(set *token.FileSet, file *ast.File) (list []logCall) {
 		if !ok || len(c.Args) <= at || !loggers.MatchString(nameOf(f.X)) {
 			return true
 		}
-		l := logCall{at: set.Position(c.Pos()).String(), level: strings.TrimSuffix(f.Sel.Name, "Context"), call: c, around: append([]ast.Node(nil), around...)}
+		l := logCall{at: set.Position(c.Pos()).String(), file: set.Position(c.Pos()).Filename, level: strings.TrimSuffix(f.Sel.Name, "Context"), call: c, around: append([]ast.Node(nil), around...)}
 		if at == 2 { // Log and LogAttrs take their level
 			l.level = strings.TrimPrefix(nameOf(c.Args[1]), "Level")
 		}
@@ -129,4 +131,112 @@ func TestLogged(t *testing.T) {
 	if len(found) < 80 {
 		t.Errorf("only %d messages were found", len(found))
 	}
+}
+
+// neverNil are errors that no caller leaves out, and texts.
+var neverNil = map[string]bool{
+	"engine/activation.go a.Error": true, "storage/options.go message": true, // texts
+	"rules/room.go err":      true, // cacheFailed is called with a failure
+	"gateway/problem.go err": true, // refuse is called with an error
+}
+
+// TestLogged_Errors: a line of the log bears an error only where there is one: what is logged as "error" has been compared
+// with nil around the call, or is a text.
+func TestLogged_Errors(t *testing.T) {
+	seen := 0
+	for _, c := range logCalls(t) {
+		for i, arg := range c.call.Args {
+			if lit, ok := arg.(*ast.BasicLit); !ok || lit.Value != `"error"` || i == 0 || i+1 == len(c.call.Args) {
+				continue
+			}
+			seen++
+			what := printed(c.call.Args[i+1])
+			if what != "" && !proven(what, c) && !neverNil[strings.TrimPrefix(filepath.ToSlash(c.file), "../")+" "+what] {
+				t.Errorf("%s: %s may be nil, and the line would say error=<nil>", c.at, what)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("only %d errors are logged", seen)
+	}
+}
+
+// printed is a name, with what it is a member of; "" for a call, a literal, an operation.
+func printed(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		if of := printed(e.X); of != "" {
+			return of + "." + e.Sel.Name
+		}
+	}
+	return ""
+}
+
+// proven tells whether a call stands where a name is not nil: in the body of an if, or in a case, that compares the name with nil
+// or asks what error it is, or not in the case that it is nil; or where its method is called; or behind an if that leaves the function when the name is nil.
+func proven(name string, c logCall) bool {
+	for _, n := range c.around { // its method is called, which would panic
+		f, ok := n.(*ast.FuncDecl)
+		called := false
+		if ok {
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				called = called || ok && s.Sel.Name == "Error" && printed(s.X) == name
+				return true
+			})
+		}
+		if called {
+			return true
+		}
+	}
+	compared := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(name) + ` != nil|errors\.(Is|As)\(` + regexp.QuoteMeta(name) + `,`)
+	for i := len(c.around) - 1; i > 0; i-- {
+		within := c.around[i]
+		switch n := c.around[i-1].(type) {
+		case *ast.IfStmt:
+			if within == ast.Node(n.Body) && compared.MatchString(source(n.Cond)) {
+				return true
+			}
+		case *ast.SwitchStmt: // its first case is that there is none
+			if first := n.Body.List[0].(*ast.CaseClause); first != c.around[i+1] && len(first.List) == 1 && source(first.List[0]) == name+" == nil" {
+				return true
+			}
+		case *ast.CaseClause:
+			for _, e := range n.List {
+				if compared.MatchString(source(e)) {
+					return true
+				}
+			}
+		case *ast.BlockStmt:
+			for _, s := range n.List {
+				if s.End() > within.Pos() {
+					break
+				}
+				if leave, ok := s.(*ast.IfStmt); ok && leaves(leave.Body) && regexp.MustCompile(`^`+regexp.QuoteMeta(name)+` == nil\b`).MatchString(source(leave.Cond)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// leaves tells whether a block ends by leaving what it stands in.
+func leaves(b *ast.BlockStmt) bool {
+	switch last := b.List[len(b.List)-1].(type) {
+	case *ast.ReturnStmt:
+		return true
+	case *ast.BranchStmt:
+		return last.Tok == token.CONTINUE
+	}
+	return false
+}
+
+// source is an expression as the sources have it.
+func source(e ast.Expr) string {
+	var b strings.Builder
+	_ = format.Node(&b, token.NewFileSet(), e)
+	return b.String()
 }

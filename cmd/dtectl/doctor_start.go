@@ -13,7 +13,7 @@ var remedies = map[string]string{
 	"key":         "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the runbook tells under Certificate",
 	"authority":   "put MH's API password there: the runbook tells how under Install",
 	"admin token": "dtectl token admin makes another; a restart takes it",
-	"tokens":      "correct the file or take its token off; where it is lost, remove it, run dtectl init, and make tokens with dtectl token new",
+	"tokens":      "correct the file or take its token off; where it is lost, dtectl token new --new-file begins another, and every till gets a new token",
 	"tls":         "dtectl tls new makes the box's own authority; a certificate of the company's is put where the configuration says",
 	"delivery":    "correct the setting, or put the file where it says",
 	"rules":       "correct the setting, or put central IT's public keys and bundles where it says",

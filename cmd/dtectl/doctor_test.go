@@ -43,7 +43,7 @@ func newPatient(t *testing.T) *patient {
 	p.must(os.RemoveAll(p.cfg.Data), os.Remove(p.cfg.Mark), prepare(p.cfg, key))
 	crt, err := sign.DemoCertificate(key, p.cfg.Issuer.NIT, "pwd", p.now.AddDate(-1, 0, 0), p.now.AddDate(1, 0, 0))
 	p.must(err, config.WriteFile(p.at("mh.crt"), crt), config.WriteFile(p.at("mh.pwd"), []byte("pwd\n")))
-	_, err = newToken(p.cfg, 1, "caja", []string{"ANULACION"})
+	_, _, err = newToken(p.cfg, 1, "caja", []string{"ANULACION"})
 	p.must(err)
 	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
 	p.signed(bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 1, ABI: 1, Validity: map[string]bundle.Window{"00": {From: p.day(-300)}}},

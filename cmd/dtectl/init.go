@@ -44,7 +44,7 @@ func (c *initCommand) Run(top *cli) error {
 	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
 		screen.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
 	}
-	screen.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1\n",
+	screen.Printf("store    %s\nkey      %s (sealed)\ntokens   %s\nnext     dtectl token new --point-of-sale %d --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n",
 		cfg.Data, cfg.Key.File, cfg.Tokens, cfg.Points[0].ID)
 	return nil
 }

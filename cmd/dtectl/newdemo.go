@@ -117,7 +117,7 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, p := range cfg.Points {
-		token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, config.Permissions)
+		_, token, err := newToken(cfg, p.ID, "caja "+p.PointOfSale, config.Permissions)
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
 )
 
 // A change is live in the running appliance within a second, and recorded there; it needs no admin token.
@@ -22,28 +27,50 @@ type tokenNewCommand struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
 	Name        string   `required:"" help:"What people call the till."`
 	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates, REENVIO mails to another address than the document's, CONSULTA reads what it may not issue where the configuration restricts that."`
+	NewFile     bool     `help:"Begin the token file anew, where it is lost: every token before ends."`
 }
 
-// Run prints the token alone, so that a script can take it.
+// Run prints the token alone, so that a script can take it; what it may do goes to the standard error.
 func (c *tokenNewCommand) Run(top *cli) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
-	token, err := newToken(cfg, c.PointOfSale, c.Name, c.Permission)
+	if c.NewFile {
+		if err := config.BeginTokens(cfg.Tokens, time.Now().In(dte.Zone)); err != nil {
+			return err
+		}
+	}
+	made, token, err := newToken(cfg, c.PointOfSale, c.Name, c.Permission)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: put it back from central IT's copy, or begin another with --new-file, and give every till a new token", err)
+	}
 	if err != nil {
 		return err
 	}
 	screen.Printf("%s\n", token)
+	screen.Fprintf(screen.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
+	if not := withheld(made); len(not) > 0 {
+		screen.Fprintf(screen.Err, "it may not: %s; --permission grants them, and a token's permissions do not change\n", strings.Join(not, " "))
+	}
+	screen.Fprintf(screen.Err, "%s\n", keepToken)
 	return nil
 }
 
-func newToken(cfg *config.Config, point int64, name string, granted []string) (token string, err error) {
+// keepToken is what becomes of a token that was printed.
+const keepToken = "it is shown this once: put it into the till, in a file that only the till's program reads (mode 600)"
+
+// withheld are the permissions that a token lacks.
+func withheld(t *config.Token) []string {
+	return slices.DeleteFunc(slices.Clone(config.Permissions), func(p string) bool { return slices.Contains(t.Permissions, p) })
+}
+
+func newToken(cfg *config.Config, point int64, name string, granted []string) (made *config.Token, token string, err error) {
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		_, token, err = f.Add(cfg, name, point, granted, who(), time.Now())
+		made, token, err = f.Add(cfg, name, point, granted, who(), time.Now())
 		return err
 	})
-	return token, err
+	return made, token, err
 }
 
 type tokenRotateCommand struct {
@@ -58,14 +85,20 @@ func (c *tokenRotateCommand) Run(top *cli) error {
 		return err
 	}
 	var token string
+	var t *config.Token
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		_, token, err = f.Rotate(c.ID, c.Grace, who(), time.Now())
+		t, token, err = f.Rotate(c.ID, c.Grace, who(), time.Now())
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	screen.Printf("%s\n", token)
+	before := "ends now"
+	if !t.PreviousUntil.IsZero() {
+		before = "stays good until " + local(t.PreviousUntil)
+	}
+	screen.Fprintf(screen.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
 	return nil
 }
 

@@ -67,10 +67,11 @@ func (o *operation) run(well bool, args, texts []string) string {
 func (o *operation) token(args string) string {
 	o.t.Helper()
 	said := o.does("token " + args)
-	if !regexp.MustCompile(`^[0-9a-f]{64}\n$`).MatchString(said) {
+	token, about, _ := strings.Cut(said, "\n")
+	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(token) || !strings.Contains(about, "shown this once") {
 		o.t.Fatalf("dtectl token %s prints %q", args, said)
 	}
-	return strings.TrimSpace(said)
+	return token
 }
 
 // live waits for a change that must be live within a second; a busy machine gets ten.
@@ -196,7 +197,7 @@ func (o *operation) initialise(t *testing.T) {
 	}
 	said := o.does(with("mh.crt", "clave"))
 	if want := fmt.Sprintf("tls      %[1]s/tls/ca.pem, for the tills to trust\npin      %[2]s\nstore    %[1]s/data\nkey      %[1]s/signing.jwe (sealed)\n"+
-		"tokens   %[1]s/tokens.toml\nnext     dtectl token new --point-of-sale 1 --name caja-1\n", o.dir, certificate.Fingerprint(o.authority(t))); said != want {
+		"tokens   %[1]s/tokens.toml\nnext     dtectl token new --point-of-sale 1 --name caja-1 (every document; add --permission …,ANULACION where it invalidates)\n", o.dir, certificate.Fingerprint(o.authority(t))); said != want {
 		t.Errorf("dtectl init says\n%s\nwant\n%s", said, want)
 	}
 	was := make(map[string][]byte)

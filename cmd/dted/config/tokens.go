@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,9 @@ import (
 // TokenFile is the list of tokens: keyed hashes only, so that the file gives no token away.
 type TokenFile struct {
 	// Secret keys the hashes, 32 bytes in hex.
-	Secret string  `toml:"secret"`
+	Secret string `toml:"secret"`
+	// First is the id of the first token of a file that took a lost one's place; 0: 1.
+	First  int64   `toml:"first,omitzero"`
 	Tokens []Token `toml:"token"`
 }
 
@@ -104,6 +107,20 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 	return t.Save(path)
 }
 
+// BeginTokens makes a token file in the place of a lost one; today is in the branch's time. Records name the tokens that issued
+// them by id, so the new file's ids begin with the day, far above those of the one before: 26112201 for the first of 22 November
+// 2026. It fails while there is a file.
+func BeginTokens(path string, today time.Time) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fmt.Errorf("%s is there: a new file takes only a lost one's place", path)
+		}
+		return err
+	}
+	first := int64(today.Year()%100*10000+int(today.Month())*100+today.Day())*100 + 1
+	return (&TokenFile{Secret: Secret(), First: first}).Save(path)
+}
+
 // Add makes a token for a point of sale and returns it with its secret, which is kept nowhere.
 func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token, string, error) {
 	for _, p := range permissions {
@@ -120,7 +137,7 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.ID == point }) {
 		return nil, "", fmt.Errorf("the configuration has no point of sale with id %d", point)
 	}
-	k := Token{ID: 1, Name: name, Point: point, Permissions: permissions, Made: at.UTC().Truncate(time.Second), MadeBy: by}
+	k := Token{ID: max(1, t.First), Name: name, Point: point, Permissions: permissions, Made: at.UTC().Truncate(time.Second), MadeBy: by}
 	for _, other := range t.Tokens {
 		k.ID = max(k.ID, other.ID+1)
 	}
