@@ -53,13 +53,14 @@ var logged = map[string]string{
 	"a folder of the cache of compiled rules is left behind":           "Quedó una carpeta vieja de la caché de reglas",
 
 	// Deliveries.
-	"delivering":                               "No se pudo trabajar en las entregas; se intenta otra vez",
-	"composing a message":                      "No se pudo preparar un correo",
-	"mailing a document":                       "No se pudo enviar un correo; se intenta otra vez",
-	"mailing a document issued in contingency": "No se pudo enviar el correo de un documento emitido en contingencia",
-	"a message is refused for good":            "El servidor de correo rechazó un correo definitivamente: revise la dirección",
-	"archiving a document":                     "No se pudo archivar un documento; se intenta otra vez",
-	"the archive does not take a document":     "El archivo no recibe un documento",
+	"delivering": "No se pudo trabajar en las entregas; se intenta otra vez",
+	"renumbering the letters of an earlier version": "No se pudieron renumerar correos de una versión anterior; se intenta otra vez",
+	"composing a message":                           "No se pudo preparar un correo",
+	"mailing a document":                            "No se pudo enviar un correo; se intenta otra vez",
+	"mailing a document issued in contingency":      "No se pudo enviar el correo de un documento emitido en contingencia",
+	"a message is refused for good":                 "El servidor de correo rechazó un correo definitivamente: revise la dirección",
+	"archiving a document":                          "No se pudo archivar un documento; se intenta otra vez",
+	"the archive does not take a document":          "El archivo no recibe un documento",
 
 	// The store, its copies and its disk.
 	"store is damaged":                          "La base del equipo está dañada: avise a soporte de inmediato",
