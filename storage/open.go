@@ -380,12 +380,6 @@ func (n *names) of(name string) uint32 {
 	return n.sequence[name]
 }
 
-func (n *names) has(name string) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.sequence[name] != 0
-}
-
 func (n *names) named(sequence uint32) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/metrictest"
+)
+
+// TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one cause
+// with the next: MH takes the event even when it arrives hours after the first cause's own day. A cause that can be reported in
+// time ends when it ended.
+func TestEvent_LastHour(t *testing.T) {
+	for name, c := range map[string]struct {
+		second time.Duration // how long after the first cause's end the second one ends
+		silent time.Duration // how much longer MH takes no event
+		whole  bool          // the first event says that its cause ended with the second
+	}{
+		"in its last hour, and MH takes it an hour later": {23*time.Hour + 15*time.Minute, time.Hour, true},
+		"after its day":                     {26 * time.Hour, 0, true},
+		"in good time":                      {2 * time.Hour, 0, false},
+		"a little more than an hour before": {22*time.Hour + 45*time.Minute, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				// The event of the first cause waits for its document, which MH may hold. Without that it would be made as soon as the
+				// second cause is no more part of the first (ReportAfter).
+				b.engine.options.DoubtFor = 2 * time.Hour
+				b.issue(sale("before", 100)) // logs in
+				b.chaos(simulator.Chaos{Silence: true})
+				b.issue(sale("first", 100))
+				time.Sleep(time.Hour)
+				b.chaos(simulator.Chaos{})
+				b.plugIn()
+				ended := time.Now()
+				time.Sleep(2 * b.engine.options.ReportAfter)
+				if n := b.sim.Received().Events; n != 0 {
+					t.Errorf("MH has %d events already", n)
+					return
+				}
+				b.cable.set(refusing)
+				b.issue(sale("second", 200))
+				time.Sleep(c.second - time.Since(ended))
+				if c.silent > 0 {
+					b.chaos(simulator.Chaos{ServerErrors: 1_000_000, Only: "events"})
+				}
+				b.plugIn()
+				again := time.Now()
+				time.Sleep(c.silent)
+				b.chaos(simulator.Chaos{})
+				b.drained()
+				events := b.sim.Events()
+				if len(events) != 2 {
+					t.Errorf("MH received %d events", len(events))
+					return
+				}
+				want := ended
+				if c.whole {
+					want = again
+				}
+				first, second := events[0], events[1]
+				if second.Began.Before(first.Began) {
+					first, second = second, first
+				}
+				if first.Ended.Sub(want).Abs() > time.Minute || second.Ended.Sub(again).Abs() > time.Minute {
+					t.Errorf("for MH the causes ended at %v and %v, not about %v and %v", first.Ended, second.Ended, want, again)
+				}
+				if n := metrictest.Values(t, b.engine)["dte_contingency_events_total/rejected"]; n != 0 {
+					t.Errorf("MH refused %v events", n)
+				}
+				b.audit()
+			})
+		})
+	}
+}
