@@ -33,11 +33,12 @@ func TestOperator_Rules(t *testing.T) {
 	defer o.stop()
 	old := o.sold(sale01)
 
-	source := ruleSource(t, `"version": "2.1.0"`, `"version": "2.1.7"`)
+	_, shipped := plugintest.Parts(t, "dte01/v2")
+	source := ruleSource(t, `"version": "`+shipped.Version+`"`, `"version": "2.1.7"`)
 	if said := o.does("rules test dte01/v2 --source " + source); !regexp.MustCompile(`(?s)^dte01/v2\nsignature +ok.*\ninterpreter +ok.*\ncompiler +ok.*\nfuel +ok`).MatchString(said) {
 		t.Errorf("dtectl rules test says\n%s", said)
 	}
-	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`), "dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 2.1.0 is refused at the step interpreter")
+	o.refused("rules test dte01/v2 --source "+ruleSource(t, `"ivaRate", "value": "0.13"`, `"ivaRate", "value": "0.14"`), "dte01/v2\n", "interpreter  FAILED", "cases/", "dte01/v2: dte01 "+shipped.Version+" is refused at the step interpreter")
 	path := strings.TrimSpace(o.does(fmt.Sprintf("rules build dte01/v2 --source %s --key %s --key-id stranger --out %s", source, stranger, o.dir)))
 	if path != o.dir+"/dte01-2.1.7.dterule" {
 		t.Fatalf("dtectl rules build prints %q", path)
