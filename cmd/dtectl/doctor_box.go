@@ -35,31 +35,9 @@ func (d *doctor) configuration(path string) bool {
 
 // secrets are files that only the appliance's user may read. What of them cannot be read, files says.
 func (d *doctor) secrets() {
-	files := map[string]string{"signing key": d.cfg.Key.File, "passphrase": d.cfg.Key.PassphraseFile,
-		"MH's password": d.cfg.Authority.PasswordFile, "tokens": d.cfg.Tokens, "admin token": d.cfg.Ops.AdminTokenFile}
-	if d.cfg.Mail != nil {
-		files["mail password"] = d.cfg.Mail.PasswordFile
-	}
-	if d.cfg.Archive != nil {
-		files["archive's secret"] = d.cfg.Archive.SecretFile
-	}
-	if _, err := os.Stat(d.cfg.BoxKey); err == nil { // without one, the next start makes it
-		files["box's key"] = d.cfg.BoxKey
-	}
-	sound := 0
-	for _, what := range sortedKeys(files) {
-		path := files[what]
-		if path == "" {
-			continue
-		}
-		info, err := os.Stat(path)
-		switch {
-		case err != nil: // who needs it says so
-		case info.Mode().Perm()&0o077 != 0:
-			d.fail("secrets", "chmod 600 "+path, "%s: others may read %s (mode %04o)", what, path, info.Mode().Perm())
-		default:
-			sound++
-		}
+	faults, sound := start.Exposed(d.cfg)
+	for _, err := range faults {
+		d.fail("secrets", "what the line says; dted starts all the same, and warns", "%v", err)
 	}
 	if sound > 0 {
 		d.ok("secrets", "%d files that nobody else may read", sound)

@@ -61,6 +61,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := start.Refusal(faults); err != nil {
 		return d, err
 	}
+	exposed, _ := start.Exposed(cfg)
+	for _, err := range exposed {
+		log.Warn("a secret is open to others", "error", err)
+	}
 	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, CacheDir: cfg.Rules.Cache, Logger: log})
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)

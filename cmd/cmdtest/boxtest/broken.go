@@ -116,7 +116,7 @@ var Boxes = []Broken{
 	{"a box that stood for forty days", func(b *Box) { b.beat(time.Now().AddDate(0, 0, -40)) }, "warn", "clock", "", "days after the time that the store knows", false},
 
 	// What a start takes, and a person should know.
-	{"a secret that others can read", func(b *Box) { b.must(os.Chmod(b.At("authority.password"), 0o644)) }, "fail", "secrets", "", "mode 0644", false},
+	{"a secret that others can read", func(b *Box) { b.must(os.Chmod(b.At("authority.password"), 0o644), os.Chmod(b.Dir, 0o755)) }, "fail", "secrets", "authority.password_file", "mode 0644", false},
 	{"no token", func(b *Box) { b.must((&config.TokenFile{Secret: strings.Repeat("09", 32)}).Save(b.At("tokens.toml"))) }, "warn", "tokens", "", "no till can issue", false},
 	{"a second copy that was not begun", func(b *Box) {
 		b.Set("mark = \"mark\"\n", "mark = \"mark\"\nsecond_copy = \"copy\"\n")

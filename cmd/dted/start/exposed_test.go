@@ -1,0 +1,63 @@
+package start
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/cmd/dted/config"
+)
+
+// Every secret of the configuration is looked at: each setting that names a file of one. A mode that lets others at a file counts
+// where its folder lets them in.
+func TestExposed(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range config.Settings() {
+		if strings.HasSuffix(name, "_file") || slices.Contains([]string{"tokens", "box_key", "api.key", "ops.key", "key.file"}, name) {
+			names = append(names, name)
+		}
+	}
+	at := func(name string) string {
+		path := filepath.Join(folder, name)
+		if !slices.Contains(names, name) || os.WriteFile(path, []byte("x"), 0o600) != nil {
+			t.Fatalf("no %s", name)
+		}
+		return path
+	}
+	c := &config.Config{Tokens: at("tokens"), BoxKey: at("box_key"), Mail: &config.Mail{PasswordFile: at("mail.password_file")}, Archive: &config.Archive{SecretFile: at("archive.secret_file")}}
+	c.API.Key, c.Ops.Key, c.Ops.AdminTokenFile = at("api.key"), at("ops.key"), at("ops.admin_token_file")
+	c.Authority.PasswordFile, c.Key.File, c.Key.PassphraseFile = at("authority.password_file"), at("key.file"), at("key.passphrase_file")
+	if faults, sound := Exposed(c); faults != nil || sound != len(names) {
+		t.Errorf("%v, %d sound", faults, sound)
+	}
+	for _, name := range names {
+		path := filepath.Join(folder, name)
+		for mode, open := range map[os.FileMode]bool{0o644: true, 0o640: true, 0o604: true, 0o602: true, 0o400: false} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			faults, _ := Exposed(c)
+			if (len(faults) == 1) != open || open && (config.Setting(faults[0]) != name || !strings.Contains(faults[0].Error(), "chmod 600 "+path)) {
+				t.Errorf("%s, mode %o: %v", name, mode, faults)
+			}
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(folder, names[0]), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if faults, _ := Exposed(c); faults != nil {
+		t.Errorf("in a folder that is closed to others: %v", faults)
+	}
+}
