@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/oracletest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -117,7 +118,7 @@ func examples(t *testing.T, patterns ...string) map[string]dte.Value {
 		}
 	}
 	if len(found) == 0 {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	return found
 }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"dtegate/oracletest"
 )
 
 const (
@@ -238,7 +240,7 @@ func TestQuery(t *testing.T) {
 func TestDecide_RealAnswers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses", "recepciondte_*.json"))
 	if len(files) == 0 {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	client := New(Options{Now: time.Now, Ambiente: "00"})
 	for _, path := range files {

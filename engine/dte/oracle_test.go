@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dtegate/oracletest"
 )
 
 // oracle is the folder beside the checkout that holds MH's published files; tests that need them skip without it.
@@ -27,7 +29,7 @@ func oracle(t testing.TB) string {
 	}
 	dir = filepath.Join(dir, "..", "shared", "mh")
 	if _, err := os.Stat(dir); err != nil {
-		t.Skip("MH's files are not beside the checkout")
+		oracletest.Skip(t)
 	}
 	return dir
 }

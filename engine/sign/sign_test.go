@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"dtegate/oracletest"
 )
 
 var testKey = sync.OnceValue(func() *Key {
@@ -122,7 +124,7 @@ func TestCertificate_Oracle(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "mh", "examples", "_signing")
 	b, err := os.ReadFile(filepath.Join(folder, "06140101901019.crt"))
 	if err != nil {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	k, c, err := ParseCertificate(b, "PruebaLocal2026")
 	if err != nil || c.NIT != "06140101901019" || c.NotAfter.IsZero() {

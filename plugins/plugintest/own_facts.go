@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/oracletest"
 )
 
 // BaseFacts are the facts of a document but its lines and its summary: in one JSON text, as people read it.
@@ -43,7 +44,7 @@ func Examples(t *testing.T, pattern string) map[string]dte.Value {
 		all[filepath.Base(path)] = Read(t, b)
 	}
 	if len(all) == 0 {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/oracletest"
 )
 
 // Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must
@@ -52,7 +53,7 @@ func SchemaAgreesOn(t *testing.T, name, published string, documents ...dte.Value
 	t.Helper()
 	theirs, err := os.ReadFile(filepath.Join(Root(t), "..", "shared", "mh", "schemas", filepath.FromSlash(published)))
 	if err != nil {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	parts, _ := Parts(t, name)
 	ours, mh := bare(t, parts["schema.json"]), bare(t, bytes.TrimPrefix(theirs, []byte("\xef\xbb\xbf")))

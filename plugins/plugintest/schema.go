@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/oracletest"
 )
 
 // misspelt is a keyword of fe-nc-v3 and fe-nd-v3 that no validator knows, so that it has no effect.
@@ -26,7 +27,7 @@ func SchemaAgrees(t *testing.T, name, published, examples string) {
 	}
 	theirs, err := os.ReadFile(filepath.Join(shared, "schemas", filepath.FromSlash(published)))
 	if err != nil {
-		t.Skip("the oracle folder is not beside the checkout")
+		oracletest.Skip(t)
 	}
 	parts, _ := Parts(t, name)
 	ours := bare(t, parts["schema.json"])

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"dtegate/oracletest"
 )
 
 // guarded understands the lookaheads that MH's patterns begin with; Go's regexp has none.
@@ -53,7 +55,7 @@ func official(t *testing.T, name string) *jsonschema.Schema {
 	path := filepath.Join("..", "..", "..", "..", "shared", "mh", "schemas", filepath.FromSlash(name))
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		t.Skip("no oracle folder beside the checkout")
+		oracletest.Skip(t)
 	}
 	if err != nil {
 		t.Fatal(err)

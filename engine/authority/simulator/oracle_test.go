@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/oracletest"
 )
 
 // oracle is the folder of MH's schemas and of example documents beside the checkout; the test is skipped without it.
@@ -30,7 +31,7 @@ func oracle(t testing.TB) string {
 	}
 	dir = filepath.Join(dir, "..", "shared", "mh")
 	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no oracle folder beside the checkout")
+		oracletest.Skip(t)
 	}
 	return dir
 }
