@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -88,5 +89,40 @@ func TestDashboardQueries(t *testing.T) {
 	}
 	if out, err := exec.Command(tool, "check", "rules", path).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestDashboard_Alerts: what an alert watches can be looked at: each metric of an alert's expression has a panel.
+func TestDashboard_Alerts(t *testing.T) {
+	panels, _ := dashboard(t)
+	var shown strings.Builder
+	for _, p := range panels {
+		for _, q := range p.Targets {
+			shown.WriteString(q.Expr + "\n")
+		}
+	}
+	metric := regexp.MustCompile(`\bdte_[a-z0-9_]+`)
+	base := func(name string) string { return regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "") }
+	found := make(map[string]bool)
+	for _, name := range metric.FindAllString(shown.String(), -1) {
+		found[base(name)] = true
+	}
+	listed := page(t) // of others, like the inventory's, the dashboard knows nothing
+	watched := 0
+	for line := range strings.Lines(text(t, "prometheus/alerts.yml")) {
+		if comment, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(comment, "#") {
+			continue
+		}
+		for _, name := range metric.FindAllString(line, -1) {
+			if name = base(name); listed[name].kind == "" {
+				continue
+			}
+			if watched++; !found[name] {
+				t.Errorf("an alert watches %s, and no panel shows it", name)
+			}
+		}
+	}
+	if watched < 30 {
+		t.Errorf("only %d metrics of alerts found", watched)
 	}
 }
