@@ -26,6 +26,8 @@ type Overview struct {
 	// Authorisation is nil outside of the test ambiente.
 	Authorisation *engine.Authorisation
 	Rules         *engine.ShelfList
+	// Month is nil while it is counted for the first time.
+	Month *Month
 	// SecondCopy is nil when none is configured; Mail and Archive are false then.
 	SecondCopy    *SecondCopy
 	Mail, Archive bool

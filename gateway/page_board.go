@@ -22,6 +22,8 @@ type board struct {
 	Partial        bool
 	Documents      []named
 	Authorisation  *authorisation // nil outside of the test ambiente
+	Month          string         // its name; "" while it is counted
+	MonthLines     []monthLine
 	Waiting        []queue
 	Deadlines      []deadline
 	Refused        string // MH's words on an event
@@ -68,6 +70,7 @@ func newBoard(lang string, o *Overview) *board {
 	b.facts(lang, o)
 	b.day(lang, o)
 	b.Authorisation = newAuthorisation(lang, o.Authorisation)
+	b.month(lang, o)
 	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct"} {
 		if n := o.Owed.Waiting[name]; n > 0 {
 			q := queue{Name: say(lang, "queue."+name), Note: say(lang, "queue."+name+".note"), N: count(n)}

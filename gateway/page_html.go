@@ -25,7 +25,7 @@ func renderPage(lang string, o *Overview) []byte {
 			el("section", class("verdict "+b.Level), txt("h1", b.Title),
 				g.If(b.Reason != "", el("p", class("reason"), g.Text(b.Reason))), txt("p", b.Advice)),
 			el("section", class("glance"), facts(lang, b.Facts)),
-			el("div", b.todayHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }), b.waitingHTML(t), b.troubleHTML(t),
+			el("div", b.todayHTML(t), b.monthHTML(t), g.Iff(b.Authorisation != nil, func() g.Node { return b.Authorisation.html(t) }), b.waitingHTML(t), b.troubleHTML(t),
 				el("section", txt("h2", t("deliveries")), facts(lang, b.Deliveries),
 					g.If(b.GivenUp > 0, el("p", class("bad"), g.Text(strconv.Itoa(b.GivenUp)+" "+t("given.up")))))),
 			el("div", el("section", txt("h2", t("box")), facts(lang, b.Box)), b.rulesHTML(t))),

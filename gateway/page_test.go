@@ -31,9 +31,11 @@ func overviews() map[string]*Overview {
 			day.Hours[h].Normal = n
 		}
 		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
+		month := &Month{Name: "2026-12", Totals: []engine.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
+			{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "CONTINGENCIA", Count: 12, Amount: "96.10"}, {Tipo: "NOTA_CREDITO", Estado: "REJECTED", Count: 1, Amount: "9.00"}}}
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
-		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day,
+		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
 			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Owed{At: now, Waiting: map[string]int{}},
 			Rules: &engine.ShelfList{Engine: "compiler", Rules: []engine.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
 				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),

@@ -132,6 +132,7 @@ type bookSource struct {
 	page     func(ctx context.Context, of string, after uint64) (*month.Page, error)
 	document func(ctx context.Context, code dte.Code) (*month.Document, error)
 	close    func()
+	rest     bool // between pages: whoever answers them sells meanwhile
 }
 
 func (c *booksCommand) sources(top *cli) (list []*bookSource, err error) {
@@ -173,7 +174,7 @@ func runningBooks(g *gateway) *bookSource {
 		err := g.ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
 		return p, err
 	}
-	return &bookSource{name: "the running appliance", close: func() {},
+	return &bookSource{name: "the running appliance", rest: true, close: func() {},
 		page: func(ctx context.Context, of string, after uint64) (*month.Page, error) {
 			return ask(ctx, url.Values{"month": {of}, "after": {strconv.FormatUint(after, 10)}})
 		},
@@ -237,8 +238,8 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	for _, f := range b.Rows() {
 		screen.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
 	}
-	if nowhere, notes := b.Nowhere(); nowhere > 0 || notes > 0 {
-		screen.Fprintf(screen.Err, "%d documents are in no file, and %d have a remark: see %s\n", nowhere, notes, filepath.Join(c.Out, books.SummaryName))
+	if nowhere, notes := b.Nowhere(); nowhere+notes > 0 {
+		screen.Printf("in no file %d documents, remarks %d: %s names them\n", nowhere, notes, books.SummaryName)
 	}
 	return nil
 }
@@ -252,9 +253,13 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			start := time.Now()
 			p, err := s.page(ctx, month, after)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if s.rest {
+				time.Sleep(time.Since(start)) // the tills have the box for as long as the page had it
 			}
 			for k := range p.Documents {
 				d, err := bookDocument(&p.Documents[k])

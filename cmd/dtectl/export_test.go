@@ -94,7 +94,7 @@ func TestExport_States(t *testing.T) {
 
 // The names that an export reads are those that the engine writes.
 func TestExport_Head(t *testing.T) {
-	source, err := os.ReadFile("../../engine/head.go")
+	source, err := os.ReadFile("../../engine/record/head.go")
 	if err != nil {
 		t.Fatal(err)
 	}

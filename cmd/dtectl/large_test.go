@@ -31,7 +31,7 @@ import (
 )
 
 // TestLarge measures a branch with years of documents: DTE_LARGE=1, DTE_LARGE_N documents (1,000,000), DTE_LARGE_MORE
-// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). A few real sales are copied until there are
+// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). They are of DTE_LARGE_DAYS days (three years). A few real sales are copied until there are
 // as many, each copy with its own code, number, date and signature, through the same two changes.
 func TestLarge(t *testing.T) {
 	if os.Getenv("DTE_LARGE") != "1" {
@@ -103,7 +103,7 @@ func (l *large) row(name string, measured, limit float64, unit string) {
 func (l *large) prepare() {
 	l.t.Chdir(plugintest.Root(l.t))
 	l.bin = l.t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim", "./cmd/dtectl")
 	if out, err := build.CombinedOutput(); err != nil {
 		l.t.Fatalf("%v\n%s", err, out)
 	}
@@ -239,7 +239,7 @@ func (l *large) open() *storage.Store {
 func (l *large) fill(templates []template) {
 	s := l.open()
 	start := time.Now()
-	first := start.AddDate(-3, 0, 0)
+	first := start.AddDate(0, 0, -number(l.t, "DTE_LARGE_DAYS", 3*365))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range 64 {
@@ -262,6 +262,7 @@ var (
 	codeOf    = regexp.MustCompile(`[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[0-9A-F]{4}-[0-9A-F]{12}`)
 	controlOf = regexp.MustCompile(`DTE-\d\d-M001P\d\d\d-\d{15}`)
 	dateOf    = regexp.MustCompile(`"date":"[-0-9]{10}"`)
+	fecEmiOf  = regexp.MustCompile(`"fecEmi":"[-0-9]{10}"`)
 )
 
 func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
@@ -275,6 +276,7 @@ func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
 	rewrite := func(b []byte, number uint64) []byte {
 		b = codeOf.ReplaceAll(b, []byte(code.String()))
 		b = controlOf.ReplaceAll(b, fmt.Appendf(nil, "DTE-%s-M001P%03d-%015d", document, point, number))
+		b = fecEmiOf.ReplaceAll(b, fmt.Appendf(nil, `"fecEmi":%q`, dte.Date(at)))
 		return dateOf.ReplaceAll(b, fmt.Appendf(nil, `"date":%q`, dte.Date(at)))
 	}
 	ctx := context.Background()
@@ -338,6 +340,7 @@ func (l *large) serve() {
 		_ = resp.Body.Close()
 	}
 	l.row("resident memory then, its pages looked at", l.resident(pid), 256, "MiB")
+	l.books()
 	more := number(l.t, "DTE_LARGE_MORE", l.n/10)
 	start := time.Now()
 	l.sales(more / 5) // the caches fill: from then on it is flat

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/engine/record"
 	"dtegate/plugins/plugintest"
 )
 
@@ -38,6 +40,7 @@ func TestREADME(t *testing.T) {
 		want += p[2] + fmt.Sprintf("--- %d\n", i)
 	}
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
+	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
 	demo, replace := startDemo(t, root)
 	cmd := exec.Command("bash", "-c", replace.Replace(script))
 	cmd.Dir = root
@@ -47,11 +50,53 @@ func TestREADME(t *testing.T) {
 		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, demo.String())
 	}
 
+	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books/resumen.json"))
+
 	// By now everything was counted that an alert or a panel asks for.
 	scrape := exec.Command("go", "test", "-count=1", "-run", "^TestScrape$", "./deploy")
 	scrape.Dir, scrape.Env = root, append(os.Environ(), "DTE_SCRAPE=http://"+replace.Replace("127.0.0.1:8081")+"/metrics")
 	if out, err := scrape.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// compareBooks compares what a list says that the month's documents add up to with what the books say, by type and state.
+func compareBooks(t *testing.T, list, summary string) {
+	t.Helper()
+	var listed struct {
+		Data struct {
+			Totals []struct {
+				Tipo, Estado, Total string
+				Documents           int `json:"documentos"`
+			} `json:"totales"`
+		}
+	}
+	var booked struct {
+		Documents []struct {
+			Tipo, Estado, Total string
+			Count               int `json:"cantidad"`
+		} `json:"documentos"`
+	}
+	for file, into := range map[string]any{list: &listed, summary: &booked} {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	sums := make(map[string]string)
+	for _, l := range listed.Data.Totals {
+		sums[l.Tipo+" "+l.Estado] = fmt.Sprintf("%d %s", l.Documents, l.Total)
+	}
+	for _, b := range booked.Documents {
+		if key := record.Tipo(b.Tipo) + " " + b.Estado; sums[key] != fmt.Sprintf("%d %s", b.Count, b.Total) {
+			t.Errorf("%s: the books have %d %s, the list %s", key, b.Count, b.Total, sums[key])
+		}
+	}
+	if len(sums) != len(booked.Documents) || len(sums) < 8 {
+		t.Errorf("the books have %d types and states, the list %d", len(booked.Documents), len(sums))
 	}
 }
 

@@ -42,6 +42,7 @@ type daemon struct {
 	witness  *witness
 	pulse    pulse
 	backups  *backups
+	month    *monthSoFar
 	access   *access
 	api, ops net.Listener
 }
@@ -102,7 +103,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	registry.MustRegister(d.access)
-	status := &status{cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
+	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, time.Now, log)
+	status := &status{month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: engine.NewTally(d.store, time.Now), access: d.access, reach: mh, recent: memory, started: time.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, time.Now)
@@ -154,6 +156,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })
 	g.Go(func() error { return d.access.run(engineCtx) })
+	g.Go(func() error { return d.month.run(engineCtx) })
 	g.Go(func() error { return (&markWatch{store: d.store, log: d.log, sleep: sleep}).run(engineCtx) })
 	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })

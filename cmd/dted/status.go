@@ -24,6 +24,7 @@ type status struct {
 	store   *storage.Store
 	tally   *engine.Tally
 	permit  *engine.AuthorisationTally // nil outside of the test ambiente
+	month   *monthSoFar
 	access  *access
 	reach   *reach
 	recent  *recent
@@ -75,7 +76,7 @@ func (s *status) overview() *gateway.Overview {
 		s.gate.disk.log.Error("counting today's documents", "error", err)
 		today.Partial = true
 	}
-	o.Today, o.Authorisation = today, s.authorisation()
+	o.Today, o.Month, o.Authorisation = today, s.month.show(), s.authorisation()
 	if free, err := s.gate.disk.free(); err == nil {
 		o.Free = free
 	}

@@ -193,6 +193,9 @@ func (d *sealed) count() {
 	kinds := make(map[int]decimal.Decimal)
 	for i := range d.Cuerpo {
 		it := &d.Cuerpo[i]
+		if d.Type == "07" {
+			d.retained = d.retained.Add(it.Retained)
+		}
 		kinds[it.Kind] = kinds[it.Kind].Add(it.Exempt).Add(it.NonSubject).Add(it.Taxed).Add(it.Purchase)
 	}
 	for kind, amount := range kinds {

@@ -158,7 +158,8 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 		sign = sign.Neg()
 	}
 	of := func(a decimal.Decimal) string { return money(a.Mul(sign)) }
-	p.add(taxpayers, "", day(d.Date), d.Type, d.ControlNumber, d.Code, "", text(d.customer.Name), digits(d.customer.NRC),
+	kind := map[string]string{"03": "CCF", "05": "NC", "06": "ND"}[d.Type]
+	p.add(taxpayers, "", day(d.Date), kind, d.ControlNumber, d.Code, "", text(d.customer.Name), people(digits(d.customer.NRC)),
 		of(d.exempt), of(d.nonSubject), of(d.taxed), of(d.vat), "0.00", "0.00", of(d.perceived), of(total))
 	if d.perceived.IsPositive() && nit+dui != "" {
 		p.report(d, nit+dui, perception, map[string]string{"03": "1", "05": "5", "06": "4"}[d.Type], d.taxed, d.perceived)

@@ -33,7 +33,7 @@ func (b *Book) heading(l *layout, put func([]string) error) error {
 	for i, c := range l.Columns {
 		names[i] = c.Name
 	}
-	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", b.issuer.NRC}, {"NIT", b.issuer.NIT}, {"Mes", name}, {""}, names} {
+	for _, line := range [][]string{{titles[l]}, {"Contribuyente", text(b.issuer.Name)}, {"NRC", people(b.issuer.NRC)}, {"NIT", people(b.issuer.NIT)}, {"Mes", name}, {""}, names} {
 		if err := put(line); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (b *Book) print() error {
 		return err
 	}
 	for _, l := range []*layout{taxpayers, consumers} {
-		t := Table{Title: titles[l], Issuer: b.issuer, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool, len(l.Columns)), Folio: 1,
+		t := Table{Title: titles[l], Issuer: Issuer{NIT: people(b.issuer.NIT), NRC: people(b.issuer.NRC), Name: b.issuer.Name}, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool, len(l.Columns)), Folio: 1,
 			At: at.AddDate(0, 1, 0)}
 		for i, c := range l.Columns {
 			t.Columns[i] = c.Name

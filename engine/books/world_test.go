@@ -121,12 +121,12 @@ func (w *world) document() Document {
 	return d
 }
 
-var people = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V.", "José \"Chepe\" Núñez; hijo", "=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
+var customers = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V.", "José \"Chepe\" Núñez; hijo", "=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
 	"  Doble  espacio ", "Ferretería O'Brien", "-", "日本商事", "Inversiones 2000 (sucursal)"}
 
 // customer is a receptor in the generation's form, with every kind of number there is.
 func (w *world) customer(kind string, old bool) object {
-	p := object{"nombre": w.one(people...), "nrc": w.one(w.digits(7), w.digits(6), "123456-7")}
+	p := object{"nombre": w.one(customers...), "nrc": w.one(w.digits(7), w.digits(6), "123456-7")}
 	if w.chance(10) {
 		p["nrc"] = nil
 	}

@@ -45,6 +45,9 @@ func TestPlaces(t *testing.T) {
 		if (len(e.Places) > 0) == (e.Motive != "") || named != (e.Motive != "") {
 			t.Errorf("%s %s %s: %d places, motive %q, named %v", d.Type, d.State, d.Code, len(e.Places), e.Motive, named)
 		}
+		if says := map[string]string{contingency: "todavía sin sello", rejected: "Hacienda lo rechazó", "": "sin respuesta"}[d.State]; !strings.Contains(e.Motive, says) {
+			t.Errorf("%s %s: %q", d.Type, d.State, e.Motive)
+		}
 		places := make(map[string]bool)
 		for _, p := range e.Places {
 			places[p.File] = true

@@ -16,10 +16,14 @@ import (
 
 // Reader reads what the accountant files of a month: every document issued in it, and those of earlier months that were
 // invalidated in it. It reads a page at a time and keeps nothing between pages.
-type Reader struct{ store *storage.Store }
+type Reader struct {
+	store   *storage.Store
+	records int   // that a page reads at most
+	bytes   int64 // of documents that a page holds at most, as the store keeps them, or one document
+}
 
 // New reads nothing yet.
-func New(store *storage.Store) *Reader { return &Reader{store} }
+func New(store *storage.Store) *Reader { return &Reader{store, 1024, 1 << 20} }
 
 // Document is a document as it stands, with the bytes that were signed.
 type Document struct {
@@ -53,9 +57,6 @@ const (
 	// monthsBack is how many months before its own a document may be to be invalidated in one: MF2 p. 11 gives three from the
 	// seal, and what was issued in contingency is sealed days after its date.
 	monthsBack = 4
-	// A page reads at most so many records, and holds at most so many bytes of documents as the store keeps them, or one.
-	monthRecords = 4096
-	monthBytes   = 4 << 20
 	// unsizedBytes is what a document is taken for whose record does not say its size.
 	unsizedBytes = 16 << 10
 )
@@ -84,7 +85,7 @@ func (r *Reader) Page(month string, after uint64) (*Page, error) {
 	p := &Page{Documents: []Document{}, Total: end - min(from, end)}
 	at, size := max(from, after), int64(0)
 	for read := 0; at < end; {
-		if read >= monthRecords || size >= monthBytes {
+		if read >= r.records || size >= r.bytes {
 			p.Next, p.Done = at, at-from
 			return p, nil
 		}
@@ -96,7 +97,7 @@ func (r *Reader) Page(month string, after uint64) (*Page, error) {
 			break
 		}
 		for _, e := range entries {
-			if size >= monthBytes {
+			if read >= r.records || size >= r.bytes {
 				break
 			}
 			at = e.ID

@@ -219,7 +219,7 @@ class Books:
                                                 H=usd(d.perceived), I=d.dui, J="9"))
             self.f930(d, d.nit or d.dui, "1", {"03": "1", "05": "5", "06": "4"}[d.kind], d.taxed, d.perceived)
         k = -1 if d.kind == "05" else 1
-        self.put("libro_contribuyentes.csv", d.when, Row(B=dmy(d.date), C=d.kind, D=d.control, E=d.code, F="", G=d.name, H=d.nrc, I=usd(k * d.exempt),
+        self.put("libro_contribuyentes.csv", d.when, Row(B=dmy(d.date), C={"03": "CCF", "05": "NC", "06": "ND"}[d.kind], D=d.control, E=d.code, F="", G=d.name, H=d.nrc[:-1] + "-" + d.nrc[-1] if d.nrc else "", I=usd(k * d.exempt),
                                                          J=usd(k * d.nonsubject), K=usd(k * d.taxed), L=usd(k * d.vat), M="0.00", N="0.00",
                                                          O=usd(k * d.perceived), P=usd(k * total)))
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// sold puts an invoice of a branch into its store, as the engine keeps one, and returns its code.
+func (b *box) sold(s *storage.Store, establishment string, at time.Time, state storage.State, total string) string {
+	b.t.Helper()
+	a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("01/01/%s/P001/%d", establishment, dte.Year(at))})
+	b.must(err)
+	slot, err := a.Number()
+	b.must(err)
+	code := dte.Code{0: establishment[3], 1: byte(slot.ID >> 8), 2: byte(slot.ID), 6: 0x40, 8: 0x80}
+	control := fmt.Sprintf("DTE-01-%sP001-%015d", establishment, slot.Number)
+	document, err := json.Marshal(map[string]any{
+		"identificacion":  map[string]any{"ambiente": "01", "codigoGeneracion": code.String(), "numeroControl": control, "fecEmi": dte.Date(at), "horEmi": dte.Hour(at)},
+		"emisor":          map[string]any{"nit": "06141804941035", "nrc": "2390516", "nombre": "Abarrotes La Ceiba"},
+		"cuerpoDocumento": []any{map[string]any{"tipoItem": 1, "ventaGravada": json.Number(total)}},
+		"resumen":         map[string]any{"totalGravada": json.Number(total), "totalPagar": json.Number(total)}})
+	b.must(err)
+	head := map[string]any{"document": "01", "version": 2, "control_number": control, "ambiente": "01", "date": dte.Date(at), "total": total, "form": "normal",
+		"branch_id": int(establishment[3] - '0'), "created_at": at, "response": map[string]string{"selloRecibido": fmt.Sprintf("2026%036X", slot.ID), "descripcionMsg": "NO"}}
+	if state == 5 {
+		head["invalidation"] = map[string]any{"estado": "PROCESSED", "at": "2026-11-15T12:00:00Z"}
+	}
+	raw, err := json.Marshal(head)
+	b.must(err)
+	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw,
+		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) + ".c2ln")}}})
+	b.must(err)
+	return code.String()
+}
+
+// TestBooks_Branches: backups of three branches together make one row a day of the taxpayer, from the first to the last code by
+// time of issue, whatever the order of the backups; a backup that is named twice is refused.
+func TestBooks_Branches(t *testing.T) {
+	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
+	var dirs, codes []string
+	for i := range 3 {
+		b := newBox(t, "127.0.0.1:1")
+		s := b.store()
+		establishment := fmt.Sprintf("S%03d", i+1)
+		b.sold(s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
+		for day := range 2 {
+			codes = append(codes, b.sold(s, establishment, at(day+1, 12-i), 2, "10.00"), b.sold(s, establishment, at(day+1, 13+i), 2, "1.50"))
+		}
+		b.sold(s, establishment, at(2, 20), 3, "7.00")
+		b.sold(s, establishment, at(31, 9), 2, "99.00") // of December
+		b.must(s.Close())
+		dir := filepath.Join(t.TempDir(), "backup")
+		_, err := output(t, func() error { return (&backupCommand{Dir: dir}).Run(context.Background(), b.top) })
+		b.must(err)
+		dirs = append([]string{dir}, dirs...)
+	}
+	nobody := &cli{Config: filepath.Join(t.TempDir(), "none.toml")}
+	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: dirs}
+	text, err := output(t, func() error { return c.Run(context.Background(), nobody) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(c.Out, "anexo02.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(code string) string { return strings.ReplaceAll(code, "-", "") }
+	rows := strings.Split(strings.TrimSuffix(string(got), "\r\n"), "\r\n")
+	if len(rows) != 5 || strings.Count(string(got), ";-5.00;1;3;2") != 3 {
+		t.Fatalf("%s\n%s", got, text)
+	}
+	for day, row := range rows[3:] {
+		// The third branch sold first, at 10, and last, at 15.
+		want := fmt.Sprintf("%02d/11/2026;4;01;N/A;N/A;N/A;N/A;%s;%s;;0.00;0.00;0.00;34.50;0.00;0.00;0.00;0.00;0.00;34.50;1;3;2", day+1, plain(codes[8+2*day]), plain(codes[9+2*day]))
+		if row != want {
+			t.Errorf("got  %s\nwant %s", row, want)
+		}
+	}
+	for _, name := range []string{"libro_consumidores.pdf", "libro_contribuyentes.pdf", "resumen.json", "f930.csv"} {
+		if _, err := os.Stat(filepath.Join(c.Out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if !strings.Contains(text, "in no file 3 documents") {
+		t.Errorf("%s", text)
+	}
+
+	// Again, into the same folder: what was there is replaced; anything else is refused.
+	if _, err := output(t, func() error { return c.Run(context.Background(), nobody) }); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Out, "mine.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output(t, func() error { return c.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+		t.Errorf("a folder with something else in it: %v", err)
+	}
+	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0], dirs[0]}, NoPDF: true}
+	if _, err := output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "there twice") {
+		t.Errorf("one branch twice: %v", err)
+	}
+	if _, err := os.Stat(twice.Out); err == nil {
+		t.Error("books that failed left a folder")
+	}
+
+	// Explained from the settings of a file that has nothing else.
+	settings := filepath.Join(t.TempDir(), "books.toml")
+	if err := os.WriteFile(settings, []byte("[books]\nday_hyphens = true\n[[books.sale]]\nestablishment = \"S002\"\nincome = 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explain := &booksCommand{Explain: codes[4], Backup: dirs}
+	text, err = output(t, func() error { return explain.Run(context.Background(), &cli{Config: settings}) })
+	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") || !strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestBooks_Refused: what is asked wrongly is refused by the flag's name.
+func TestBooks_Refused(t *testing.T) {
+	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13", Out: "x"}, {Explain: "ABC"}} {
+		if err := c.check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

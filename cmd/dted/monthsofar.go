@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+	"dtegate/gateway"
+)
+
+// monthSoFar keeps the month's totals for the status page. It reads the ledger that lists and closings use, beside whoever looks,
+// and not at all while nobody looks: the first look of a month may have to wait until its days are read.
+type monthSoFar struct {
+	engine *engine.Engine
+	branch int64
+	now    func() time.Time
+	log    *slog.Logger
+	asked  chan struct{}
+	latest atomic.Pointer[gateway.Month]
+}
+
+// monthAge is how long totals are shown again before others are made.
+const monthAge = 10 * time.Second
+
+func newMonthSoFar(e *engine.Engine, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
+	return &monthSoFar{engine: e, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
+}
+
+// show returns the month as it was some seconds ago, and has it read again; nil while it is read for the first time.
+func (m *monthSoFar) show() *gateway.Month {
+	select {
+	case m.asked <- struct{}{}:
+	default:
+	}
+	if month := m.latest.Load(); month != nil && month.Name == dte.Date(m.now())[:7] {
+		return month
+	}
+	return nil
+}
+
+// run reads the month when it is asked for.
+func (m *monthSoFar) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.asked:
+		}
+		today := dte.Date(m.now())
+		l, err := m.engine.List(ctx, engine.Filter{From: today[:8] + "01", To: today, Limit: 1}, engine.Caller{Point: engine.Point{BranchID: m.branch}})
+		if err == nil {
+			m.latest.Store(&gateway.Month{Name: today[:7], Totals: l.Totals})
+		} else if ctx.Err() == nil {
+			m.log.Error("counting the month's documents", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(monthAge):
+		}
+	}
+}

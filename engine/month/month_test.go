@@ -1,0 +1,145 @@
+package month
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// TestPages: whatever the size of the pages, they hold each document of the month and each that was invalidated in it, once, in the
+// order of their ids, with the bytes that were signed; no other record and no document of another month.
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	for day := time.Date(2026, 8, 20, 12, 0, 0, 0, dte.Zone); day.Year() == 2026; day = day.AddDate(0, 0, 1) {
+		for range w.r.IntN(16) {
+			w.document(day)
+		}
+		if w.r.IntN(8) == 0 {
+			w.append(storage.Draft{Code: w.code(), State: record.LotDone, Head: []byte(`{"date":"2026-11-05"}`)}) // no document
+		}
+	}
+	for _, month := range []string{"2026-07", "2026-08", "2026-11", "2026-12", "2027-01"} {
+		for _, r := range []*Reader{New(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1}, {w.store, 4096, 2500}} {
+			var got []string
+			pages, last := 0, uint64(0)
+			for after, more := uint64(0), true; more; pages++ {
+				p, err := r.Page(month, after)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range p.Documents {
+					raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
+					if err != nil || string(raw) != `{"code":"`+d.Code+`"}` {
+						t.Fatalf("%s holds %s, %v", d.Code, raw, err)
+					}
+					got = append(got, d.Code+" "+d.Estado+" "+d.Date+" "+d.Invalidated)
+				}
+				if p.Done < last || p.Done > p.Total {
+					t.Errorf("%d of %d are done, after %d", p.Done, p.Total, last)
+				}
+				last, after, more = p.Done, p.Next, p.Next > 0
+			}
+			if want := w.of(month); !slices.Equal(got, want) {
+				t.Errorf("%s, by %d records and %d bytes: %d documents, want %d", month, r.records, r.bytes, len(got), len(want))
+			}
+			if r.records == 1 && month == "2026-11" && pages < 300 {
+				t.Errorf("only %d pages of one record", pages)
+			}
+		}
+	}
+	if _, err := New(w.store).Page("2026-13", 0); err == nil || Valid("11/2026") || !Valid("2026-11") {
+		t.Error("2026-13 is a month")
+	}
+	if _, err := New(w.store).Document(dte.Code{1}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a document that is not there: %v", err)
+	}
+}
+
+type world struct {
+	t     *testing.T
+	r     *rand.Rand
+	store *storage.Store
+	list  []string // as TestPages names them
+}
+
+func newWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{t: t, r: rand.New(rand.NewPCG(1, 2)), store: s}
+}
+
+func (w *world) code() (c storage.Code) {
+	for i := range c {
+		c[i] = byte(w.r.Uint32())
+	}
+	c[6], c[8] = 0x40|c[6]&15, 0x80|c[8]&63
+	return c
+}
+
+func (w *world) append(d storage.Draft) {
+	w.t.Helper()
+	if _, err := w.store.Append(context.Background(), storage.Keys{Series: "s"}, d); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// document stores one of a day, or of the day before: requests that read the clock before midnight are stored after it.
+func (w *world) document(day time.Time) {
+	day = day.AddDate(0, 0, -w.r.IntN(2))
+	states := []storage.State{record.Signed, record.Accepted, record.Accepted, record.Rejected, record.Deferred, record.Reported, record.Invalidated, record.Invalidated}
+	state, code := states[w.r.IntN(len(states))], w.code()
+	head := map[string]any{"document": "01", "date": dte.Date(day), "total": "1.00", "form": "normal", "bytes": 500 + w.r.IntN(1000)}
+	back := ""
+	if state == record.Invalidated {
+		at := day.AddDate(0, 0, w.r.IntN(90))
+		head["invalidation"], back = map[string]any{"at": at, "estado": "PROCESSED"}, dte.Date(at)
+	}
+	raw, err := json.Marshal(head)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	form := "normal"
+	if w.r.IntN(10) == 0 {
+		form = "contingency" // the record names a form that was never signed
+	}
+	text := dte.Code(code).String()
+	w.append(storage.Draft{Code: code, State: state, Head: raw,
+		Parts: []storage.Part{{Name: form, Data: []byte("e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"code":"`+text+`"}`)) + ".c2ln")}, {Name: "facts", Data: []byte("{}")}}})
+	w.list = append(w.list, fmt.Sprintf("%s %s %s %s", text, record.Estado(state), dte.Date(day), back))
+}
+
+// of are the documents of a month, by reading all.
+func (w *world) of(month string) (list []string) {
+	for _, d := range w.list {
+		f := strings.Split(d, " ")
+		if strings.HasPrefix(f[2], month) || strings.HasPrefix(f[3], month) {
+			list = append(list, d)
+		}
+	}
+	return list
+}

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"strings"
+
+	g "maragu.dev/gomponents"
+
+	"dtegate/engine"
+	"dtegate/engine/record"
+)
+
+// Month is what the branch issued from the first of a month on, by type and state.
+type Month struct {
+	Name   string // "2026-11"
+	Totals []engine.Total
+}
+
+// month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A Month
+// that is nil is being counted.
+func (b *board) month(lang string, o *Overview) {
+	if o.Month == nil {
+		return
+	}
+	b.Month = say(lang, "month."+o.Month.Name[5:])
+	for _, document := range []string{"01", "03", "05", "06", "07", "14", "18"} {
+		tipo, line, void := record.Tipo(document), monthLine{Name: say(lang, "document."+document)}, 0
+		var notes []string
+		sum := ""
+		for _, t := range o.Month.Totals {
+			switch {
+			case t.Tipo != tipo:
+			case t.Estado == record.EstadoProcessed:
+				line.N, sum = count(t.Count), t.Amount
+			default:
+				void += t.Count
+				notes = append(notes, count(t.Count)+" "+say(lang, "month."+t.Estado))
+			}
+		}
+		if sum == "" && void == 0 {
+			continue
+		}
+		if sum == "" {
+			line.N, sum = "0", "0.00"
+		}
+		line.Amount, line.Note = "$"+thousands(sum), strings.Join(notes, " · ")
+		b.MonthLines = append(b.MonthLines, line)
+	}
+}
+
+// monthLine is a type of document: how many of it MH has sealed, and what they add up to.
+type monthLine struct{ Name, N, Amount, Note string }
+
+// thousands groups the digits of an amount of two decimals.
+func thousands(amount string) string {
+	sign := ""
+	if strings.HasPrefix(amount, "-") {
+		sign, amount = "-", amount[1:]
+	}
+	whole, cents, _ := strings.Cut(amount, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return sign + whole + "." + cents
+}
+
+func (b *board) monthHTML(t func(string) string) g.Node {
+	return el("section", class("month"), txt("h2", strings.TrimSpace(t("month")+" "+b.Month)),
+		g.If(b.Month == "", txt("p", t("month.counting"))),
+		listed("table", b.MonthLines, func(l monthLine) g.Node {
+			return el("tr", el("th", attr("scope", "row"), g.Text(l.Name), small(l.Note)), txt("td", l.N), txt("td", l.Amount))
+		}),
+		g.If(b.Month != "" && len(b.MonthLines) == 0, txt("p", t("month.none"))))
+}

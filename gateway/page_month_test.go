@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPage_Month: the month so far has documents and amounts by type, as MH has sealed them; what does not stand is a remark; and a
+// month that is still counted says so.
+func TestPage_Month(t *testing.T) {
+	o := overviews()["normal"]
+	for lang, want := range map[string][]string{
+		"es": {"Lo que va de diciembre", "<td>4,210</td><td>$1,234,567.80</td>", "12 sin sello todavía", "3 invalidados", "<td>0</td><td>$0.00</td>", "1 rechazados"},
+		"en": {"So far in December", "<td>4,210</td><td>$1,234,567.80</td>", "12 without a seal yet", "3 invalidated", "1 rejected"},
+	} {
+		page := string(renderPage(lang, o))
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s: no %q", lang, text)
+			}
+		}
+	}
+	o.Month = nil
+	if page := string(renderPage("es", o)); !strings.Contains(page, "Contando por primera vez desde el arranque.") {
+		t.Error("a month that is being counted")
+	}
+	for in, want := range map[string]string{"0.00": "0.00", "999.99": "999.99", "-1234.50": "-1,234.50", "1234567.80": "1,234,567.80"} {
+		if got := thousands(in); got != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+}
