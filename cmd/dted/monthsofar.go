@@ -51,10 +51,13 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		}
 		today := dte.Date(m.now())
 		l, err := m.engine.List(ctx, engine.Filter{From: today[:8] + "01", To: today, Limit: 1}, engine.Caller{Point: engine.Point{BranchID: m.branch}})
-		if err == nil {
-			m.latest.Store(&gateway.Month{Name: today[:7], Totals: l.Totals})
-		} else if ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
 			m.log.Error("counting the month's documents", "error", err)
+		} else {
+			m.latest.Store(&gateway.Month{Name: today[:7], Totals: l.Totals})
 		}
 		select {
 		case <-ctx.Done():
