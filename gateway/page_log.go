@@ -79,6 +79,7 @@ var logged = map[string]string{
 	"store was restored and issues nothing before it is reconciled": "La base fue restaurada y no emite hasta que soporte la concilie",
 	"reading the whole store failed":                                "No se pudo leer toda la base en la revisión diaria",
 	"counting today's documents":                                    "No se pudieron contar los documentos de hoy",
+	"counting for the authorisation":                                "No se pudieron contar los documentos para la autorización",
 	"counting the month's documents":                                "No se pudieron contar los documentos del mes",
 	"backup failed":                                                 "Falló un respaldo",
 	"second copy is not written":                                    "No se escribe la segunda copia",
