@@ -1,7 +1,8 @@
 #!/bin/bash
-# Installs the package into a clean Debian root that runs its own systemd, initialises a branch, sells, upgrades, kills,
-# removes and purges, and compares the data after each step. Says what is missing and ends with 0 where it cannot run.
-# Takes two minutes, three more the first time. The Debian root is kept in var/tools.
+# Installs the package into a clean Debian root that runs its own systemd, and types the runbook's own commands there: install, first
+# sale, secrets, certificate, backup, dead box. Upgrades, kills, removes and purges, and compares the data after each step. Ends with
+# a table of times. Says what is missing and ends with 0 where it cannot run. Takes some minutes, and some more the first time.
+# The Debian root (of mmdebstrap, from a Debian mirror) is kept in var/tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 skip() { echo "install test skipped: $*"; exit 0; }
@@ -17,7 +18,27 @@ if [ ! -e $base ]; then
 	mv $base.new $base
 fi
 
-step() { echo "== $*"; }
+table=
+began=
+step() { # closes the step before
+	local now=${EPOCHREALTIME/./}
+	[ -z "$began" ] || table+=$(printf '%7.1f  %s' "$(((now - began) / 100000))e-1" "$doing")$'\n'
+	began=$now doing=$*
+	echo "== $*"
+}
+# The nth block of a section of the runbook, and a command of its sentences, which must be there.
+section() { awk -v want="$1" '/^#+ /{t=$0; sub(/^#+ /,"",t); here=(t==want)} here' deploy/RUNBOOK.md; }
+block() { section "$1" | awk -v n="$2" '/^ *```sh/{k++; on=(k==n); next} /^ *```/{on=0} on'; }
+types() { # section, number of the block or text of the line, pairs of what an operator fills in…
+	local text order=$2
+	if [[ $order =~ ^[0-9]+$ ]]; then text=$(block "$1" "$order"); else
+		text=$(section "$1" | tr '\n' ' ' | tr -s ' ' | grep -oF -- "$order" | head -1) || true
+	fi
+	[ -n "$text" ] || fail "the runbook's section $1 has no order $order"
+	shift 2
+	while [ $# -gt 1 ]; do text=${text//"$1"/"$2"}; shift 2; done
+	inside bash -e -o pipefail -c "$text" || fail "$text"
+}
 fail() { echo "FAIL: $*"; exit 1; }
 
 step "two versions of the package"
@@ -64,31 +85,21 @@ data() { (cd "$root/var/lib/dted" && find . -type f -print0 | sort -z | xargs -0
 api() { nsenter -t "$leader" -n curl -sS --cacert "$root/var/lib/dted/tls/ca.pem" --max-time 60 -H "x-api-token: $token" "$@"; }
 get() { api "https://127.0.0.1:8080/dte/documento/$1"; }
 ready() { nsenter -t "$leader" -n curl -sf --max-time 5 http://127.0.0.1:8081/readyz; }
-install() {
-	cp "var/dist/dted_$1_$arch.deb" "$root/root/dted.deb"
-	inside env DEBIAN_FRONTEND=noninteractive dpkg --force-confold -i /root/dted.deb
+install() { # as the runbook: apt install ./dted_VERSION_ARCH.deb
+	cp "var/dist/dted_$1_$arch.deb" "$root/root/"
+	inside env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confold "/root/dted_$1_$arch.deb" 2>&1
 }
 
 step "install"
-install 1.0.0 | grep -q 'not initialised' || fail "the package does not say what is next"
+[[ $(install 1.0.0) == *"not initialised"* ]] || fail "the package does not say what is next"
 inside systemctl is-enabled --quiet dted || fail "not enabled"
 active && fail "runs before it is initialised"
 [ "$(stat -c '%a %U' "$root/var/lib/dted")" = "700 $(stat -c %U "$root/var/lib/dted")" ] || fail "the data's folder is open to others"
 inside test "$(inside stat -c %U /var/lib/dted)" = dted || fail "the data's folder is not dted's"
 
 step "initialise, as the runbook says"
-rules=var/tools/rules
-mkdir -p $rules
-dtectl=var/dist/$arch/dtectl
-[ -e $rules/key ] || $dtectl rules keygen $rules/key
-for manifest in plugins/catalogues/manifest.json plugins/*/v*/manifest.json; do
-	name=${manifest#plugins/}
-	$dtectl rules build "${name%/manifest.json}" --key $rules/key --out "$root/var/lib/dted/rules" >/dev/null
-done
-cp $rules/key.pub "$root/etc/dted/central-it.pub"
-chmod 644 "$root/etc/dted/central-it.pub"
 inside install -d -o dted -m 700 /media/dted # the second medium
-sed -i -e 's|^mark = "[^"]*"|mark = "/media/dted/mark"|' -e 's|^ambiente = ""|ambiente = "00"|' -e 's|^url = .*|url = "http://127.0.0.1:9"|' \
+sed -i -e 's|^mark = "[^"]*"|mark = "/media/dted/mark"|' -e 's|^# second_copy|second_copy|' -e 's|^ambiente = ""|ambiente = "00"|' -e 's|^url = .*|url = "http://127.0.0.1:9"|' \
 	-e 's|responsible = {nombre = "", tipo_documento = "13", numero_documento = ""}|responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}|' \
 	-e 's|^slug = ""|slug = "la-ceiba"|' -e 's|^nit = ""|nit = "06141804941035"|' -e 's|^nrc = ""|nrc = "2390516"|' \
 	-e 's|^nombre = ""|nombre = "La Ceiba"|' -e 's|^nombre_comercial = ""|nombre_comercial = "La Ceiba"|' \
@@ -96,25 +107,36 @@ sed -i -e 's|^mark = "[^"]*"|mark = "/media/dted/mark"|' -e 's|^ambiente = ""|am
 	-e 's|^telefono = ""|telefono = "22571234"|' -e 's|^correo = ""|correo = "dte@laceiba.example"|' \
 	-e 's|^departamento = ""|departamento = "06"|' -e 's|^municipio = ""|municipio = "23"|' -e 's|^distrito = ""|distrito = "14"|' \
 	-e 's|^complemento = ""|complemento = "Calle Arce 1020"|' "$root/etc/dted/dted.toml"
-inside sh -ec '
-	install -d -o dted -m 700 /run/credentials/dted.service
-	cd /run/credentials/dted.service
-	head -c 32 /dev/urandom | base64 -w0 > passphrase
-	echo secret > authority.password
-	for name in passphrase authority.password; do
-		systemd-creds encrypt --name=$name $name /etc/dted/$name.cred
-	done
-	chown dted passphrase'
-openssl genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$root/root/key.pem" 2>/dev/null ||
-	openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$root/root/key.pem" 2>/dev/null
-inside sh -ec 'chmod 755 /root; chown dted /root/key.pem /var/lib/dted/rules/*
-	runuser -u dted -- dtectl init --certificate /root/key.pem
-	rm -r /run/credentials/dted.service'
-dtectl_inside() { inside runuser -u dted -- dtectl "$@"; }
-token=$(dtectl_inside token new --point-of-sale 1 --name caja-1)
+# Nobody sits at a terminal here; all else of systemd is the real one.
+printf '#!/bin/sh\nprintf secreto-mh.2026\n' >"$root/usr/local/bin/systemd-ask-password"
+chmod 755 "$root/usr/local/bin/systemd-ask-password"
+# MH's certificate, in a folder of root's alone.
+pem=$(openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 2>/dev/null)
+private=$(openssl pkcs8 -topk8 -nocrypt -outform DER <<<"$pem" | base64 -w0)
+public=$(openssl pkey -pubout -outform DER <<<"$pem" | base64 -w0)
+clave=$(printf 'clave privada' | sha512sum | cut -d' ' -f1)
+crt() { # not before, not after
+	printf '<CertificadoMH><_id>0</_id><nit>06141804941035</nit><publicKey><keyType>PUBLIC</keyType><algorithm>RSA</algorithm><encodied>%s</encodied><format>X.509</format><clave>%s</clave></publicKey><privateKey><keyType>PRIVATE</keyType><algorithm>RSA</algorithm><encodied>%s</encodied><format>PKCS#8</format><clave>%s</clave></privateKey><activo>true</activo><certificado><basicEstructure><validity><notBefore>%s.000000000</notBefore><notAfter>%s.000000000</notAfter></validity></basicEstructure></certificado></CertificadoMH>' \
+		"$public" "$clave" "$private" "$clave" "$(date -d "$1" +%s)" "$(date -d "$2" +%s)"
+}
+mkdir -m 700 -p "$root/root/mh"
+crt -90days -1day >"$root/root/mh/expired.crt"
+crt -1day +60days >"$root/root/mh/06141804941035.crt"
+echo 'clave privada' >"$root/root/mh/password"
+given=("--certificate FILE.crt" "--certificate /root/mh/06141804941035.crt" "--certificate-password FILE" "--certificate-password /root/mh/password")
+types Install 1
+said=$(inside dtectl init --certificate /root/mh/expired.crt --certificate-password /root/mh/password 2>&1 || true)
+[[ $said == *"the certificate ended on"* ]] || fail "an expired certificate: $said"
+types Install 'dtectl init --certificate FILE.crt --certificate-password FILE' "${given[@]}"
+types Install 'rm -r /run/credentials/dted.service'
+dtectl_inside() { inside dtectl "$@"; }
+types Install 'systemctl start dted'
+token=$(types Install 'dtectl token new --point-of-sale 1 --name caja-1')
+foreign=$(inside find /var/lib/dted /media/dted ! -user dted)
+[ -z "$foreign" ] || fail "root's dtectl left $foreign"
 
 step "start: systemd waits for READY=1"
-inside systemctl start dted || { inside journalctl -u dted --no-pager | tail -20; fail "does not start"; }
+active || { inside journalctl -u dted --no-pager | tail -20; fail "does not start"; }
 active || fail "not active"
 ready >/dev/null || fail "not ready"
 inside systemd-analyze security --no-pager dted | tail -1
@@ -128,15 +150,24 @@ sale=$(api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' 
 code=$(sed -E 's/.*"codigoGeneracion":"([-0-9A-F]{36})".*/\1/' <<<"${sale%%\"numeroControl\"*}")
 document=$(get "$code")
 
+step "doctor, after the first sale"
+inside dtectl doctor >"$root/root/doctor" 2>&1 || true
+cat "$root/root/doctor"
+if grep '^fail' "$root/root/doctor" | grep -qv '^fail  authority'; then fail "doctor finds more than that MH is away"; fi
+[ "$(inside dtectl --version)$(inside dted -version)" = 1.0.01.0.0 ] || fail "the version is $(inside dtectl --version)"
+nsenter -t "$leader" -n curl -sf http://127.0.0.1:8081/metrics | grep -qx 'dte_build_info{version="1.0.0"} 1' || fail "dte_build_info"
+
+step "secrets of mail and archive, as the runbook says"
+types "Mail and archive" 1
+[ "$(inside cat /run/credentials/dted.service/mail.password)" = secreto-mh.2026 ] || fail "the unit does not load the secret"
+ready >/dev/null || fail "not ready"
+types "MH's password" 1
+
+step "backup, as the runbook says"
+types Backup 'dtectl backup /media/dted/backup/$(date +%F)'
+
 step "renew the certificate, as the runbook says"
-inside sh -ec '
-	cd /var/lib/dted
-	runuser -u dted -- mkdir -m 700 renewal
-	sed -E "s#\"/(var/lib|media)/dted/#\"/var/lib/dted/renewal/#" /etc/dted/dted.toml | runuser -u dted -- tee renewal/dted.toml >/dev/null
-	runuser -u dted -- dtectl -c /var/lib/dted/renewal/dted.toml init --certificate /root/key.pem >/dev/null
-	runuser -u dted -- mv renewal/signing.jwe signing.jwe
-	systemctl restart dted
-	rm -r renewal /root/key.pem'
+types "Certificate renewal" 1 "${given[@]}"
 ready >/dev/null || fail "not ready with the new key"
 [ "$(get "$code")" = "$document" ] || fail "the document changed"
 
@@ -153,6 +184,28 @@ install 1.0.1 >/dev/null
 await 60 "the new version does not run" restarted
 [ "$(get "$code")" = "$document" ] || fail "the document changed"
 inside systemctl is-enabled --quiet dted || fail "not enabled any more"
+api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 2' -d @deploy/examples/dte01.json | grep -q '"numeroControl":"DTE-01-S001P001-000000000000002"' ||
+	fail "no sale by the rules of before, with the package's new key"
+
+step "dead box, as the runbook says: another disk, the card lives, another package"
+inside systemctl kill -s KILL dted
+inside systemctl stop dted
+cp "$root/etc/dted/dted.toml" "$root/root/dted.toml"
+inside sh -c 'dpkg --purge dted >/dev/null; rm -rf /var/lib/dted /etc/dted'
+install 1.0.1 >/dev/null
+inside systemd-tmpfiles --create dted.conf
+cp "$root/root/dted.toml" "$root/etc/dted/dted.toml"
+types Install 1
+types "Dead box" 1
+types "Dead box" 2 "${given[@]}"
+token=$(types Install 'dtectl token new --point-of-sale 1 --name caja-1')
+ready >/dev/null || fail "not ready"
+sleep 1 # a token is live within a second
+[ "$(get "$code")" = "$document" ] || fail "the document is gone"
+api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 3' -d @deploy/examples/dte01.json | grep -qE '"numeroControl":"DTE-01-S001P001-00000000000000[3-9]"' ||
+	fail "the new box does not go on behind the last number"
+foreign=$(inside find /var/lib/dted /media/dted ! -user dted)
+[ -z "$foreign" ] || fail "root's dtectl left $foreign"
 
 step "upgrade while it is stopped"
 inside systemctl stop dted
@@ -185,4 +238,6 @@ for f in dted dtectl; do
 	echo "$f $((size / 1048576)) MiB"
 done
 [ "$(stat -c %s var/dist/$arch/dted)" -le $((25 * 1048576)) ] || fail "dted is above 25 MiB"
+step end
+printf "seconds  step\n%s" "$table"
 echo "1 passed, 0 failed"
