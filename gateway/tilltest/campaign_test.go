@@ -48,20 +48,24 @@ func TestCampaign(t *testing.T) {
 				t.Errorf("MH noticed: %s", breach)
 			}
 			c.print()
+			if t.Logf("the amounts of %d documents are exact", c.compared); c.compared < requests/20 {
+				t.Errorf("%d documents were compared", c.compared)
+			}
 		})
 	}
 }
 
 // campaign is the requests to one branch and what became of them.
 type campaign struct {
-	t     *testing.T
-	b     *Branch
-	g     *Generator
-	table map[string]*row
-	next  map[string]int // the last number of each type
-	wait  map[string]asked
-	left  string // cursor of what came late
-	shown int
+	t        *testing.T
+	b        *Branch
+	g        *Generator
+	table    map[string]*row
+	next     map[string]int // the last number of each type
+	wait     map[string]asked
+	left     string // cursor of what came late
+	shown    int
+	compared int // documents whose amounts are exact
 }
 
 type row struct{ requests, counter, catalogue, refused int }
@@ -99,6 +103,7 @@ func (c *campaign) one() (q asked, a Answer, numbered bool) {
 		return q, a, false
 	}
 	c.numbered(q, a)
+	c.exact(q, a)
 	return q, a, true
 }
 
