@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // This file holds what the layouts and the rules cannot know of a sale: dates against the day of issue, and people against
@@ -73,12 +74,12 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 const nothingToPay = "El total del documento es 0.00"
 
 // notYet refuses a document type whose rules begin on a later day: repeating the request before is of no use.
-func (e *Engine) notYet(document string) *Error {
-	from := e.rules.Load().generation.Begins("document", document, e.issuer.Ambiente)
+func (e *Engine) notYet(document string) *refusal.Error {
+	from := e.rules().Begins(document, e.issuer.Ambiente)
 	if from == "" {
 		return nil
 	}
-	return &Error{Code: CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
+	return &refusal.Error{Code: refusal.CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
 		document, record.Types[document].Tipo, spoken(from))}
 }
 

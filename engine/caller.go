@@ -5,6 +5,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // Acts at a till, as Options.Acted is told of them. A sale is none: its record names the token itself.
@@ -56,8 +57,8 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-func errReading() *Error {
-	return &Error{Code: CodePermission, Message: "El token no puede leer documentos de este tipo: necesita el permiso " + PermissionRead}
+func errReading() *refusal.Error {
+	return &refusal.Error{Code: refusal.CodePermission, Message: "El token no puede leer documentos de este tipo: necesita el permiso " + PermissionRead}
 }
 
 // Permissions of this appliance beside those of SPEC 2.8.

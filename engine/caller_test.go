@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and that is
@@ -26,9 +27,9 @@ func TestResend_Elsewhere(t *testing.T) {
 			}
 		}
 		_, err := b.engine.Resend(ctx, codeOf(r), "eva@example.com", c)
-		refused(t, err, CodePermission, "")
+		refused(t, err, refusal.CodePermission, "")
 		_, err = b.engine.Resend(ctx, codeOf(nobody), "eva@example.com", c)
-		refused(t, err, CodePermission, "")
+		refused(t, err, refusal.CodePermission, "")
 		for _, to := range []string{"", "ana@example.com", "ANA@Example.com"} {
 			if resent, err := b.engine.Resend(ctx, codeOf(r), to, c); err != nil || resent.To != "ana@example.com" {
 				t.Errorf("%q: %+v %v", to, resent, err)
@@ -91,7 +92,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 				t.Errorf("%v reads %s: %v", c.caller.Permissions, document, err)
 			}
 			if err != nil {
-				refused(t, err, CodePermission, "")
+				refused(t, err, refusal.CodePermission, "")
 			}
 			if _, err := w.engine.Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
 				t.Errorf("%v reads the file of %s: %v", c.caller.Permissions, document, err)

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // marked checks what a document says of its contingency (CAT-005); no motive is null, as MH wants it unless the cause
@@ -167,18 +168,18 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 
 func TestCause_Refused(t *testing.T) {
 	inBubble(t, func(b *box) {
-		var e *Error
+		var e *refusal.Error
 		for _, c := range []struct {
 			cause  int64
 			reason string
 			path   string
 		}{{0, "x", "cause"}, {6, "x", "cause"}, {5, "", "reason"}, {1, string(make([]rune, 501)), "reason"}} {
 			err := b.engine.Declare(context.Background(), c.cause, c.reason)
-			if !errors.As(err, &e) || e.Code != CodeValidation || len(e.Faults) != 1 || e.Faults[0].Path != c.path {
+			if !errors.As(err, &e) || e.Code != refusal.CodeValidation || len(e.Faults) != 1 || e.Faults[0].Path != c.path {
 				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
 			}
 		}
-		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != CodeNoContingency {
+		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != refusal.CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
 		if b.engine.current() != nil {

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // changes reads the late results behind a cursor to their end, as a till does that does not wait.
@@ -68,7 +69,7 @@ func TestChanges(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			stop()
-			refused(b.t, <-done, CodeUnavailable, "")
+			refused(b.t, <-done, refusal.CodeUnavailable, "")
 			b.announced("")
 			b.crash()
 			time.Sleep(5 * time.Minute)
@@ -79,7 +80,7 @@ func TestChanges(t *testing.T) {
 			b.chaos(simulator.Chaos{Silence: true})
 			time.AfterFunc(time.Second, stop)
 			_, err := b.engine.Issue(ctx, sale("k", 100))
-			refused(b.t, err, CodeUnavailable, "")
+			refused(b.t, err, refusal.CodeUnavailable, "")
 			b.chaos(simulator.Chaos{Reject: 2}) // what the silence swallowed may be accepted yet: the first refusal is not believed
 			b.crash()
 			time.Sleep(5 * time.Minute)
@@ -95,7 +96,7 @@ func TestChanges(t *testing.T) {
 			r := b.issue(sale("k", 100))
 			b.chaos(simulator.Chaos{LostAnswers: 1})
 			_, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
-			refused(b.t, err, CodeUnavailable, "")
+			refused(b.t, err, refusal.CodeUnavailable, "")
 			b.announced("")
 			time.Sleep(5 * time.Minute)
 			if now := b.document(r.Code); now.Estado != record.EstadoInvalidated {
@@ -107,7 +108,7 @@ func TestChanges(t *testing.T) {
 			r := b.issue(sale("k", 100))
 			b.chaos(simulator.Chaos{LostRequests: 1, RejectEvents: 1})
 			_, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
-			refused(b.t, err, CodeUnavailable, "")
+			refused(b.t, err, refusal.CodeUnavailable, "")
 			time.Sleep(5 * time.Minute)
 			if now := b.document(r.Code); now.Invalidation == nil || now.Invalidation.Estado != record.EstadoRejected {
 				b.t.Fatalf("the invalidation is %+v", now.Invalidation)

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
@@ -16,13 +16,13 @@ import (
 // every amount that the rule reads is known, what the rule refuses. It spends nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
-	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return nil
 	}
 	d, err := e.draft(req, now)
 	if err != nil {
-		return faultsOf(err)
+		return refusal.Faults(err)
 	}
 	var o *origin
 	var faults []dte.Fault
@@ -31,10 +31,10 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 			return nil // not known: nothing to compare with
 		}
 		if o, err = e.origin(ctx, d); err != nil {
-			return faultsOf(err)
+			return refusal.Faults(err)
 		}
 		if err := e.against(d, o); err != nil {
-			if faults = faultsOf(err); record.Types[req.Document].Against == record.TakesBack {
+			if faults = refusal.Faults(err); record.Types[req.Document].Against == record.TakesBack {
 				return append(faults, e.besideLines(rule, d, o)...)
 			}
 		}
@@ -46,9 +46,9 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	computed, err := e.amounts(ctx, rule, d, o, faults)
 	if err == nil {
 		_, err = e.fill(d, computed)
-		evaluations.Put(computed)
+		computed.Free()
 	}
-	return faultsOf(err)
+	return refusal.Faults(err)
 }
 
 // amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:
@@ -56,16 +56,16 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faults []dte.Fault) (*evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
 	if err != nil {
-		if found := faultsOf(err); len(found) > 0 {
-			return nil, refuse(append(faults, found...))
+		if found := refusal.Faults(err); len(found) > 0 {
+			return nil, refusal.Of(append(faults, found...))
 		}
 		return nil, err
 	}
 	if o != nil {
 		if err := e.drawn(d, o, computed.rule, computed); err != nil {
-			found := faultsOf(err)
+			found := refusal.Faults(err)
 			if len(found) == 0 {
-				evaluations.Put(computed)
+				computed.Free()
 				return nil, err
 			}
 			faults = append(faults, found...)
@@ -75,8 +75,8 @@ func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faul
 		return computed, nil
 	}
 	_, err = e.fill(d, computed)
-	evaluations.Put(computed)
-	return nil, refuse(append(faults, faultsOf(err)...))
+	computed.Free()
+	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
 // besideLines is what the layout refuses of a return beside its lines, of which some do not exist.
@@ -92,38 +92,7 @@ func (e *Engine) besideLines(r *rule, d *draft, o *origin) (faults []dte.Fault) 
 	return faults
 }
 
-// faultsOf are the faults that an error names.
-func faultsOf(err error) []dte.Fault {
-	var refused *Error
-	if errors.As(err, &refused) {
-		return refused.Faults
-	}
-	return nil
-}
-
-// adds tells whether a rule reads none of the facts that are missing: only then can it add the sale up.
-func (r *rule) adds(unread []string) bool {
-	for _, path := range unread {
-		for _, f := range r.bind.description.Columns {
-			if touches(path, linesName+"."+f.Name) {
-				return false
-			}
-		}
-		for _, f := range r.bind.description.Scalars {
-			if touches(path, strings.ReplaceAll(f.Name, "[]", "")) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 const linesName = "cuerpoDocumento"
-
-// touches tells whether of two paths one lies at or below the other; "" is above all.
-func touches(a, b string) bool {
-	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
-}
 
 // breaches is what the layout refuses of a draft, less the paths that known faults name already.
 func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {

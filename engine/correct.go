@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -22,16 +23,16 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	}
 	release, err := e.codes.Acquire(ctx, code.String())
 	if err != nil {
-		return nil, unavailable(err, "El documento aún se está procesando")
+		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
 	entry, err := e.store.Get(storage.Code(code))
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	digest := hex.EncodeToString(req.Digest[:])
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
@@ -40,11 +41,11 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	until := h.CorrectableUntil(e.law().correction)
 	switch {
 	case entry.State != record.Rejected:
-		return nil, &Error{Code: CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
 	case until.IsZero():
-		return nil, &Error{Code: CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
 	case !e.now().Before(until):
-		return nil, &Error{Code: CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
+		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
 	}
 	entry, stored, err := e.correct(ctx, entry, h, req, digest)
 	if err != nil {
@@ -64,11 +65,11 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
 	part, err := e.store.Part(entry.Code, h.FactsPart())
 	if err != nil {
-		return entry, 0, internal(err)
+		return entry, 0, refusal.Internal(err)
 	}
 	was, err := dte.Parse(part)
 	if err != nil {
-		return entry, 0, internal(fmt.Errorf("reading facts: %w", err))
+		return entry, 0, refusal.Internal(fmt.Errorf("reading facts: %w", err))
 	}
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
@@ -78,26 +79,26 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 
 	p := Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: emisor(e.issuer, p)},
-			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(contingencyMarks(h.Cause, h.Motive)...)})}
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: Emisor(e.issuer, p)},
+			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := e.rules.Load().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	r, err := e.rules().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
-		return entry, 0, unavailable(err, "No hay reglas para el documento del "+h.Date)
+		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
 	ev, err := e.compute(ctx, r, d)
 	if err != nil {
 		return entry, 0, err
 	}
-	defer evaluations.Put(ev)
+	defer ev.Free()
 	r = ev.rule
 	document, faults := r.filler.Fill(nil, d.facts, &ev.computed, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
-		return entry, 0, refuse(faults)
+		return entry, 0, refusal.Of(faults)
 	}
 	jws, err := e.signer.Right(d.code, next.Form).Sign(ctx, document)
 	if err != nil {
-		return entry, 0, unavailable(err, "El documento no pudo firmarse")
+		return entry, 0, refusal.Unavailable(err, "El documento no pudo firmarse")
 	}
 	facts := d.facts.Append(nil)
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))

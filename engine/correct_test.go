@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // late issues sales in contingency, of which MH refuses the first two afterwards, alone or in a lot.
@@ -59,7 +60,7 @@ func TestCorrect(t *testing.T) {
 				b.t.Errorf("asked once more: %s", r.Estado)
 			}
 			_, err := b.engine.Correct(context.Background(), codeOf(now), sale("", 901))
-			refused(t, err, CodeNotCorrectable, "")
+			refused(t, err, refusal.CodeNotCorrectable, "")
 			b.audit()
 		})
 	}
@@ -72,11 +73,11 @@ func TestCorrect_TooLate(t *testing.T) {
 		bad := sale("", 700)
 		bad.Facts = bad.Facts.With("cuerpoDocumento", bad.Facts.Get("receptor"))
 		_, err := b.engine.Correct(context.Background(), codeOf(list[0]), bad)
-		refused(t, err, CodeValidation, "cuerpoDocumento")
+		refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 		stranger := sale("", 700)
 		stranger.Caller.Point.BranchID++
 		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), stranger)
-		refused(t, err, CodeNotFound, "")
+		refused(t, err, refusal.CodeNotFound, "")
 		// Refused once more: the day begins anew.
 		time.Sleep(20 * time.Hour)
 		b.chaos(simulator.Chaos{Reject: 1})
@@ -87,7 +88,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		}
 		time.Sleep(5 * time.Hour)
 		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), sale("", 700))
-		refused(t, err, CodeNotCorrectable, "")
+		refused(t, err, refusal.CodeNotCorrectable, "")
 		b.correct(list[1].Code, 801)
 		time.Sleep(20 * time.Minute)
 		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" || b.engine.Owed().Waiting[record.QueueCorrect] != 0 {
@@ -96,7 +97,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		// One that MH refused at once has no customer yet.
 		b.chaos(simulator.Chaos{Reject: 1})
 		_, err = b.engine.Correct(context.Background(), codeOf(b.issue(sale("", 100))), sale("", 101))
-		refused(t, err, CodeNotCorrectable, "")
+		refused(t, err, refusal.CodeNotCorrectable, "")
 		b.audit()
 	})
 }

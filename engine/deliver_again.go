@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -15,7 +16,7 @@ import (
 func (e *Engine) GivenUp(limit int) ([]Failure, error) {
 	_, list, err := e.failures(limit)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	return list, nil
 }
@@ -65,14 +66,14 @@ func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*letter) storage.Change) error {
 	err := e.alter(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
-		return &Error{Code: CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
+		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
 	}
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
+		return refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}
 	for _, entry := range failed {
 		if record.IsDocument(entry.State) {
@@ -80,17 +81,17 @@ func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func
 		}
 		l, err := decodeLetter(entry)
 		if err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 		if l.Document != code.String() {
 			continue
 		}
 		change := about(l)
 		if change.Head, err = json.Marshal(l); err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 		if _, err := record.Move(ctx, e.store, entry.Code, record.LetterFailed, change); err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -67,7 +68,7 @@ func TestDeliver_Again(t *testing.T) {
 			t.Errorf("%+v, mailed %d times", u, len(p.of(two.Code)))
 		}
 		_, err = b.engine.Retry(ctx, codeOf(&Record{Code: "00000000-0000-4000-8000-000000000000"}), true)
-		refused(t, err, CodeNotFound, "")
+		refused(t, err, refusal.CodeNotFound, "")
 		b.audit()
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -233,7 +234,7 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 // CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
 func (e *Engine) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if e.delivery.Archive == nil {
-		return nil, &Error{Code: CodeUnavailable, Message: "No archive is configured", Operator: true}
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}
 	c.Store, c.Archive, c.Slug, c.Ambiente = e.store, e.delivery.Archive, e.issuer.Slug, e.issuer.Ambiente
 	return c.Run(ctx)

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/mail"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -50,31 +51,31 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller)
 		return nil, err
 	}
 	if to != "" && !mail.Mailable(to) {
-		return nil, refuse([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
 	}
 	entry, err := e.store.Get(storage.Code(code))
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	other := to != "" && !strings.EqualFold(to, h.Mail)
 	switch {
 	case to == "" && h.Mail == "":
-		return nil, &Error{Code: CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
+		return nil, &refusal.Error{Code: refusal.CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 	case other && !c.MailsOthers:
-		return nil, &Error{Code: CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + PermissionMail}
+		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + PermissionMail}
 	case !other:
 		to = h.Mail // as the document spells it: a server may tell cases apart
 	}
 	if e.delivery.Mail == nil {
-		return nil, unavailable(errNoMail, "El envío de correo no está configurado")
+		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
 	if err := e.post(ctx, letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
-		return nil, unavailable(err, "El correo no pudo guardarse para su envío")
+		return nil, refusal.Unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	if other {
 		e.acted(c, ActMail, code, to)

@@ -10,11 +10,9 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
-
-// CodeNoRecipient is the code of a resend without any address.
-const CodeNoRecipient = "NO_RECIPIENT"
 
 // legal returns a stored document that is legally there: one that MH refused is not.
 func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
@@ -23,7 +21,7 @@ func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, e
 		return nil, err
 	}
 	if r.Estado == record.EstadoRejected {
-		return nil, &Error{Code: CodeNotProcessed, Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
+		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Hacienda rechazó el documento: no tiene versión legible ni se entrega"}
 	}
 	return r, nil
 }
@@ -33,7 +31,7 @@ func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, e
 func (e *Engine) Printed(ctx context.Context, code dte.Code, c Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
-		return nil, refuse([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
 	r, err := e.legal(ctx, code, c)
 	if err != nil {
@@ -42,10 +40,10 @@ func (e *Engine) Printed(ctx context.Context, code dte.Code, c Caller, layout st
 	b, err := e.print(ctx, c.TokenID, printable(r), l, escpos)
 	var busy *fair.Busy
 	if errors.As(err, &busy) {
-		return nil, &Error{Code: CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
+		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 	}
 	if err != nil {
-		return nil, unavailable(err, "La versión legible no pudo generarse")
+		return nil, refusal.Unavailable(err, "La versión legible no pudo generarse")
 	}
 	return b, nil
 }
@@ -132,23 +130,23 @@ func (e *Engine) Link(ctx context.Context, code dte.Code, c Caller, layout strin
 	}
 	entry, err := e.store.Get(storage.Code(code))
 	if err != nil {
-		return "", internal(err)
+		return "", refusal.Internal(err)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
-		return "", internal(err)
+		return "", refusal.Internal(err)
 	}
 	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
 	link, err := e.delivery.Archive.Presign(ctx, e.path(h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
 	if err != nil {
-		return "", internal(err)
+		return "", refusal.Internal(err)
 	}
 	return link, nil
 }
 
 // Catalogue is the text of a code of MH's catalogues, ("CAT-017", "01"), as the rules in force have it.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
-	return e.rules.Load().catalogues.Lookup(catalogue, code)
+	return e.rules().Catalogue(catalogue, code)
 }

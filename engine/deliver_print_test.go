@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // One till that prints without end waits behind itself and then is told to wait; another's ticket, a link and the mail
@@ -41,8 +42,8 @@ func TestPrinted_Shares(t *testing.T) {
 	}
 	w.clock.set(w.now().Add(time.Minute)) // which took a minute
 	leave()
-	var refused *Error
-	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != CodeBusy || refused.RetryAfter <= 0 {
+	var refused *refusal.Error
+	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
 	if _, err := w.engine.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 func TestDeliver_Accepted(t *testing.T) {
@@ -175,17 +176,17 @@ func TestDeliver_Resend(t *testing.T) {
 		ctx := context.Background()
 		nobody := b.issue(saleTo("a", ""))
 		_, err := b.engine.Resend(ctx, codeOf(nobody), "", testCaller(1))
-		refused(t, err, CodeNoRecipient, "")
+		refused(t, err, refusal.CodeNoRecipient, "")
 		_, err = b.engine.Resend(ctx, codeOf(nobody), "a@example.com\r\nBcc: b@example.com", testCaller(1))
-		refused(t, err, CodeValidation, "email")
+		refused(t, err, refusal.CodeValidation, "email")
 		other := testCaller(1)
 		other.Point.BranchID++
 		_, err = b.engine.Resend(ctx, codeOf(nobody), "a@example.com", other)
-		refused(t, err, CodeNotFound, "")
+		refused(t, err, refusal.CodeNotFound, "")
 		b.chaos(simulator.Chaos{Reject: 1})
 		rejected := b.issue(saleTo("b", "ana@example.com"))
 		_, err = b.engine.Resend(ctx, codeOf(rejected), "", testCaller(1))
-		refused(t, err, CodeNotProcessed, "")
+		refused(t, err, refusal.CodeNotProcessed, "")
 
 		r := b.issue(saleTo("c", "ana@example.com"))
 		time.Sleep(time.Second)

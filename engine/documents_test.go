@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -104,7 +105,7 @@ func issued(t testing.TB, e *Engine, req Request, estado string) *Record {
 // refused wants an error of a code; path, if not empty, is one of its faults'.
 func refused(t testing.TB, err error, code, path string) {
 	t.Helper()
-	var e *Error
+	var e *refusal.Error
 	if !errors.As(err, &e) || e.Code != code {
 		t.Fatalf("got %v, want %s", err, code)
 	}

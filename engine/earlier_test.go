@@ -8,6 +8,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
@@ -16,7 +17,7 @@ func TestEarlier_EveryType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
 		for _, document := range []string{"07", "18"} {
 			_, err := b.engine.Issue(context.Background(), b.originals("none "+document).request(document, "none"))
-			refused(t, err, CodeNotYet, "")
+			refused(t, err, refusal.CodeNotYet, "")
 		}
 		if err := b.sim.Reset(); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -71,8 +72,8 @@ type Engine struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	shelf   *Shelf // may be nil
-	rules   *atomic.Pointer[Rulebook]
+	shelf   *Shelf           // may be nil
+	rules   func() *Rulebook // in force
 	issuer  Issuer
 	policy  Policy
 	log     *slog.Logger
@@ -91,9 +92,9 @@ type Engine struct {
 
 	contingency contingency
 	forwarding  forwarding
-	gaps        []storage.Gap         // times that the store lost in restorations
-	ahead       atomic.Pointer[Error] // a witness outside of the box knows more numbers than the store
-	asked       sync.Map              // storage.Code: documents that MH was asked for by this process
+	gaps        []storage.Gap                 // times that the store lost in restorations
+	ahead       atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
+	asked       sync.Map                      // storage.Code: documents that MH was asked for by this process
 	owed        owedCache
 	delivery    deliveries
 	ledger      *ledger.Ledger
@@ -143,10 +144,9 @@ func New(o Options) (e *Engine, err error) {
 	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())
 	if e.shelf = o.Shelf; e.shelf != nil {
-		e.rules = &e.shelf.book
+		e.rules = e.shelf.Book
 	} else {
-		e.rules = new(atomic.Pointer[Rulebook])
-		e.rules.Store(o.Rules)
+		e.rules = func() *Rulebook { return o.Rules }
 	}
 	if e.gaps, err = o.Store.Gaps(); err != nil {
 		return nil, err
@@ -234,20 +234,20 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 		entry, err = e.await(ctx, code)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, notFound(code)
+		return nil, refusal.NotFound(code)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
 	if record.Estado(entry.State) == "" {
-		return nil, notFound(code)
+		return nil, refusal.NotFound(code)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
 	}
 	if h.BranchID != c.Point.BranchID {
-		return nil, notFound(code)
+		return nil, refusal.NotFound(code)
 	}
 	if !c.reads(h) {
 		return nil, errReading()
@@ -259,12 +259,8 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	release, err := e.codes.Acquire(ctx, code.String())
 	if err != nil {
-		return storage.Entry{}, unavailable(err, "El documento aún se está transmitiendo")
+		return storage.Entry{}, refusal.Unavailable(err, "El documento aún se está transmitiendo")
 	}
 	defer release()
 	return e.store.Get(storage.Code(code))
-}
-
-func notFound(code dte.Code) *Error {
-	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
 }

@@ -248,7 +248,7 @@ func groups(list []owing, most int) []*group {
 // makeEvent fills, signs and stores an event. After it a crash is safe.
 func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 	now := e.now()
-	rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().event("contingencia", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
@@ -338,7 +338,7 @@ func (e *Engine) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			text("ambiente", e.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: emisor(e.issuer, Point{Establishment: g.establishment}).
+		dte.Member{Name: "emisor", Value: Emisor(e.issuer, Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

@@ -145,6 +145,7 @@ type box struct {
 	// forgetful: a fault sown: the period is lost at a restart.
 	forgetful bool
 	delivery  Delivery
+	book      *Rulebook // instead of the one that all have in common
 
 	store  *storage.Store
 	engine *Engine
@@ -212,7 +213,7 @@ func (b *box) start() {
 	b.link = link.New(options)
 	b.wire = &wire{under: b.link}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
-	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: common(b.t).book,
+	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: cmp.Or(b.book, common(b.t).book),
 		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // unnumbered stands for the number that a document will have. All are of one length.
@@ -15,7 +16,7 @@ func (e *Engine) fill(d *draft, ev *evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
 	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})
 	if len(faults) > 0 {
-		return nil, refuse(faults)
+		return nil, refusal.Of(faults)
 	}
 	return &prepared{document: document, facts: d.facts.Append(make([]byte, 0, len(document)))}, nil
 }

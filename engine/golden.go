@@ -16,10 +16,10 @@ import (
 type golden struct {
 	Facts    json.RawMessage `json:"facts"`
 	Document json.RawMessage `json:"document"`
-	Faults   []refusal       `json:"faults"`
+	Faults   []goldenFault   `json:"faults"`
 }
 
-type refusal struct {
+type goldenFault struct {
 	Path string `json:"path"`
 	Code string `json:"code"`
 }
@@ -87,7 +87,7 @@ func (r *rule) remake(ctx context.Context, dst []byte, facts dte.Value, o dte.Fi
 // compare says what is not as the case wants it.
 func (g *golden) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
-		want, got := fmt.Sprint(g.Faults), fmt.Sprint(refusals(faults))
+		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
 		if want != got || len(faults) == 0 {
 			return fmt.Errorf("it is to be refused with %s, and with %s it was", want, got)
 		}
@@ -150,10 +150,10 @@ func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	return r.Module.Peak(), nil
 }
 
-func refusals(faults []dte.Fault) []refusal {
-	list := make([]refusal, 0, len(faults))
+func goldenFaults(faults []dte.Fault) []goldenFault {
+	list := make([]goldenFault, 0, len(faults))
 	for _, f := range faults {
-		list = append(list, refusal{f.Path, f.Code})
+		list = append(list, goldenFault{f.Path, f.Code})
 	}
 	return list
 }

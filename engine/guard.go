@@ -53,21 +53,19 @@ func (g *guard) forgive(digest string) {
 	delete(g.ordered, digest)
 }
 
-// again computes a sale whose rule failed with the last good one: no request is dropped for a bad bundle.
-func (e *Engine) again(ctx context.Context, failed *rule, d *draft, cause error) (*rule, *evaluation, []dte.Fault, error) {
-	if e.shelf == nil || ctx.Err() != nil {
-		return failed, nil, nil, cause
-	}
-	e.shelf.failed(failed, d.request.Caller.Point.ID, shapeOf(d.facts), cause)
-	book := e.rules.Load()
-	next, err := book.pick(d.request.Document, e.issuer.Ambiente, dte.Date(d.now))
+// RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day: no request is
+// dropped for a bad bundle. The error joins those of all that were tried.
+func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rule, point int64, day string, facts dte.Value, cause error) (*rule, *evaluation, []dte.Fault, error) {
+	s.failed(failed, point, shapeOf(facts), cause)
+	book := s.Book()
+	next, err := book.pick(failed.document, s.o.Ambiente, day)
 	if err != nil || next.ref.Digest == failed.ref.Digest || next.filler.Version() != failed.filler.Version() {
 		next = book.previous[failed.ref.Digest]
 	}
 	for ; next != nil; next = book.previous[next.ref.Digest] {
-		ev, faults, err := next.evaluate(ctx, d.facts)
+		ev, faults, err := next.evaluate(ctx, facts)
 		if err == nil {
-			e.shelf.metrics.retried.Inc()
+			s.metrics.retried.Inc()
 			return next, ev, faults, nil
 		}
 		cause = errors.Join(cause, err)

@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // history is a branch beside a model of it so simple that it can be read: what was sold, and what is left of it.
@@ -186,8 +187,8 @@ func (h *history) bringBack(s *sold) {
 
 // book holds what came of a note or a return against what the model wants, and writes it down.
 func (h *history) book(s *sold, n note, r *Record, err error, want bool) {
-	var e *Error
-	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == CodeInternal || e.Code == CodeUnavailable) {
+	var e *refusal.Error
+	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal || e.Code == refusal.CodeUnavailable) {
 		h.t.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)
 		return
 	}

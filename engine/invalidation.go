@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -50,22 +51,22 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Reco
 	}
 	release, err := e.codes.Acquire(ctx, req.Code.String())
 	if err != nil {
-		return nil, unavailable(err, "El documento aún se está procesando")
+		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
 	entry, err := e.store.Get(storage.Code(req.Code))
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	switch {
 	case entry.State == record.Invalidated:
 		return e.public(entry)
 	case entry.State != record.Accepted:
-		return nil, &Error{Code: CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
+		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
 	case !h.Invalidation.Pending():
 		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
 			return nil, err
@@ -88,9 +89,9 @@ var errNothingSent = errors.New("nothing was sent")
 func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
 	now := e.now()
 	day := dte.Date(now)
-	rule, err := e.rules.Load().event("invalidacion", e.issuer.Ambiente, day)
+	rule, err := e.rules().event("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {
-		return entry, nil, unavailable(err, "No hay reglas vigentes para la invalidación")
+		return entry, nil, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
 	o := &origin{entry: entry, head: h}
 	if err := e.readOrigin(o); err != nil {
@@ -101,15 +102,15 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	}
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
-		return entry, nil, internal(err)
+		return entry, nil, refusal.Internal(err)
 	}
 	document, faults := rule.filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
-		return entry, nil, refuse(faults)
+		return entry, nil, refusal.Of(faults)
 	}
 	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
-		return entry, nil, unavailable(err, "La invalidación no pudo firmarse")
+		return entry, nil, refusal.Unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
@@ -143,7 +144,7 @@ func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *record.Hea
 func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
 	jws, err := e.store.Part(entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	if err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sends.Add(1)})
 	next, event := *h, *h.Invalidation
@@ -162,13 +163,13 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		if _, err := e.abandon(ctx, entry, h); err != nil {
 			return entry, err
 		}
-		return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
+		return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
 	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
 		return entry, err
 	}
-	return entry, &Error{Code: CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
+	return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
 }
 
 // resumeInvalidations sends the events that are due before a time.
@@ -211,9 +212,9 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 // document that replaces it.
 func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
-		return &Error{Code: CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
+		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
-	if end := rule.window(o.head); !end.IsZero() && !now.Before(end) {
+	if end := window(rule, o.head); !end.IsZero() && !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
 	if err := e.unburdened(o.entry); err != nil {
@@ -227,15 +228,15 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
 	switch {
 	case never && req.Replacement != "":
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Esta invalidación no lleva documento de reemplazo"}})
+		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Esta invalidación no lleva documento de reemplazo"}})
 	case never:
 		return nil
 	case req.Replacement == "":
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)"}})
+		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)"}})
 	}
 	code, err := dte.ParseCode(req.Replacement)
 	if err != nil {
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}})
+		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}})
 	}
 	other, err := e.store.Get(storage.Code(code))
 	var h *record.Head
@@ -243,7 +244,7 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 		h, err = record.DecodeHead(other)
 	}
 	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
-		return refuse([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda"}})
+		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda"}})
 	}
 	return nil
 }
@@ -252,10 +253,10 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 func (e *Engine) unburdened(entry storage.Entry) error {
 	n, err := e.store.Counter(entry.Code, record.LineActive)
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	if n > 0 {
-		return &Error{Code: CodeNotInvalidable, Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
+		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)}
 	}
 	return nil
 }
@@ -264,22 +265,22 @@ func (e *Engine) unburdened(entry storage.Entry) error {
 func (e *Engine) roomWithout(o *origin) error {
 	code, err := dte.ParseCode(o.head.Origin)
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	original, err := e.store.Get(storage.Code(code))
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	base := &origin{entry: original}
 	if base.head, err = record.DecodeHead(original); err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	if err := e.readOrigin(base); err != nil {
 		return err
 	}
 	changes, err := e.settles(o.entry, o.head, record.Invalidated)
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	left := base.creditable()
 	for _, c := range changes {
@@ -288,10 +289,10 @@ func (e *Engine) roomWithout(o *origin) error {
 		}
 		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 		if n+c.Value > int64(left[c.Line-record.LineCredited]) {
-			return &Error{Code: CodeNotInvalidable, Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
+			return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: "Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes"}
 		}
 	}
 	return nil
@@ -299,7 +300,7 @@ func (e *Engine) roomWithout(o *origin) error {
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
 // day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
-func (e *event) window(h *record.Head) time.Time {
+func window(rule *event, h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
 		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
@@ -308,10 +309,10 @@ func (e *event) window(h *record.Head) time.Time {
 	}
 	sealed = sealed.In(dte.Zone)
 	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
-	if n := e.whole("windowMonths" + h.Document); n > 0 {
+	if n := rule.whole("windowMonths" + h.Document); n > 0 {
 		return midnight.AddDate(0, n, 1)
 	}
-	if n := e.whole("windowBusinessDay" + h.Document); n > 0 {
+	if n := rule.whole("windowBusinessDay" + h.Document); n > 0 {
 		next := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, dte.Zone)
 		return dte.NthBusinessDay(next.Year(), next.Month(), n).AddDate(0, 0, 1)
 	}
@@ -359,7 +360,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point}))},
+		dte.Member{Name: "emisor", Value: o.emisorOf(Emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},

@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 func invalidation(r *Record, kind int64, replacement string) InvalidationRequest {
@@ -22,9 +23,9 @@ func TestInvalidate(t *testing.T) {
 	ctx := context.Background()
 	wrong, right := w.issued(invoice("a", item(1, "3", "5.65")), record.EstadoProcessed), w.issued(invoice("b", item(1, "2", "5.65")), record.EstadoProcessed)
 	_, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, ""))
-	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
+	refused(t, err, refusal.CodeValidation, "codigoGeneracionReemplazo")
 	_, err = w.engine.Invalidate(ctx, invalidation(wrong, 2, right.Code))
-	refused(t, err, CodeValidation, "codigoGeneracionReemplazo")
+	refused(t, err, refusal.CodeValidation, "codigoGeneracionReemplazo")
 	r, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, right.Code))
 	if err != nil || r.Estado != record.EstadoInvalidated || r.Invalidation.Estado != record.EstadoProcessed {
 		t.Fatalf("%+v %v", r, err)
@@ -43,7 +44,7 @@ func TestInvalidate_Burdened(t *testing.T) {
 	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
 	note := w.issued(noteOn("05", "c", original, item(1, "1", "100")), record.EstadoProcessed)
 	_, err := w.engine.Invalidate(ctx, invalidation(original, 2, ""))
-	refused(t, err, CodeNotInvalidable, "")
+	refused(t, err, refusal.CodeNotInvalidable, "")
 	if _, err := w.engine.Invalidate(ctx, invalidation(note, 2, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +55,14 @@ func TestInvalidate_Burdened(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.engine.Issue(ctx, noteOn("05", "c2", original, item(1, "1", "1")))
-	refused(t, err, CodeNotProcessed, "")
+	refused(t, err, refusal.CodeNotProcessed, "")
 
 	// A debit note whose room was used cannot go before the credit note that used it.
 	original = w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
 	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
 	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), record.EstadoProcessed)
 	_, err = w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
-	refused(t, err, CodeNotInvalidable, "")
+	refused(t, err, refusal.CodeNotInvalidable, "")
 	for _, r := range []*Record{credit, debit, original} {
 		if _, err := w.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil {
 			t.Fatalf("%s: %v", r.Tipo, err)
@@ -93,7 +94,7 @@ func TestInvalidate_Window(t *testing.T) {
 			t.Errorf("%s at %s: %+v %v", step.r.Tipo, step.at, r, err)
 		}
 		if !step.ok {
-			refused(t, err, CodeNotInvalidable, "")
+			refused(t, err, refusal.CodeNotInvalidable, "")
 		}
 	}
 }
@@ -106,7 +107,7 @@ func TestInvalidate_Wire(t *testing.T) {
 	r := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	w.wire.sever()
 	_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
-	refused(t, err, CodeUnavailable, "")
+	refused(t, err, refusal.CodeUnavailable, "")
 	if got, err := w.engine.Document(ctx, codeOf(r), testCaller(1)); err != nil || got.Invalidation != nil {
 		t.Fatalf("an invalidation that was not sent stays: %+v %v", got, err)
 	}
@@ -115,7 +116,7 @@ func TestInvalidate_Wire(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.engine.Invalidate(ctx, invalidation(r, 2, ""))
-	refused(t, err, CodeUnavailable, "")
+	refused(t, err, refusal.CodeUnavailable, "")
 	if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

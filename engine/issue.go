@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -34,7 +35,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 	if key != nil {
 		release, err := e.keys.Acquire(ctx, string(key.Key[:]))
 		if err != nil {
-			return nil, pathReplay, unavailable(err, "La misma solicitud aún se está procesando")
+			return nil, pathReplay, refusal.Unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
 		if shown, err = e.replay(ctx, key, req); shown != nil || err != nil {
@@ -121,11 +122,11 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 
 // notStored answers a sale that was not stored: what refuses it, or that the store could not.
 func notStored(err error) error {
-	var refused *Error
+	var refused *refusal.Error
 	if errors.As(err, &refused) {
 		return refused
 	}
-	return unavailable(err, "El documento no pudo guardarse")
+	return refusal.Unavailable(err, "El documento no pudo guardarse")
 }
 
 // open makes the draft of a sale, if the box is fit to issue and has a rule for it today.
@@ -137,15 +138,15 @@ func (e *Engine) open(req Request) (*draft, error) {
 		return nil, err
 	}
 	now := e.now()
-	rule, err := e.rules.Load().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {
 		if early := e.notYet(req.Document); early != nil {
 			return nil, early
 		}
-		return nil, unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
+		return nil, refusal.Unavailable(err, "No hay reglas vigentes para el tipo de documento "+req.Document)
 	}
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	d, err := e.draft(req, now)
 	if err != nil {
@@ -158,18 +159,20 @@ func (e *Engine) open(req Request) (*draft, error) {
 // compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
 func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, error) {
 	computed, faults, err := r.evaluate(ctx, d.facts)
-	if err != nil {
-		if r, computed, faults, err = e.again(ctx, r, d, err); err != nil {
-			return nil, internal(err)
-		}
-	} else if e.shelf != nil {
+	switch {
+	case err == nil && e.shelf != nil:
 		e.shelf.answered(r, d.request.Caller.Point.ID)
+	case err != nil && e.shelf != nil && ctx.Err() == nil:
+		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, dte.Date(d.now), d.facts, err)
+	}
+	if err != nil {
+		return nil, refusal.Internal(err)
 	}
 	if late := laterThanIssue(d); len(faults)+len(late) > 0 {
 		if computed != nil {
-			evaluations.Put(computed)
+			computed.Free()
 		}
-		return nil, refuse(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
+		return nil, refusal.Of(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
 	}
 	if computed.computed.Summary[computed.rule.total] == 0 {
 		computed.warnings = append(computed.warnings, nothingToPay)
@@ -184,12 +187,12 @@ func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluat
 		return nil, nil, err
 	}
 	err = e.against(d, o)
-	faults := faultsOf(err)
+	faults := refusal.Faults(err)
 	switch {
 	case err != nil && len(faults) == 0:
 		return nil, nil, err
 	case err != nil && record.Types[d.request.Document].Against == record.TakesBack:
-		refused := *err.(*Error)
+		refused := *err.(*refusal.Error)
 		refused.Faults = append(faults, e.besideLines(r, d, o)...)
 		return nil, nil, &refused
 	}
@@ -230,10 +233,10 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 		return nil, nil
 	}
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
-		return nil, &Error{Code: CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
+		return nil, &refusal.Error{Code: refusal.CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
 	}
 	entry, err := e.settle(ctx, code, false)
 	if err != nil {
@@ -241,7 +244,7 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	}
 	shown, err := e.record(entry)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	return shown, nil
 }
@@ -278,27 +281,27 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 // free gives the memory of the computation back.
 func (d *draft) free() {
 	if d.computed != nil {
-		evaluations.Put(d.computed)
+		d.computed.Free()
 	}
 }
 
 func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 	if _, known := record.Types[req.Document]; !known {
-		return nil, internal(fmt.Errorf("document type %q is not issued here", req.Document))
+		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
 	if req.TestContingency && e.issuer.Ambiente == "01" {
-		return nil, refuse([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
+		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition, Message: "Solo se admite en el ambiente de pruebas"}})
 	}
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	p := req.Caller.Point
 	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
 		series: fmt.Sprintf("%s/%s/%s/%s/%d", e.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	identification := append([]dte.Member{
 		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
@@ -306,9 +309,9 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 		{Name: "fecEmi", Value: dte.Str(dte.Date(now))},
 		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
-	}, normalMarks...)
+	}, record.NormalMarks...)
 	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
-	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: Emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
@@ -319,7 +322,7 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 // mark makes the draft one of the contingency form.
 func (d *draft) mark(cause int64, motive string) {
 	d.cause, d.motive = cause, motive
-	id := d.facts.Get("identificacion").Set(contingencyMarks(cause, motive)...)
+	id := d.facts.Get("identificacion").Set(record.ContingencyMarks(cause, motive)...)
 	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
 }
 
@@ -329,9 +332,9 @@ func (d *draft) within(p *Period) {
 	d.period, d.reason = p, p.Motive
 }
 
-// emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
+// Emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
 // data does not say it, is what the first letter of its code means (MF2 p.28).
-func emisor(i Issuer, p Point) dte.Value {
+func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
 	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
@@ -361,10 +364,10 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	ev := d.computed
 	control, err := p.stamp(d, slot.Number)
 	if err != nil {
-		return s, internal(err)
+		return s, refusal.Internal(err)
 	}
 	if p.jws, err = e.signer.Right(d.code, d.form).Sign(ctx, p.document); err != nil {
-		return s, unavailable(err, "El documento no pudo firmarse")
+		return s, refusal.Unavailable(err, "El documento no pudo firmarse")
 	}
 	req, r := d.request, ev.rule
 	h := &record.Head{
@@ -393,7 +396,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		h.Origin = req.Origin.Code.String()
 		draws, err := json.Marshal(d.draws)
 		if err != nil {
-			return s, internal(err)
+			return s, refusal.Internal(err)
 		}
 		s.Parts = append(s.Parts, storage.Part{Name: record.PartDraws, Data: draws})
 		if s.Counters, err = e.counters(d, d.from); err != nil {
@@ -402,8 +405,4 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	}
 	s.Head, err = h.Encode()
 	return s, err
-}
-
-func internal(err error) *Error {
-	return &Error{Code: CodeInternal, Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
 }

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 func TestIssue_Accepted(t *testing.T) {
@@ -41,7 +42,7 @@ func TestIssue_SameKeyOtherSale(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.engine.Issue(context.Background(), sale("k", 1131))
-	if e, ok := err.(*Error); !ok || e.Code != CodeKeyConflict || e.Document != first.Code {
+	if e, ok := err.(*refusal.Error); !ok || e.Code != refusal.CodeKeyConflict || e.Document != first.Code {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -113,7 +114,7 @@ func TestIssue_BesideRefusals(t *testing.T) {
 				}
 				r, err := w.engine.Issue(context.Background(), req)
 				if i%3 == 1 {
-					refused(t, err, CodeValidation, "cuerpoDocumento[0].descripcion")
+					refused(t, err, refusal.CodeValidation, "cuerpoDocumento[0].descripcion")
 					continue
 				}
 				if err != nil {

@@ -20,7 +20,7 @@ type law struct {
 // 2.0 p.31).
 func (e *Engine) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
-	rule, err := e.rules.Load().event("contingencia", e.issuer.Ambiente, dte.Date(e.now()))
+	rule, err := e.rules().event("contingencia", e.issuer.Ambiente, dte.Date(e.now()))
 	if err != nil {
 		return l
 	}

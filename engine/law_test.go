@@ -33,7 +33,9 @@ func TestContingency_OtherLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	inBubble(t, func(b *box) {
-		b.engine.rules.Store(book)
+		b.close()
+		b.book = book
+		b.start()
 		b.cable.set(refusing)
 		var records []*Record
 		for i := range 7 {

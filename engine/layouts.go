@@ -48,13 +48,13 @@ func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 }
 
 // CheckIssuer reports what the layouts find wrong with the issuer's own data at a point of sale, as Rulebook.CheckIssuer does.
-func (l *Layouts) CheckIssuer(i Issuer, p Point) []dte.Fault {
-	return issuerFaults(l.fillers, i, p)
+func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
+	return issuerFaults(l.fillers, emisor)
 }
 
 // issuerFaults fills documents that hold nothing but the issuer, and keeps what is wrong with it, each fault once.
-func issuerFaults(fillers []*dte.Filler, i Issuer, p Point) (faults []dte.Fault) {
-	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor(i, p)})
+func issuerFaults(fillers []*dte.Filler, emisor dte.Value) (faults []dte.Fault) {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
 	seen := make(map[dte.Fault]bool)
 	for _, filler := range fillers {
 		_, found := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true, MaxFaults: 500})

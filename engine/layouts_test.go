@@ -24,7 +24,7 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	if err != nil || len(l.fillers) != documents || documents == 0 {
 		t.Fatalf("%d of %d, %v", len(l.fillers), documents, err)
 	}
-	if faults := l.CheckIssuer(Issuer{Facts: dte.Obj()}, Point{Establishment: "S001", PointOfSale: "P001"}); len(faults) == 0 {
+	if faults := l.CheckIssuer(Emisor(Issuer{Facts: dte.Obj()}, Point{Establishment: "S001", PointOfSale: "P001"})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")
 	}
 }

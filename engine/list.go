@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -107,7 +108,7 @@ func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error)
 	page, err := e.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, unavailable(err, "Las sumas de esos días aún se están preparando")
+			return nil, refusal.Unavailable(err, "Las sumas de esos días aún se están preparando")
 		}
 		return nil, fmt.Errorf("listing documents: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -150,7 +151,7 @@ type TechnicalReport struct {
 }
 
 // errNoContingency answers who asks for the report of nothing.
-var errNoContingency = &Error{Code: CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
+var errNoContingency = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
 // TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
 // sealed yet. Errors: CodeNoContingency when there is none, or the store's.
@@ -173,7 +174,7 @@ func (e *Engine) TechnicalReport(ctx context.Context) (*TechnicalReport, error) 
 func (e *Engine) reportable() (*stretch, error) {
 	waiting, err := e.owing(record.QueueReport, e.now().Add(distant), maxOwed)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	unreported := make(map[string]time.Time)
 	for _, o := range waiting {
@@ -183,11 +184,11 @@ func (e *Engine) reportable() (*stretch, error) {
 	}
 	s, err := e.longContingency(unreported)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	if s == nil && len(unreported) > 0 { // over, and not long
 		if s, err = e.oldestOf(unreported); err != nil {
-			return nil, internal(err)
+			return nil, refusal.Internal(err)
 		}
 	}
 	if s == nil {
@@ -213,7 +214,7 @@ func (e *Engine) oldestOf(codes map[string]time.Time) (*stretch, error) {
 func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
 	first, err := record.FirstID(e.store, dte.Date(s.began))
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	in := make(map[string]bool, len(s.periods))
 	for _, p := range s.periods {
@@ -242,7 +243,7 @@ func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, e
 		return nil
 	})
 	if err != nil && !errors.Is(err, record.ErrEnough) {
-		return nil, internal(fmt.Errorf("counting the documents of a contingency: %w", err))
+		return nil, refusal.Internal(fmt.Errorf("counting the documents of a contingency: %w", err))
 	}
 	slices.SortFunc(counts, func(a, b ReportCount) int {
 		return slices.Compare([]string{a.Document, a.Establishment, a.PointOfSale}, []string{b.Document, b.Establishment, b.PointOfSale})
@@ -268,7 +269,7 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 // 200 characters that name it. Errors: CodeNoContingency without such a contingency, CodeValidation, or the store's.
 func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
-		return refuseOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
+		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
 	}
 	s, err := e.reportable()
 	if err != nil {
@@ -280,7 +281,7 @@ func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) erro
 	defer c.mu.Unlock()
 	p, err := e.periodOf(s.periods[len(s.periods)-1].code.String()) // as it is now that nobody else may move it
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	p.Report = note
 	state := record.PeriodEnded
@@ -288,7 +289,7 @@ func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) erro
 		state = record.PeriodOpen
 	}
 	if err := e.movePeriod(ctx, p, state, state); err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	if c.period != nil && c.period.code == p.code {
 		c.period = p

@@ -64,7 +64,7 @@ func (e *Engine) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, l
 			return err
 		}
 		if e.bugs.changeLater {
-			form, err := e.contingencyForm(ctx, o.entry.Code, jws, contingencyMarks(o.head.Cause+1, ""))
+			form, err := e.contingencyForm(ctx, o.entry.Code, jws, record.ContingencyMarks(o.head.Cause+1, ""))
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"dtegate/engine/refusal"
 	"errors"
 	"time"
 
@@ -82,24 +83,24 @@ func newMetrics() *metrics {
 
 func (m *metrics) issued(document, path string, r *Record, err error, took time.Duration) {
 	m.latency.WithLabelValues(path).Observe(took.Seconds())
-	var refused *Error
+	var refused *refusal.Error
 	switch {
 	case errors.As(err, &refused):
 		m.refusals.WithLabelValues(document, refused.Code).Inc()
 	case err != nil:
-		m.refusals.WithLabelValues(document, CodeInternal).Inc()
+		m.refusals.WithLabelValues(document, refusal.CodeInternal).Inc()
 	case path != pathReplay:
 		m.documents.WithLabelValues(document, r.Estado).Inc()
 	}
 }
 
 func (m *metrics) invalidated(r *Record, err error) {
-	var refused *Error
+	var refused *refusal.Error
 	switch {
 	case errors.As(err, &refused):
 		m.events.WithLabelValues(refused.Code).Inc()
 	case err != nil:
-		m.events.WithLabelValues(CodeInternal).Inc()
+		m.events.WithLabelValues(refusal.CodeInternal).Inc()
 	default:
 		m.events.WithLabelValues(r.Invalidation.Estado).Inc()
 	}

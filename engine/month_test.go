@@ -18,6 +18,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // month is a branch of twenty points of sale through a month of outages, crashes, wrong clocks and hostilities.
@@ -178,8 +179,8 @@ func (m *month) sell() {
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		r, err := m.engine.Issue(context.Background(), req)
-		var e *Error
-		if err != nil && (!errors.As(err, &e) || e.Code == CodeInternal) {
+		var e *refusal.Error
+		if err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal) {
 			m.t.Errorf("%s: %v", key, err)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 func TestNote_Amounts(t *testing.T) {
@@ -21,11 +22,11 @@ func TestNote_Amounts(t *testing.T) {
 		_, err := w.engine.Issue(context.Background(), noteOn(document, key, original, item(1, quantity, "4.25")))
 		return err
 	}
-	refused(t, over("c2", "05", "21"), CodeValidation, "cuerpoDocumento")
+	refused(t, over("c2", "05", "21"), refusal.CodeValidation, "cuerpoDocumento")
 	w.issued(noteOn("06", "d1", original, item(1, "1", "4.25")), record.EstadoProcessed) // a debit makes room
-	refused(t, over("c2", "05", "22"), CodeValidation, "cuerpoDocumento")
+	refused(t, over("c2", "05", "22"), refusal.CodeValidation, "cuerpoDocumento")
 	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), record.EstadoProcessed)
-	refused(t, over("c3", "05", "0.01"), CodeValidation, "cuerpoDocumento")
+	refused(t, over("c3", "05", "0.01"), refusal.CodeValidation, "cuerpoDocumento")
 	// What is exempt has a room of its own.
 	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))), record.EstadoProcessed)
 }
@@ -47,11 +48,11 @@ func TestNote_RejectedGivesBack(t *testing.T) {
 	}
 	w.issued(noteOn("05", "c2", original, item(1, "1", "100")), record.EstadoContingency)
 	_, err := w.engine.Issue(context.Background(), noteOn("05", "c3", original, item(1, "1", "0.01")))
-	refused(t, err, CodeValidation, "cuerpoDocumento")
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 	// A debit note in contingency is not yet room.
 	w.issued(noteOn("06", "d1", original, item(1, "1", "50")), record.EstadoContingency)
 	_, err = w.engine.Issue(context.Background(), noteOn("05", "c4", original, item(1, "1", "0.01")))
-	refused(t, err, CodeValidation, "cuerpoDocumento")
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 }
 
 func TestNote_Refused(t *testing.T) {
@@ -63,30 +64,30 @@ func TestNote_Refused(t *testing.T) {
 
 	nobody := noteOn("05", "", plain, item(1, "1", "1"))
 	nobody.Origin.Code = dte.Code{1}
-	refused(t, issue(nobody), CodeNotFound, "")
+	refused(t, issue(nobody), refusal.CodeNotFound, "")
 
 	stranger := noteOn("05", "", plain, item(1, "1", "1"))
 	stranger.Caller.Point.BranchID = 2
-	refused(t, issue(stranger), CodeNotFound, "")
+	refused(t, issue(stranger), refusal.CodeNotFound, "")
 
 	wrong := noteOn("05", "", plain, item(1, "1", "1"))
 	wrong.Origin.Document, wrong.Origin.Date = "01", "2026-11-20"
 	err := issue(wrong)
-	refused(t, err, CodeValidation, "documentoRelacionado.tipoDte")
-	refused(t, err, CodeValidation, "documentoRelacionado.fechaEmision")
+	refused(t, err, refusal.CodeValidation, "documentoRelacionado.tipoDte")
+	refused(t, err, refusal.CodeValidation, "documentoRelacionado.fechaEmision")
 
 	flag := noteOn("05", "", plain, item(1, "1", "1"))
 	flag.Facts = flag.Facts.With("isRetenIva", dte.Bool(true))
-	refused(t, issue(flag), CodeValidation, "isRetenIva")
+	refused(t, issue(flag), refusal.CodeValidation, "isRetenIva")
 
 	excluded := w.issued(request("14", "x", member("receptor", taxpayer), member("applyrent", dte.Bool(false)), member("cuerpoDocumento", dte.Arr(item(1, "1", "5"))), cash()), record.EstadoProcessed)
-	refused(t, issue(noteOn("05", "", excluded, item(1, "1", "1"))), CodeOriginType, "")
+	refused(t, issue(noteOn("05", "", excluded, item(1, "1", "1"))), refusal.CodeOriginType, "")
 
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
 	rejected := w.issued(voucher("r", item(1, "1", "100")), record.EstadoRejected)
-	refused(t, issue(noteOn("05", "", rejected, item(1, "1", "1"))), CodeNotProcessed, "")
+	refused(t, issue(noteOn("05", "", rejected, item(1, "1", "1"))), refusal.CodeNotProcessed, "")
 	if got := w.counter(plain, record.LineActive); got != 0 {
 		t.Fatalf("refused notes stand: %d", got)
 	}
@@ -113,7 +114,7 @@ func TestNote_Inherits(t *testing.T) {
 	ask := noteOn("05", "c2", sold, item(1, "1", "100.01"))
 	ask.Facts = ask.Facts.With("receptor", taxpayer)
 	_, err := w.engine.Issue(context.Background(), ask)
-	refused(t, err, CodeValidation, "cuerpoDocumento")
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 	ask = noteOn("05", "c3", sold, item(1, "1", "100"))
 	ask.Facts = ask.Facts.With("receptor", taxpayer)
 	w.issued(ask, record.EstadoProcessed)

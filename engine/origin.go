@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -45,17 +46,17 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 		o.entry, err = e.await(ctx, d.request.Origin.Code)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
-		return nil, notFound(d.request.Origin.Code)
+		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	if o.head, err = record.DecodeHead(o.entry); err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	caller := d.request.Caller
 	if o.head.BranchID != caller.Point.BranchID {
-		return nil, notFound(d.request.Origin.Code)
+		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
 	if err := e.eligible(d, o); err != nil {
 		return nil, err
@@ -67,17 +68,17 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.Types[d.request.Document].Against == record.TakesBack
 	wrong := func(code, message string) error {
-		return &Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
+		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
 	}
 	types := []string{"01", "03", "07"} // of these, the rule of the note takes what it allows
 	if isReturn {
 		types = []string{"01", "14"}
 	}
 	if !slices.Contains(types, o.head.Document) {
-		return wrong(CodeOriginType, "El documento de origen es "+record.Types[o.head.Document].Tipo+", que no admite esta operación")
+		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.Types[o.head.Document].Tipo+", que no admite esta operación")
 	}
 	if p := record.Types[o.head.Document].Permission; isReturn && !slices.Contains(d.request.Caller.Permissions, p) {
-		return &Error{Code: CodePermission, Message: "El token no tiene el permiso " + p}
+		return &refusal.Error{Code: refusal.CodePermission, Message: "El token no tiene el permiso " + p}
 	}
 	if o.entry.State != record.Accepted || o.head.Invalidation.Pending() {
 		estado := record.Estado(o.entry.State)
@@ -85,9 +86,9 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 			estado = "en invalidación"
 		}
 		if isReturn {
-			return wrong(CodeOriginStatus, "Hacienda no ha aceptado el documento de origen: está "+estado)
+			return wrong(refusal.CodeOriginStatus, "Hacienda no ha aceptado el documento de origen: está "+estado)
 		}
-		return wrong(CodeNotProcessed, "Hacienda no ha aceptado el documento original: está "+estado)
+		return wrong(refusal.CodeNotProcessed, "Hacienda no ha aceptado el documento original: está "+estado)
 	}
 	return nil
 }
@@ -107,21 +108,21 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 func (e *Engine) readOrigin(o *origin) error {
 	jws, err := e.signed(o.entry, o.head)
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	signed, err := record.Payload(jws)
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	if o.document, err = dte.Parse(signed); err != nil {
-		return internal(fmt.Errorf("reading origin: %w", err))
+		return refusal.Internal(fmt.Errorf("reading origin: %w", err))
 	}
 	facts, err := e.store.Part(o.entry.Code, o.head.FactsPart())
 	if err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	if o.facts, err = dte.Parse(facts); err != nil {
-		return internal(fmt.Errorf("reading origin's facts: %w", err))
+		return refusal.Internal(fmt.Errorf("reading origin's facts: %w", err))
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func (e *Engine) against(d *draft, o *origin) error {
 	faults := o.misnamed(d.request.Origin)
 	d.facts, faults = noteFacts(d.facts, o, faults)
 	if len(faults) > 0 {
-		return refuse(faults)
+		return refusal.Of(faults)
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 	left := o.creditable()
 	var faults []dte.Fault
 	for i, name := range creditable {
-		at := slices.Index(r.bind.description.Summary, name)
+		at := slices.Index(r.Description().Summary, name)
 		if at < 0 || ev.computed.Summary[at] == 0 {
 			continue
 		}
@@ -168,7 +169,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 		}
 		credited, err := e.store.Counter(o.entry.Code, line)
 		if err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 		if rest := int64(left[i]) - credited; n > rest {
 			faults = append(faults, dte.Fault{Path: "cuerpoDocumento", Code: "CREDIT_ABOVE_ORIGINAL",
@@ -176,7 +177,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 		}
 	}
 	if len(faults) > 0 {
-		return refuse(faults)
+		return refusal.Of(faults)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	for i, c := range changes {
 		n, err := e.store.Counter(c.Origin, c.Line)
 		if err != nil {
-			return nil, internal(err)
+			return nil, refusal.Internal(err)
 		}
 		changes[i].Value += n
 	}

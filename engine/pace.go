@@ -12,8 +12,8 @@ const (
 	paceAtMost = 500 * time.Millisecond // of rest after a piece that cannot be divided, as a compilation
 )
 
-// pace is that of one piece of background work, which one goroutine does.
-type pace struct {
+// pacer gives way to the tills in one piece of background work, which one goroutine does.
+type pacer struct {
 	shelf *Shelf
 	times time.Duration // how many times as long as it worked it rests
 	used  time.Duration // processor time when the slice began
@@ -25,12 +25,12 @@ type pace struct {
 // pace makes the calling goroutine rest so many times as long as it works while the tills sell: at 2, it takes a third of
 // one core. What is measured is the thread's own processor time: on a box with too much to do the clock would call it
 // work when it waits.
-func (s *Shelf) pace(times int) *pace {
-	return &pace{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+func (s *Shelf) pace(times int) *pacer {
+	return &pacer{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
 }
 
 // rest is called between two pieces of work. It rests when a slice is over and the tills are busy.
-func (p *pace) rest() {
+func (p *pacer) rest() {
 	if time.Since(p.began) < paceSlice {
 		return
 	}

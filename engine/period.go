@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -241,7 +242,7 @@ func (e *Engine) Declare(ctx context.Context, cause int64, reason string) error 
 		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "must have 1 to 500 characters"})
 	}
 	if len(faults) > 0 {
-		return refuseOperator(faults)
+		return refusal.OfOperator(faults)
 	}
 	return e.enter(ctx, Period{Began: e.now(), Cause: cause, Motive: reason, Declared: true})
 }
@@ -252,12 +253,12 @@ func (e *Engine) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period == nil || !c.period.Declared {
-		return &Error{Code: CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
+		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
 	}
 	next := *c.period
 	next.Declared = false
 	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
-		return internal(err)
+		return refusal.Internal(err)
 	}
 	c.period = &next
 	e.suspect()

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -32,7 +33,7 @@ func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 		err = storage.ErrNotFound
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, notFound(code)
+		return nil, refusal.NotFound(code)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
@@ -159,10 +160,10 @@ func (d *stored) marks(c *Comparison) error {
 		return fmt.Errorf("reading document %s: %w", c.Code, err)
 	}
 	var marks []dte.Member
-	for _, m := range normalMarks {
+	for _, m := range record.NormalMarks {
 		marks = append(marks, dte.Member{Name: m.Name, Value: v.Get("identificacion").Get(m.Name)})
 	}
-	again, err := remark(d.document, marks)
+	again, err := record.ReplaceMarks(d.document, marks)
 	if err == nil && !bytes.Equal(again, d.deferred) {
 		c.Result, c.Error = madeLayout, "the contingency form differs from the normal one in more than its marks"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/rules/abi"
 )
 
@@ -16,14 +17,14 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	var faults []dte.Fault
-	refusal := "" // the code of the first fault names the answer, where SPEC names it so
+	reason := "" // the code of the first fault names the answer, where SPEC names it so
 	fault := func(kind, path, message string) {
 		switch {
-		case refusal != "":
+		case reason != "":
 		case kind == dte.FaultDuplicate:
-			refusal = CodeValidation
+			reason = refusal.CodeValidation
 		default:
-			refusal = kind
+			reason = kind
 		}
 		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
 	}
@@ -36,7 +37,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		line := lineNumbered(sold, number)
 		switch {
 		case !line.Exists():
-			fault(CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
+			fault(refusal.CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d", number))
 			continue
 		case seen[number]:
 			fault(dte.FaultDuplicate, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
@@ -45,18 +46,18 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		seen[number] = true
 		back, err := e.store.Counter(o.entry.Code, uint32(number))
 		if err != nil {
-			return internal(err)
+			return refusal.Internal(err)
 		}
 		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
 		if rest := had - dte.Amount(back); quantity > rest {
-			fault(CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
+			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
 			continue
 		}
 		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
 		lines = append(lines, returned(line, int64(i+1), code, quantity, dte.Amount(back)).With("acumuladoOrigen", dte.Num(before[number-1])))
 	}
 	if len(faults) > 0 {
-		return &Error{Code: refusal, Message: faults[0].Message, Faults: faults}
+		return &refusal.Error{Code: reason, Message: faults[0].Message, Faults: faults}
 	}
 	return e.completeReturn(d, o, lines)
 }
@@ -92,7 +93,7 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	for k, name := range amountsOfLine {
 		n, err := e.store.Counter(o.entry.Code, uint32(record.LineReturned+k))
 		if err != nil {
-			return dte.Value{}, internal(err)
+			return dte.Value{}, refusal.Internal(err)
 		}
 		members[k] = dte.Member{Name: name, Value: dte.Num(dte.Amount(n))}
 	}
@@ -101,7 +102,7 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 
 // givenBack adds to what a return draws the amounts of its lines, by kind.
 func (d *draft) givenBack(r *rule, ev *evaluation) {
-	outputs := r.bind.description.LineOutputs
+	outputs := r.Description().LineOutputs
 	for k, name := range amountsOfLine {
 		column := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name })
 		if column < 0 {

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 func TestReturn(t *testing.T) {
@@ -23,14 +24,14 @@ func TestReturn(t *testing.T) {
 		t.Fatalf("%s %s\n%s", r.ControlNumber, r.Total, r.JSON)
 	}
 	issue := func(req Request) error { _, err := w.engine.Issue(ctx, req); return err }
-	refused(t, issue(returnOf("", sold, back(1, "1.5"))), CodeOverReturn, "cuerpoDocumento[0].cantidad")
-	refused(t, issue(returnOf("", sold, back(3, "1"))), CodeItemNotFound, "cuerpoDocumento[0].numItem")
-	refused(t, issue(returnOf("", sold, back(2, "1"), back(2, "0.5"))), CodeValidation, "cuerpoDocumento[1].numItem")
+	refused(t, issue(returnOf("", sold, back(1, "1.5"))), refusal.CodeOverReturn, "cuerpoDocumento[0].cantidad")
+	refused(t, issue(returnOf("", sold, back(3, "1"))), refusal.CodeItemNotFound, "cuerpoDocumento[0].numItem")
+	refused(t, issue(returnOf("", sold, back(2, "1"), back(2, "0.5"))), refusal.CodeValidation, "cuerpoDocumento[1].numItem")
 	held := w.issued(voucher("v", item(1, "1", "5")), record.EstadoProcessed)
-	refused(t, issue(returnOf("", held, back(1, "1"))), CodeOriginType, "")
+	refused(t, issue(returnOf("", held, back(1, "1"))), refusal.CodeOriginType, "")
 	poor := returnOf("", sold, back(1, "1"))
 	poor.Caller.Permissions = []string{"CREDITO_FISCAL"}
-	refused(t, issue(poor), CodePermission, "")
+	refused(t, issue(poor), refusal.CodePermission, "")
 
 	// A rejected return gives its quantity back; one in contingency holds it.
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
@@ -41,9 +42,9 @@ func TestReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.issued(returnOf("r3", sold, back(1, "1")), record.EstadoContingency)
-	refused(t, issue(returnOf("", sold, back(1, "1"))), CodeOverReturn, "cuerpoDocumento[0].cantidad")
+	refused(t, issue(returnOf("", sold, back(1, "1"))), refusal.CodeOverReturn, "cuerpoDocumento[0].cantidad")
 	deferred := w.issued(invoice("i2", item(1, "1", "5.65")), record.EstadoContingency)
-	refused(t, issue(returnOf("", deferred, back(1, "1"))), CodeOriginStatus, "")
+	refused(t, issue(returnOf("", deferred, back(1, "1"))), refusal.CodeOriginStatus, "")
 }
 
 // TestReturn_OtherLine: what is returned counts for the line that the request names, wherever in the request that line stands.
@@ -114,7 +115,7 @@ func TestReturn_Race(t *testing.T) {
 				req.Caller = testCaller(1 + i/8)
 				req.Caller.Permissions = everything
 				r, err := w.engine.Issue(context.Background(), req)
-				var e *Error
+				var e *refusal.Error
 				switch {
 				case err == nil && r.Estado == record.EstadoProcessed:
 					mu.Lock()
@@ -122,7 +123,7 @@ func TestReturn_Race(t *testing.T) {
 					mu.Unlock()
 				case err == nil:
 					t.Errorf("a return is %s: %+v", r.Estado, r.Response)
-				case !errors.As(err, &e) || e.Code != CodeOverReturn:
+				case !errors.As(err, &e) || e.Code != refusal.CodeOverReturn:
 					t.Error(err)
 				}
 			})

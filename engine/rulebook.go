@@ -3,11 +3,13 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/rules"
+	"dtegate/rules/abi"
 )
 
 // Rulebook is a generation of rules made ready for issuing: each document rule with the filler of its schema and
@@ -69,6 +71,19 @@ func newRulebook(g *rules.Generation, others []*rules.Rule, catalogues *dte.Cata
 		}
 	}
 	return b, nil
+}
+
+// Description is what the module says of its inputs and outputs.
+func (r *rule) Description() *abi.Description { return r.bind.description }
+
+// Begins is the first day of a document type in an ambiente, "" when no rule for it is known.
+func (b *Rulebook) Begins(document, ambiente string) string {
+	return b.generation.Begins("document", document, ambiente)
+}
+
+// Catalogue is the text of a code of MH's catalogues: ("CAT-017", "01").
+func (b *Rulebook) Catalogue(catalogue, code string) (string, bool) {
+	return b.catalogues.Lookup(catalogue, code)
 }
 
 func compile(r *rules.Rule, catalogues *dte.Catalogues) (*rule, error) {
@@ -146,14 +161,14 @@ func (b *Rulebook) pick(document, ambiente, day string) (*rule, error) {
 
 // CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not
 // at the till.
-func (b *Rulebook) CheckIssuer(i Issuer, p Point) []dte.Fault {
+func (b *Rulebook) CheckIssuer(emisor dte.Value) []dte.Fault {
 	var fillers []*dte.Filler
 	for _, r := range b.generation.Rules() {
 		if c := b.compiled[r]; c != nil {
 			fillers = append(fillers, c.filler)
 		}
 	}
-	return issuerFaults(fillers, i, p)
+	return issuerFaults(fillers, emisor)
 }
 
 // Active lists the rules that are valid on a day, for status and metrics.
@@ -165,4 +180,26 @@ func (b *Rulebook) Active(ambiente, day string) map[string]record.RuleRef {
 		}
 	}
 	return active
+}
+
+// adds tells whether a rule reads none of the facts that are missing: only then can it add the sale up.
+func (r *rule) adds(unread []string) bool {
+	for _, path := range unread {
+		for _, f := range r.Description().Columns {
+			if touches(path, linesName+"."+f.Name) {
+				return false
+			}
+		}
+		for _, f := range r.Description().Scalars {
+			if touches(path, strings.ReplaceAll(f.Name, "[]", "")) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// touches tells whether of two paths one lies at or below the other; "" is above all.
+func touches(a, b string) bool {
+	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }

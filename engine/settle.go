@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -26,11 +27,11 @@ func (e *Engine) show(now standing) (*Record, error) {
 	}
 	document, err := record.Payload(now.jws)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	r, err := e.view(now.entry, now.head, document, now.jws)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	return r, nil
 }
@@ -48,7 +49,7 @@ const pending = "El documento está firmado y guardado; su transmisión no ha co
 func (e *Engine) public(entry storage.Entry) (*Record, error) {
 	r, err := e.record(entry)
 	if err != nil {
-		return nil, internal(err)
+		return nil, refusal.Internal(err)
 	}
 	return r, nil
 }
@@ -58,26 +59,26 @@ func (e *Engine) public(entry storage.Entry) (*Record, error) {
 func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
 	if err != nil {
-		return storage.Entry{}, unavailable(err, pending)
+		return storage.Entry{}, refusal.Unavailable(err, pending)
 	}
 	defer release()
 	entry, err := e.store.Get(code)
 	if err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	if entry.State != record.Signed {
 		return entry, nil
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	if until := e.restoredUntil(h); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
 	}
 	jws, err := e.store.Part(code, record.FormNormal)
 	if err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	e.metrics.recovered.Inc()
 	now, err := e.conclude(ctx, standing{entry, h, jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
@@ -95,7 +96,7 @@ func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head
 			return entry, err
 		}
 	}
-	return entry, unavailable(errPutOff, pending)
+	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
@@ -111,7 +112,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
 		// Stopping: the document stays Signed and due, and the next start asks MH.
-		return d, unavailable(ctx.Err(), pending)
+		return d, refusal.Unavailable(ctx.Err(), pending)
 	}
 	next := *d.head
 	var to storage.State
@@ -122,7 +123,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 		if e.lost(authority.ParseTime(o.Response.FhProcesamiento)) {
 			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, queryDoubt)
 			if err != nil {
-				err = internal(err)
+				err = refusal.Internal(err)
 			}
 			return standing{entry: entry}, err
 		}
@@ -146,7 +147,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o aut
 		if p := e.probe(ctx); p.Kind == authority.Unknown {
 			began := Period{Began: h.CreatedAt, Cause: e.cause(ctx, p), Motive: reason(p)}
 			if err := e.enter(ctx, began); err != nil {
-				return d, internal(err)
+				return d, refusal.Internal(err)
 			}
 		}
 	}
@@ -156,9 +157,9 @@ func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o aut
 	if period != nil {
 		h.Cause, h.Motive, h.Period = period.Cause, period.motiveOnDocument(), period.code.String()
 	}
-	form, err := e.contingencyForm(ctx, d.entry.Code, d.jws, contingencyMarks(h.Cause, h.Motive))
+	form, err := e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive))
 	if err != nil {
-		return d, internal(err)
+		return d, refusal.Internal(err)
 	}
 	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, reason(o)
 	h.Until = e.now().UTC()
@@ -176,7 +177,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	if err != nil {
 		return storage.Part{}, err
 	}
-	document, err := remark(normal, marks)
+	document, err := record.ReplaceMarks(normal, marks)
 	if err != nil {
 		return storage.Part{}, err
 	}
@@ -192,21 +193,21 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	e.owe(entry, h, &change)
 	var err error
 	if change.Head, err = h.Encode(); err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	if change.Counters, err = e.settles(entry, h, change.To); err != nil {
-		return entry, internal(err)
+		return entry, refusal.Internal(err)
 	}
 	next, err := record.Move(ctx, e.store, entry.Code, entry.State, change)
 	if err != nil {
-		return entry, internal(fmt.Errorf("recording the outcome: %w", err))
+		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
 	}
 	e.ledger.Touch(entry.ID)
 	if change.Due != nil && change.Due.Queue == record.QueueDeliver {
 		e.delivery.ring()
 	}
 	if entry.State != change.To {
-		e.judge(entry, h, change.To)
+		e.shelf.Judge(entry, h, change.To)
 	}
 	return next, nil
 }

@@ -71,7 +71,7 @@ func constantRule(t testing.TB) ruletest.Change {
 	t.Helper()
 	w := newWorld(t)
 	defer w.close()
-	r, err := w.engine.rules.Load().pick("01", "00", dte.Date(start))
+	r, err := w.engine.rules().pick("01", "00", dte.Date(start))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
 	"dtegate/metrictest"
@@ -155,7 +156,7 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 	pinned := []bundle.Key{{ID: "next", Public: newKey.Private.Public().(ed25519.PublicKey)}}
 	x.box, x.pinned = vouch.New(), pinned
 	s, log := x.restart()
-	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != CodeUnavailable {
+	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable {
 		t.Errorf("a sale without any rule: %v", err)
 	}
 	if got := onList(s, "2.1.1"); got.State != troubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
@@ -195,7 +196,7 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 }
 
 func code(err error) string {
-	var e *Error
+	var e *refusal.Error
 	if errors.As(err, &e) {
 		return e.Code
 	}
@@ -283,7 +284,7 @@ func TestShelf_NoCatalogues(t *testing.T) {
 	x.shelf(shipped(t))
 	x.box, x.pinned = vouch.New(), []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
-	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != CodeUnavailable || !strings.Contains(log, "nothing can be issued") {
+	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable || !strings.Contains(log, "nothing can be issued") {
 		t.Errorf("%v\n%s", err, log)
 	}
 	if _, ok := x.engine.Catalogue("CAT-014", "59"); ok {

@@ -29,7 +29,7 @@ func (w *world) shelf(shipped map[string][]byte) *Shelf {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.engine.shelf, w.engine.rules = s, &s.book
+	w.engine.shelf, w.engine.rules = s, s.Book
 	return s
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"dtegate/engine/authority"
@@ -92,69 +90,4 @@ type Record struct {
 
 	// Stored is how many bytes of facts and signed document this request has had stored: 0 of what was there already.
 	Stored int64
-}
-
-// Codes of Error. The gateway's problem table makes HTTP of them.
-const (
-	CodeValidation     = "VALIDATION_ERROR"
-	CodeKeyConflict    = "IDEMPOTENCY_CONFLICT"
-	CodeNotFound       = "DOCUMENT_NOT_FOUND"
-	CodeNoContingency  = "NO_CONTINGENCY" // only operators ask for one
-	CodeNotProcessed   = "DOCUMENT_NOT_PROCESSED"
-	CodeOriginType     = "INVALID_ORIGIN_TYPE"
-	CodeOriginStatus   = "INVALID_ORIGIN_STATUS"
-	CodeItemNotFound   = "ITEM_NOT_FOUND"
-	CodeOverReturn     = "OVER_RETURN_ERROR"
-	CodeNotInvalidable = "INVALIDATION_NOT_ALLOWED"
-	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
-	CodePermission     = "PERMISSION_DENIED"
-	CodeNotYet         = "NOT_YET_IN_FORCE"
-	CodeUnavailable    = "UNAVAILABLE"
-	CodeStorageFull    = "STORAGE_FULL"
-	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter
-	CodeClockWrong     = "CLOCK_WRONG"
-	CodeStoreBehind    = "STORE_BEHIND"
-	CodeInternal       = "INTERNAL"
-)
-
-// Error is the one typed error that crosses the boundary of this package.
-type Error struct {
-	Code       string
-	Message    string
-	Faults     []dte.Fault
-	RetryAfter time.Duration
-	// Document is the code of the document that stands in the way, "" when none does.
-	Document string
-	// Operator: the texts are English, for who runs the appliance. Those of the others are Spanish, for tills.
-	Operator bool
-	// English is what an operator reads instead of Message; "": what the list of codes says of Code.
-	English string
-	Err     error // for the log, never for the caller
-}
-
-func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
-	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "; %s %s: %s", f.Path, f.Code, f.Message)
-	}
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
-	}
-	return b.String()
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-func refuse(faults []dte.Fault) *Error {
-	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
-}
-
-// refuseOperator is refuse for who runs the appliance: its texts are English.
-func refuseOperator(faults []dte.Fault) *Error {
-	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
-}
-
-func unavailable(err error, message string) *Error {
-	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }

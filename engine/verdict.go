@@ -33,24 +33,24 @@ const (
 // and again has one shape, whatever its texts and amounts say.
 type shape [8]byte
 
-// judge tells the guard of the rules what MH decided of a document.
-func (e *Engine) judge(entry storage.Entry, h *record.Head, to storage.State) {
-	if e.shelf == nil || to != record.Accepted && to != record.Rejected {
+// Judge counts what MH decided of a document that has moved to a state. A shelf that is nil counts nothing.
+func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
+	if s == nil || to != record.Accepted && to != record.Rejected {
 		return
 	}
 	v := verdict{rule: h.Rule, point: h.PointID, accepted: to == record.Accepted}
 	if !v.accepted {
 		v.cause = causeUnclear
-		if part, err := e.store.Part(entry.Code, h.FactsPart()); err != nil {
-			e.log.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
+		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
+			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.shape = shapeOf(facts)
-			if r := e.shelf.book.Load().compiledAs(h.Rule.Digest); r != nil && h.Response != nil {
+			if r := s.book.Load().compiledAs(h.Rule.Digest); r != nil && h.Response != nil {
 				v.cause = causeOf(h.Response, r.filler, facts)
 			}
 		}
 	}
-	e.shelf.decided(v)
+	s.decided(v)
 }
 
 // compiledAs is the document rule of a digest, nil when the book does not hold it.

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -39,7 +40,7 @@ func (e *Engine) stopNumbering(list []Ahead) {
 		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", a.Witness, a.There, a.Series, a.Here))
 	}
 	e.metrics.ahead.Set(float64(len(list)))
-	e.ahead.Store(&Error{Code: CodeStoreBehind, RetryAfter: behindRetry,
+	e.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile",
 		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -41,7 +42,7 @@ func TestWitness_MH(t *testing.T) {
 			b.t.Errorf("a number that MH holds makes %s", r.Estado)
 		}
 		_, err := b.engine.Issue(context.Background(), sale("6", 300))
-		refused(b.t, err, CodeStoreBehind, "")
+		refused(b.t, err, refusal.CodeStoreBehind, "")
 		if r := b.issue(sale("1", 100)); r.Estado != record.EstadoProcessed {
 			b.t.Errorf("what was answered is answered %s", r.Estado)
 		}
@@ -103,12 +104,12 @@ func TestWitness_Archive(t *testing.T) {
 		}
 		points = mine
 		err := ask()
-		refused(b.t, err, CodeStoreBehind, "")
+		refused(b.t, err, refusal.CodeStoreBehind, "")
 		if want := "el archivo conoce el 3 de " + b.series("01") + ", aquí el 1"; err == nil || !strings.Contains(err.Error(), want) {
 			b.t.Errorf("%v, want %s", err, want)
 		}
 		_, err = b.engine.Issue(context.Background(), sale("4", 300))
-		refused(b.t, err, CodeStoreBehind, "")
+		refused(b.t, err, refusal.CodeStoreBehind, "")
 		shelf.answering(503)
 		if err := b.engine.AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
 			b.t.Error("an archive that does not answer knows nothing more")

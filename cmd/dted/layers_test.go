@@ -38,7 +38,8 @@ var layers = map[string][]string{
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
 	"engine/month":               {"engine/authority", "engine/dte", "engine/record", "storage"},
-	"engine":                     {"engine/record", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/refusal":             {"engine/dte"},
+	"engine":                     {"engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
 	"gateway":             {"gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},

@@ -14,7 +14,7 @@ import (
 // CheckIssuer compares the issuer's data with the layouts of rules that are up: told at a start or when a rule comes, not at the
 // till.
 func CheckIssuer(c *config.Config, b *engine.Rulebook) error {
-	return checkIssuer(c, b.CheckIssuer)
+	return checkIssuer(c, func(i engine.Issuer, p engine.Point) []dte.Fault { return b.CheckIssuer(engine.Emisor(i, p)) })
 }
 
 // checkBundles compares the issuer's data with the layouts in bundles that nobody has put up.
@@ -23,7 +23,7 @@ func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
 	if err != nil {
 		return nil // the rules' own check says what is wrong with them
 	}
-	return checkIssuer(c, l.CheckIssuer)
+	return checkIssuer(c, func(i engine.Issuer, p engine.Point) []dte.Fault { return l.CheckIssuer(engine.Emisor(i, p)) })
 }
 
 // checkIssuer names each setting that a layout refuses, once.

@@ -1,4 +1,4 @@
-package engine
+package record
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 )
 
 // The marks that tell a normal document from one issued in contingency (MF2 p.18; NV2 Anexo IV n.º 9).
-var normalMarks = []dte.Member{
+var NormalMarks = []dte.Member{
 	{Name: "tipoModelo", Value: dte.Int(1)},
 	{Name: "tipoOperacion", Value: dte.Int(1)},
 	{Name: "tipoContingencia", Value: dte.Null()},
 	{Name: "motivoContin", Value: dte.Null()},
 }
 
-// contingencyMarks: cause is CAT-005; the motive is text when the cause is 5 (other) and null otherwise.
-func contingencyMarks(cause int64, motive string) []dte.Member {
+// ContingencyMarks: cause is CAT-005; the motive is text when the cause is 5 (other) and null otherwise.
+func ContingencyMarks(cause int64, motive string) []dte.Member {
 	m := []dte.Member{
 		{Name: "tipoModelo", Value: dte.Int(2)},
 		{Name: "tipoOperacion", Value: dte.Int(2)},
@@ -28,9 +28,9 @@ func contingencyMarks(cause int64, motive string) []dte.Member {
 	return m
 }
 
-// remark returns a signed document with the marks replaced and every other byte as it was: the contingency form of
+// ReplaceMarks returns a signed document with the marks replaced and every other byte as it was: the contingency form of
 // a normal document keeps its code, number, date and amounts.
-func remark(document []byte, marks []dte.Member) ([]byte, error) {
+func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	v, err := dte.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("reading the normal form: %w", err)

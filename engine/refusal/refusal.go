@@ -1,0 +1,101 @@
+// Package refusal is the one typed error of the branch: what a till or an operator is told, by a code that a table of the
+// gateway makes HTTP of.
+package refusal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+// Codes of Error. The gateway's problem table makes HTTP of them.
+const (
+	CodeValidation     = "VALIDATION_ERROR"
+	CodeKeyConflict    = "IDEMPOTENCY_CONFLICT"
+	CodeNotFound       = "DOCUMENT_NOT_FOUND"
+	CodeNoContingency  = "NO_CONTINGENCY" // only operators ask for one
+	CodeNotProcessed   = "DOCUMENT_NOT_PROCESSED"
+	CodeOriginType     = "INVALID_ORIGIN_TYPE"
+	CodeOriginStatus   = "INVALID_ORIGIN_STATUS"
+	CodeItemNotFound   = "ITEM_NOT_FOUND"
+	CodeOverReturn     = "OVER_RETURN_ERROR"
+	CodeNotInvalidable = "INVALIDATION_NOT_ALLOWED"
+	CodeNotCorrectable = "CORRECTION_NOT_ALLOWED"
+	CodePermission     = "PERMISSION_DENIED"
+	CodeNotYet         = "NOT_YET_IN_FORCE"
+	CodeUnavailable    = "UNAVAILABLE"
+	CodeStorageFull    = "STORAGE_FULL"
+	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter
+	CodeClockWrong     = "CLOCK_WRONG"
+	CodeStoreBehind    = "STORE_BEHIND"
+	CodeInternal       = "INTERNAL"
+)
+
+// Error is what is told to who asked.
+type Error struct {
+	Code       string
+	Message    string
+	Faults     []dte.Fault
+	RetryAfter time.Duration
+	// Document is the code of the document that stands in the way, "" when none does.
+	Document string
+	// Operator: the texts are English, for who runs the appliance. Those of the others are Spanish, for tills.
+	Operator bool
+	// English is what an operator reads instead of Message; "": what the list of codes says of Code.
+	English string
+	Err     error // for the log, never for the caller
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
+	for _, f := range e.Faults {
+		fmt.Fprintf(&b, "; %s %s: %s", f.Path, f.Code, f.Message)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Of refuses a request for its faults.
+func Of(faults []dte.Fault) *Error {
+	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
+}
+
+// OfOperator is Of for who runs the appliance: its texts are English.
+func OfOperator(faults []dte.Fault) *Error {
+	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
+}
+
+// Unavailable answers a request that may succeed when it is repeated; err is for the log.
+func Unavailable(err error, message string) *Error {
+	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
+}
+
+// Internal answers a request that met a fault of the appliance; err is for the log.
+func Internal(err error) *Error {
+	return &Error{Code: CodeInternal, Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
+}
+
+// NotFound answers a request for a document that the branch has not, or that is not the caller's to see.
+func NotFound(code dte.Code) *Error {
+	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
+}
+
+// Faults returns the faults that an error names.
+func Faults(err error) []dte.Fault {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Faults
+	}
+	return nil
+}
+
+// CodeNoRecipient is the code of a resend without any address.
+const CodeNoRecipient = "NO_RECIPIENT"
