@@ -35,7 +35,7 @@ type Delivery struct {
 type deliveries struct {
 	Delivery
 	mail, archive breaker
-	bell          chan struct{}
+	bell          bell
 	printing      *fair.Queue // by token
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 		o.Mail, o.Archive = nil, nil
 	}
 	d.Delivery = o
-	d.bell = make(chan struct{}, 1)
+	d.bell = newBell()
 	// 2,000 lines take 64 MiB and a third of a second to lay out. A ticket takes two milliseconds: nobody who prints those comes
 	// near the allowance.
 	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
@@ -61,51 +61,22 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 	d.archive.resume()
 }
 
-func (d *deliveries) ring() {
-	select {
-	case d.bell <- struct{}{}:
-	default:
-	}
-}
-
-// owe says what is to be delivered of a document that MH has just accepted, and when. An invalidation borrows the
-// document's place in the queue: afterwards it stands there again.
-func (e *Engine) owe(entry storage.Entry, h *record.Head, change *storage.Change) {
-	if change.Due != nil || change.To != record.Accepted && change.To != record.Invalidated {
-		return
-	}
-	if h.Delivery == nil && entry.State != record.Accepted && entry.State != record.Invalidated {
-		now := e.now().UTC().Truncate(time.Millisecond)
-		var d record.Delivery
-		if e.delivery.Mail != nil && h.Mail != "" {
-			d.Mail = &record.Step{Since: now, Next: now}
-		}
-		if e.delivery.Archive != nil {
-			d.Archive = &record.Step{Since: now, Next: now}
-		}
-		if d != (record.Delivery{}) {
-			h.Delivery = &d
-		}
-	}
-	change.Due = h.Delivery.Due()
-}
-
 // deliver mails and archives what is due until ctx ends.
-func (e *Engine) deliver(ctx context.Context) {
-	if err := e.renumberLetters(ctx); err != nil && ctx.Err() == nil {
-		e.log.Error("renumbering the letters of an earlier version", "error", err)
+func (box *outbox) deliver(ctx context.Context) {
+	if err := box.renumberLetters(ctx); err != nil && ctx.Err() == nil {
+		box.log.Error("renumbering the letters of an earlier version", "error", err)
 	}
-	if e.delivery.Printer == nil {
+	if box.delivery.Printer == nil {
 		return
 	}
 	for ctx.Err() == nil {
-		next, err := e.deliverDue(ctx)
+		next, err := box.deliverDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.log.Error("delivering", "error", err)
+			box.log.Error("delivering", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-e.delivery.bell:
+		case <-box.delivery.bell:
 		case <-time.After(next):
 		}
 	}
@@ -118,33 +89,33 @@ const (
 )
 
 // deliverDue does what is due and returns when there may be more.
-func (e *Engine) deliverDue(ctx context.Context) (next time.Duration, err error) {
+func (box *outbox) deliverDue(ctx context.Context) (next time.Duration, err error) {
 	next = time.Minute
 	for ctx.Err() == nil {
-		if err := e.retryAway(ctx); err != nil {
+		if err := box.retryAway(ctx); err != nil {
 			return next, err
 		}
-		now := e.now()
-		due, err := e.store.Due(record.QueueDeliver, now, deliverBatch)
+		now := box.now()
+		due, err := box.store.Due(record.QueueDeliver, now, deliverBatch)
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
 		if len(due) == 0 {
 			break
 		}
-		if err := e.deliverEach(ctx, due, false); err != nil {
+		if err := box.deliverEach(ctx, due, false); err != nil {
 			return next, err
 		}
 	}
-	now := e.now()
-	first, err := e.store.Due(record.QueueDeliver, now.Add(next), 1)
+	now := box.now()
+	first, err := box.store.Due(record.QueueDeliver, now.Add(next), 1)
 	if err != nil {
 		return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
 	if len(first) > 0 {
 		next = max(0, first[0].Due.At.Sub(now))
 	}
-	for _, b := range []*breaker{&e.delivery.mail, &e.delivery.archive} {
+	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
 		if until := b.again(); !until.IsZero() {
 			next = max(0, min(next, until.Sub(now)))
 		}
@@ -154,22 +125,22 @@ func (e *Engine) deliverDue(ctx context.Context) (next time.Duration, err error)
 
 // retryAway tries, where a server's pause is over, one record that waits for it, and all of them when that one gets
 // through. It is another one each time: one that a server chokes on must not hold up the others.
-func (e *Engine) retryAway(ctx context.Context) error {
-	for _, b := range []*breaker{&e.delivery.mail, &e.delivery.archive} {
-		if !b.ripe(e.now()) {
+func (box *outbox) retryAway(ctx context.Context) error {
+	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
+		if !b.ripe(box.now()) {
 			continue
 		}
-		all, err := e.store.Due(record.QueueDeliver, e.now().Add(distant), deliverMany)
+		all, err := box.store.Due(record.QueueDeliver, box.now().Add(distant), deliverMany)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
 		var waiting []storage.Entry
 		for _, entry := range all {
-			s, err := e.stepsOf(entry)
+			s, err := box.stepsOf(entry)
 			if err != nil {
 				return err
 			}
-			if one := map[*breaker]*record.Step{&e.delivery.mail: s.Mail, &e.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
+			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail, &box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
 			}
 		}
@@ -178,11 +149,11 @@ func (e *Engine) retryAway(ctx context.Context) error {
 			continue
 		}
 		i := b.turn(len(waiting))
-		if err := e.deliverEach(ctx, waiting[i:i+1], true); err != nil {
+		if err := box.deliverEach(ctx, waiting[i:i+1], true); err != nil {
 			return err
 		}
 		if b.again().IsZero() {
-			if err := e.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
+			if err := box.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
 				return err
 			}
 			if len(all) == deliverMany && b.again().IsZero() {
@@ -194,7 +165,7 @@ func (e *Engine) retryAway(ctx context.Context) error {
 }
 
 // stepsOf are the steps of a record in the queue, a document's or a letter's.
-func (e *Engine) stepsOf(entry storage.Entry) (record.Delivery, error) {
+func (box *outbox) stepsOf(entry storage.Entry) (record.Delivery, error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
 		if err != nil {
@@ -210,7 +181,7 @@ func (e *Engine) stepsOf(entry storage.Entry) (record.Delivery, error) {
 }
 
 // deliverEach delivers several records at once. away: they are not due, their server may be back.
-func (e *Engine) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
+func (box *outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
 	work := make(chan storage.Entry)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -218,7 +189,7 @@ func (e *Engine) deliverEach(ctx context.Context, entries []storage.Entry, away 
 	for range min(deliverAtOnce, len(entries)) {
 		wg.Go(func() {
 			for entry := range work {
-				if err := e.deliverOne(ctx, entry, away); err != nil {
+				if err := box.deliverOne(ctx, entry, away); err != nil {
 					mu.Lock()
 					first = errorsFirst(first, fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err))
 					mu.Unlock()
@@ -255,29 +226,29 @@ func wanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 
 // deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document as
 // it stands then.
-func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
+func (box *outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
-		return e.deliverLetter(ctx, entry, away)
+		return box.deliverLetter(ctx, entry, away)
 	}
 	h, err := record.DecodeHead(entry)
 	if err != nil || h.Delivery == nil {
 		return err
 	}
 	var mailed, archived *record.Step
-	if s := h.Delivery.Mail; wanted(s, e.now(), away, &e.delivery.mail) {
+	if s := h.Delivery.Mail; wanted(s, box.now(), away, &box.delivery.mail) {
 		next := *s
-		e.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
+		box.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
 		mailed = &next
 	}
-	if s := h.Delivery.Archive; wanted(s, e.now(), away, &e.delivery.archive) {
+	if s := h.Delivery.Archive; wanted(s, box.now(), away, &box.delivery.archive) {
 		next := *s
-		e.archiveOne(ctx, &next, entry, h)
+		box.archiveOne(ctx, &next, entry, h)
 		archived = &next
 	}
 	if mailed == nil && archived == nil {
 		return nil
 	}
-	return e.alter(ctx, entry.Code, func(d *record.Delivery) {
+	return box.docs.changeDelivery(ctx, entry.Code, func(d *record.Delivery) {
 		if mailed != nil && (ctx.Err() == nil || mailed.Result != "") {
 			d.Mail = mailed
 		}
@@ -285,38 +256,4 @@ func (e *Engine) deliverOne(ctx context.Context, entry storage.Entry, away bool)
 			d.Archive = archived
 		}
 	})
-}
-
-// alter changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
-func (e *Engine) alter(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
-	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
-	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
-	if err != nil {
-		return err
-	}
-	defer release()
-	entry, err := e.store.Get(code)
-	if err != nil {
-		return err
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil || entry.State != record.Accepted && entry.State != record.Invalidated {
-		return err
-	}
-	var d record.Delivery
-	if h.Delivery != nil {
-		d = *h.Delivery
-	}
-	before := d
-	change(&d)
-	if d == before {
-		return nil
-	}
-	h.Delivery = &d
-	c := storage.Change{To: entry.State}
-	if h.Invalidation.Pending() {
-		c.Due = entry.Due
-	}
-	_, err = e.move(ctx, entry, c, h)
-	return err
 }

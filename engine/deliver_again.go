@@ -13,8 +13,8 @@ import (
 )
 
 // GivenUp lists at most so many of what was given up, the oldest first.
-func (e *Engine) GivenUp(limit int) ([]Failure, error) {
-	_, list, err := e.failures(limit)
+func (box *outbox) GivenUp(limit int) ([]Failure, error) {
+	_, list, err := box.failures(limit)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -23,10 +23,10 @@ func (e *Engine) GivenUp(limit int) ([]Failure, error) {
 
 // Retry has what was given up of a document tried again, as if it were new, and returns how much that is. archive:
 // its files are put into the archive again where they are missing, though they were taken before.
-func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
-	now := e.now().UTC()
+func (box *outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
+	now := box.now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
-	err = e.settleGivenUp(ctx, code, func(d *record.Delivery) {
+	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
 		if d.Mail.Failed() {
 			d.Mail = anew(d.Mail)
 		}
@@ -37,17 +37,17 @@ func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (n int,
 		l.Step = *anew(&l.Step)
 		return storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}}
 	})
-	e.delivery.ring()
+	box.delivery.bell.ring()
 	return n, err
 }
 
 // Forget takes a document off the list of what was given up, and returns how much of it that is.
-func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
+func (box *outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	forgotten := func(s *record.Step) *record.Step {
 		n++
 		return &record.Step{Result: record.StepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
 	}
-	err = e.settleGivenUp(ctx, code, func(d *record.Delivery) {
+	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
 		if d.Mail.Failed() {
 			d.Mail = forgotten(d.Mail)
 		}
@@ -63,15 +63,15 @@ func (e *Engine) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 
 // settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
 // up: letter alters one and says where it goes.
-func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*letter) storage.Change) error {
-	err := e.alter(ctx, storage.Code(code), document)
+func (box *outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*letter) storage.Change) error {
+	err := box.docs.changeDelivery(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
 		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
 	}
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), maxOwed)
+	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(distant), maxOwed)
 	if err != nil {
 		return refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}
@@ -90,7 +90,7 @@ func (e *Engine) settleGivenUp(ctx context.Context, code dte.Code, document func
 		if change.Head, err = json.Marshal(l); err != nil {
 			return refusal.Internal(err)
 		}
-		if _, err := record.Move(ctx, e.store, entry.Code, record.LetterFailed, change); err != nil {
+		if _, err := record.Move(ctx, box.store, entry.Code, record.LetterFailed, change); err != nil {
 			return refusal.Internal(err)
 		}
 	}

@@ -109,7 +109,7 @@ func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(stora
 }
 
 func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string {
-	return archive.Key(c.Slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, dte.Code(entry.Code).String(), archiveFiles[file])
+	return archivePath(c.Slug, h, archiveFiles[file], dte.Code(entry.Code).String())
 }
 
 // list goes through the archive, looks each object up in the store, and takes those that are there off what is owed.
@@ -232,10 +232,10 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 }
 
 // CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
-func (e *Engine) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
-	if e.delivery.Archive == nil {
+func (box *outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
+	if box.delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}
-	c.Store, c.Archive, c.Slug, c.Ambiente = e.store, e.delivery.Archive, e.issuer.Slug, e.issuer.Ambiente
+	c.Store, c.Archive, c.Slug, c.Ambiente = box.store, box.delivery.Archive, box.issuer.Slug, box.issuer.Ambiente
 	return c.Run(ctx)
 }

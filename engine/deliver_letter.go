@@ -45,15 +45,15 @@ const resendWait = 5 * time.Second
 // Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
 // the caller's MailsOthers: else an *Error of CodePermission. The letter is in the outbox before anything is sent: what the
 // server does not take within five seconds is sent later.
-func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
-	r, err := e.legal(ctx, code, c)
+func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
+	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
 	if to != "" && !mail.Mailable(to) {
 		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
 	}
-	entry, err := e.store.Get(storage.Code(code))
+	entry, err := box.store.Get(storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -70,15 +70,15 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c Caller)
 	case !other:
 		to = h.Mail // as the document spells it: a server may tell cases apart
 	}
-	if e.delivery.Mail == nil {
+	if box.delivery.Mail == nil {
 		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
-	if err := e.post(ctx, letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
+	if err := box.post(ctx, letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
 		return nil, refusal.Unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	if other {
-		e.acted(c, ActMail, code, to)
+		box.docs.acted(c, ActMail, code, to)
 	}
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
@@ -95,55 +95,55 @@ func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
 // attempt.
-func (e *Engine) post(ctx context.Context, l letter, done chan string) error {
-	code, err := dte.NewCode(e.rand)
+func (box *outbox) post(ctx context.Context, l letter, done chan string) error {
+	code, err := dte.NewCode(box.rand)
 	if err != nil {
 		return err
 	}
-	now := e.now().UTC().Truncate(time.Millisecond)
+	now := box.now().UTC().Truncate(time.Millisecond)
 	l.Step = record.Step{Since: now, Next: now}
 	head, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
 	if done != nil {
-		e.delivery.mu.Lock()
-		e.delivery.waiting[storage.Code(code)] = done
-		e.delivery.mu.Unlock()
+		box.delivery.mu.Lock()
+		box.delivery.waiting[storage.Code(code)] = done
+		box.delivery.mu.Unlock()
 	}
-	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("correo")}, storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
+	_, err = box.store.Append(ctx, storage.Keys{Series: box.issuer.Ambiente + "/correo"}, storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head, Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
 	if err != nil {
-		e.told(storage.Code(code), "")
+		box.answerWaiting(storage.Code(code), "")
 		return err
 	}
-	e.delivery.ring()
+	box.delivery.bell.ring()
 	return nil
 }
 
-// told gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
-func (e *Engine) told(code storage.Code, result string) {
-	e.delivery.mu.Lock()
-	defer e.delivery.mu.Unlock()
-	if done := e.delivery.waiting[code]; done != nil {
+// answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
+func (box *outbox) answerWaiting(code storage.Code, result string) {
+	box.delivery.mu.Lock()
+	defer box.delivery.mu.Unlock()
+	if done := box.delivery.waiting[code]; done != nil {
 		done <- result
-		delete(e.delivery.waiting, code)
+		delete(box.delivery.waiting, code)
 	}
 }
 
 // deliverLetter makes one attempt at a letter.
-func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
+func (box *outbox) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
 	l, err := decodeLetter(entry)
 	if err != nil {
 		return err
 	}
-	if away && !wanted(&l.Step, e.now(), away, &e.delivery.mail) {
+	if away && !wanted(&l.Step, box.now(), away, &box.delivery.mail) {
 		return nil
 	}
 	code, err := dte.ParseCode(l.Document)
 	if err != nil {
 		return err
 	}
-	document, err := e.store.Get(storage.Code(code))
+	document, err := box.store.Get(storage.Code(code))
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 		if err != nil {
 			return err
 		}
-		e.mailTo(ctx, &l.Step, document, h, l.To, messageID(entry.Code))
+		box.mailTo(ctx, &l.Step, document, h, l.To, messageID(entry.Code))
 	}
 	if l.Step == before {
 		return nil // stopping
@@ -171,19 +171,19 @@ func (e *Engine) deliverLetter(ctx context.Context, entry storage.Entry, away bo
 	case record.StepFailed:
 		change.To, change.Due = record.LetterFailed, &storage.Due{Queue: record.QueueUndelivered, At: l.Step.Since}
 	}
-	if _, err := record.Move(context.WithoutCancel(ctx), e.store, entry.Code, record.LetterOpen, change); err != nil {
+	if _, err := record.Move(context.WithoutCancel(ctx), box.store, entry.Code, record.LetterOpen, change); err != nil {
 		return err
 	}
-	e.told(entry.Code, l.Step.Result)
+	box.answerWaiting(entry.Code, l.Step.Result)
 	if l.Step.Result == record.StepDone {
-		return e.forgive(ctx, code)
+		return box.clearGivenUp(ctx, code)
 	}
 	return nil
 }
 
-// forgive takes a document that has been mailed after all out of the list of those that were given up.
-func (e *Engine) forgive(ctx context.Context, code dte.Code) error {
-	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), deliverMany)
+// clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
+func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
+	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(distant), deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
@@ -192,13 +192,13 @@ func (e *Engine) forgive(ctx context.Context, code dte.Code) error {
 			if entry.Code != storage.Code(code) {
 				continue
 			}
-			err = e.alter(ctx, entry.Code, func(d *record.Delivery) {
+			err = box.docs.changeDelivery(ctx, entry.Code, func(d *record.Delivery) {
 				if d.Mail.Failed() {
 					d.Mail = &record.Step{Result: record.StepDone, Since: d.Mail.Since}
 				}
 			})
 		} else if l, bad := decodeLetter(entry); bad == nil && l.Document == code.String() {
-			_, err = record.Move(ctx, e.store, entry.Code, record.LetterFailed, storage.Change{To: record.LetterFailed})
+			_, err = record.Move(ctx, box.store, entry.Code, record.LetterFailed, storage.Change{To: record.LetterFailed})
 		}
 		if err != nil {
 			return err
@@ -207,10 +207,10 @@ func (e *Engine) forgive(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// early mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
+// mailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
 // one with the seal is the one that counts.
-func (e *Engine) early(ctx context.Context, r *Record) {
-	if !e.delivery.Contingency || e.delivery.Mail == nil {
+func (box *outbox) mailBeforeSeal(ctx context.Context, r *Record) {
+	if !box.delivery.Contingency || box.delivery.Mail == nil {
 		return
 	}
 	document, err := dte.Parse(r.JSON)
@@ -221,7 +221,7 @@ func (e *Engine) early(ctx context.Context, r *Record) {
 	if to == "" {
 		return
 	}
-	if err := e.post(ctx, letter{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
-		e.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
+	if err := box.post(ctx, letter{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
+		box.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
 	}
 }

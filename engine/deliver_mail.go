@@ -43,38 +43,38 @@ var (
 
 // mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
 // stays as it is.
-func (e *Engine) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
-	now := e.now()
-	if e.delivery.Mail == nil {
-		e.mailLater(s, now, errNoMail, false, false)
+func (box *outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
+	now := box.now()
+	if box.delivery.Mail == nil {
+		box.mailLater(s, now, errNoMail, false, false)
 		return
 	}
-	if open, why := e.delivery.mail.open(now); open {
-		e.mailLater(s, now, why, true, errors.Is(why, errSetup))
+	if open, why := box.delivery.mail.open(now); open {
+		box.mailLater(s, now, why, true, errors.Is(why, errSetup))
 		return
 	}
-	m, err := e.message(ctx, entry, to, id, s.Since)
+	m, err := box.message(ctx, entry, to, id, s.Since)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.log.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
-			e.mailLater(s, now, err, false, false)
+			box.log.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
+			box.mailLater(s, now, err, false, false)
 		}
 		return
 	}
-	o := e.delivery.Mail.Send(ctx, m)
-	now = e.now()
+	o := box.delivery.Mail.Send(ctx, m)
+	now = box.now()
 	switch {
 	case o.Kind == mail.Sent:
 		s.End(record.StepDone, nil)
-		e.delivery.mail.reset()
-		e.metrics.mailed.WithLabelValues("sent").Inc()
+		box.delivery.mail.reset()
+		box.metrics.mailed.WithLabelValues("sent").Inc()
 	case o.Kind == mail.Refused:
 		s.End(record.StepFailed, o.Err)
-		e.metrics.mailed.WithLabelValues("refused").Inc()
+		box.metrics.mailed.WithLabelValues("refused").Inc()
 		if o.Code > 0 {
-			e.delivery.mail.reset()
+			box.delivery.mail.reset()
 		}
-		e.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, errorAttr(o.Err))
+		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, errorAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
 		away := o.Setup || o.Code == 0 && !o.Doubtful
@@ -82,34 +82,34 @@ func (e *Engine) mailTo(ctx context.Context, s *record.Step, entry storage.Entry
 			o.Err = fmt.Errorf("%w: %w", errSetup, o.Err)
 		}
 		if away {
-			e.delivery.mail.fail(now, o.Err)
+			box.delivery.mail.fail(now, o.Err)
 		} else if o.Code > 0 {
-			e.delivery.mail.reset()
+			box.delivery.mail.reset()
 		}
 		result := "later"
 		if o.Setup {
 			result = "setup"
 		}
-		e.metrics.mailed.WithLabelValues(result).Inc()
-		e.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, errorAttr(o.Err))
-		e.mailLater(s, now, o.Err, away, o.Setup)
+		box.metrics.mailed.WithLabelValues(result).Inc()
+		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, errorAttr(o.Err))
+		box.mailLater(s, now, o.Err, away, o.Setup)
 	}
 }
 
 // mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
 // never given up.
-func (e *Engine) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
-	if now.Sub(s.Since) < e.delivery.GiveUpAfter || setup {
+func (box *outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
+	if now.Sub(s.Since) < box.delivery.GiveUpAfter || setup {
 		s.Postpone(now, why, away)
 		return
 	}
 	s.End(record.StepFailed, fmt.Errorf("given up: %w", why))
-	e.metrics.mailed.WithLabelValues("given_up").Inc()
+	box.metrics.mailed.WithLabelValues("given_up").Inc()
 }
 
 // message is a document as it is mailed now: the words, the readable version and the legal file.
-func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
-	r, err := e.record(entry)
+func (box *outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
+	r, err := box.docs.record(entry)
 	if err != nil {
 		return mail.Message{}, err
 	}
@@ -117,16 +117,16 @@ func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("reading document: %w", err)
 	}
-	printed, err := e.print(ctx, fair.House, printable(r), pdf.Letter, false)
+	printed, err := box.print(ctx, fair.House, printable(r), pdf.Letter, false)
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}
-	m := mail.Message{ID: id + "@" + e.delivery.Domain, To: []string{to}, Date: written.In(dte.Zone), Attachments: []mail.Attachment{
+	m := mail.Message{ID: id + "@" + box.delivery.Domain, To: []string{to}, Date: written.In(dte.Zone), Attachments: []mail.Attachment{
 		{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
 		{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
 	}}
-	f := e.facts(r, document)
-	if picture, w, h := e.delivery.Printer.Logo(); picture != nil {
+	f := box.facts(r, document)
+	if picture, w, h := box.delivery.Printer.Logo(); picture != nil {
 		f.Look.Logo, f.Look.LogoWidth, f.Look.LogoHeight = logoName, w, h
 		m.Inline = []mail.Attachment{{Name: logoName, ContentType: "image/png", Data: picture}}
 	}
@@ -137,15 +137,15 @@ func (e *Engine) message(ctx context.Context, entry storage.Entry, to, id string
 // logoName is the emisor's logo within a message.
 const logoName = "logo.png"
 
-func (e *Engine) facts(r *Record, document dte.Value) mail.Facts {
+func (box *outbox) facts(r *Record, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
-	f.Look = e.delivery.Look
+	f.Look = box.delivery.Look
 	f.Look.Tax = dte.FormatNIT(document.Get("emisor").Get("nit").Text())
 	f.Look.Phone = dte.FormatPhone(document.Get("emisor").Get("telefono").Text())
-	if word, ok := e.Catalogue("CAT-002", f.Document); ok {
+	if word, ok := box.docs.Catalogue("CAT-002", f.Document); ok {
 		f.Document = word
 	}
 	day := id.Get("fecEmi").Text()

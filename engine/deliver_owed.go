@@ -38,13 +38,13 @@ type Failure struct {
 
 const maxFailures = 100
 
-func (e *Engine) undelivered(u *Undelivered) error {
-	due, err := e.store.Due(record.QueueDeliver, e.now().Add(distant), maxOwed)
+func (box *outbox) undelivered(u *Undelivered) error {
+	due, err := box.store.Due(record.QueueDeliver, box.now().Add(distant), maxOwed)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
 	for _, entry := range due {
-		s, err := e.stepsOf(entry)
+		s, err := box.stepsOf(entry)
 		if err != nil {
 			return err
 		}
@@ -57,19 +57,19 @@ func (e *Engine) undelivered(u *Undelivered) error {
 			record.Earliest(&u.ArchiveOldest, s.Archive.Since)
 		}
 	}
-	if why := e.delivery.mail.reason(); why != nil {
+	if why := box.delivery.mail.reason(); why != nil {
 		u.MailTrouble = why.Error()
 	}
-	if why := e.delivery.archive.reason(); why != nil {
+	if why := box.delivery.archive.reason(); why != nil {
 		u.ArchiveTrouble = why.Error()
 	}
-	u.GivenUp, u.Failures, err = e.failures(maxFailures)
+	u.GivenUp, u.Failures, err = box.failures(maxFailures)
 	return err
 }
 
 // failures counts what was given up, and lists at most so many of it.
-func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
-	failed, err := e.store.Due(record.QueueUndelivered, e.now().Add(distant), maxOwed)
+func (box *outbox) failures(limit int) (total int, list []Failure, err error) {
+	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(distant), maxOwed)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
@@ -88,7 +88,7 @@ func (e *Engine) failures(limit int) (total int, list []Failure, err error) {
 			}
 			code, to, token = l.Document, l.To, l.TokenID
 		}
-		s, err := e.stepsOf(entry)
+		s, err := box.stepsOf(entry)
 		if err != nil {
 			return 0, nil, err
 		}

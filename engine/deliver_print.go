@@ -15,8 +15,8 @@ import (
 )
 
 // legal returns a stored document that is legally there: one that MH refused is not.
-func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
-	r, err := e.Document(ctx, code, c)
+func (box *outbox) legal(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
+	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
@@ -28,16 +28,16 @@ func (e *Engine) legal(ctx context.Context, code dte.Code, c Caller) (*Record, e
 
 // Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
 // thermal printer's commands instead of a PDF.
-func (e *Engine) Printed(ctx context.Context, code dte.Code, c Caller, layout string, escpos bool) ([]byte, error) {
+func (box *outbox) Printed(ctx context.Context, code dte.Code, c Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
-	r, err := e.legal(ctx, code, c)
+	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
-	b, err := e.print(ctx, c.TokenID, printable(r), l, escpos)
+	b, err := box.print(ctx, c.TokenID, printable(r), l, escpos)
 	var busy *fair.Busy
 	if errors.As(err, &busy) {
 		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
@@ -54,20 +54,20 @@ const LinkHolders = -1
 var errNoPrinter = errors.New("this branch prints nothing")
 
 // print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
-func (e *Engine) print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
-	if e.delivery.Printer == nil {
+func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+	if box.delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
-	leave, err := e.delivery.printing.Enter(ctx, who)
+	leave, err := box.delivery.printing.Enter(ctx, who)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	var b bytes.Buffer
 	if escpos {
-		err = e.delivery.Printer.ESCPOS(&b, d, l)
+		err = box.delivery.Printer.ESCPOS(&b, d, l)
 	} else {
-		err = e.delivery.Printer.Render(&b, d, l)
+		err = box.delivery.Printer.Render(&b, d, l)
 	}
 	return b.Bytes(), err
 }
@@ -99,8 +99,8 @@ func printable(r *Record) pdf.Document {
 
 // Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
 // seal, null in contingency.
-func (e *Engine) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte, error) {
-	r, err := e.legal(ctx, code, c)
+func (box *outbox) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte, error) {
+	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +120,15 @@ func archivo(r *Record) []byte {
 
 // Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
 // than is asked for: what rests there is the letter-size version as MH sealed it.
-func (e *Engine) Link(ctx context.Context, code dte.Code, c Caller, layout string, life time.Duration) (string, error) {
-	if e.delivery.Archive == nil || layout != pdf.Letter.String() {
+func (box *outbox) Link(ctx context.Context, code dte.Code, c Caller, layout string, life time.Duration) (string, error) {
+	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}
-	r, err := e.legal(ctx, code, c)
+	r, err := box.legal(ctx, code, c)
 	if err != nil || r.Estado != record.EstadoProcessed {
 		return "", err
 	}
-	entry, err := e.store.Get(storage.Code(code))
+	entry, err := box.store.Get(storage.Code(code))
 	if err != nil {
 		return "", refusal.Internal(err)
 	}
@@ -139,14 +139,9 @@ func (e *Engine) Link(ctx context.Context, code dte.Code, c Caller, layout strin
 	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
-	link, err := e.delivery.Archive.Presign(ctx, e.path(h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
+	link, err := box.delivery.Archive.Presign(ctx, archivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
 	if err != nil {
 		return "", refusal.Internal(err)
 	}
 	return link, nil
-}
-
-// Catalogue is the text of a code of MH's catalogues, ("CAT-017", "01"), as the rules in force have it.
-func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
-	return e.rules().Catalogue(catalogue, code)
 }

@@ -86,18 +86,15 @@ type Engine struct {
 	gate    func() error
 	onAct   func(Act)
 	metrics *metrics
-	options Contingency
-	back    <-chan struct{} // Options.Reachable
-	bugs    bugs            // seeded faults: only tests set them
+	bugs    bugs // seeded faults: only tests set them
 
-	contingency contingency
-	forwarding  forwarding
-	gaps        []storage.Gap                 // times that the store lost in restorations
-	ahead       atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
-	asked       sync.Map                      // storage.Code: documents that MH was asked for by this process
-	owed        owedCache
-	delivery    deliveries
-	ledger      *ledger.Ledger
+	*contingency
+	gaps  []storage.Gap                 // times that the store lost in restorations
+	ahead atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
+	asked sync.Map                      // storage.Code: documents that MH was asked for by this process
+	owed  owedCache
+	*outbox
+	ledger *ledger.Ledger
 }
 
 // bugs are faults that a test sows to see that the suite catches them.
@@ -136,18 +133,17 @@ func New(o Options) (e *Engine, err error) {
 	}
 	e = &Engine{
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
-		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(), options: o.Contingency, back: o.Reachable,
+		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(),
 	}
-	e.options.setDefaults()
-	e.delivery.init(o.Delivery, o.Now)
+	e.outbox = newOutbox(e, o.Delivery)
 	e.ledger = newLedger(o.Store, o.Shelf)
-	e.contingency.suspicion, e.contingency.work = make(chan struct{}, 1), make(chan struct{}, 1)
 	e.sends.Store(o.Now().UnixMilli())
 	if e.shelf = o.Shelf; e.shelf != nil {
 		e.rules = e.shelf.Book
 	} else {
 		e.rules = func() *Rulebook { return o.Rules }
 	}
+	e.contingency = newContingency(e, o)
 	if e.gaps, err = o.Store.Gaps(); err != nil {
 		return nil, err
 	}
@@ -263,4 +259,43 @@ func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error
 	}
 	defer release()
 	return e.store.Get(storage.Code(code))
+}
+
+// changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
+func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
+	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
+	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	entry, err := e.store.Get(code)
+	if err != nil {
+		return err
+	}
+	h, err := record.DecodeHead(entry)
+	if err != nil || entry.State != record.Accepted && entry.State != record.Invalidated {
+		return err
+	}
+	var d record.Delivery
+	if h.Delivery != nil {
+		d = *h.Delivery
+	}
+	before := d
+	change(&d)
+	if d == before {
+		return nil
+	}
+	h.Delivery = &d
+	c := storage.Change{To: entry.State}
+	if h.Invalidation.Pending() {
+		c.Due = entry.Due
+	}
+	_, err = e.move(ctx, entry, c, h)
+	return err
+}
+
+// Catalogue is the text of a code of MH's catalogues, ("CAT-017", "01"), as the rules in force have it.
+func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
+	return e.rules().Catalogue(catalogue, code)
 }

@@ -36,20 +36,20 @@ type eventHead struct {
 
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
-func (e *Engine) report(ctx context.Context) (progress bool, err error) {
-	all, err := e.owing(record.QueueReport, e.now().Add(distant), 20_000)
+func (c *contingency) report(ctx context.Context) (progress bool, err error) {
+	all, err := c.owing(record.QueueReport, c.now().Add(distant), 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
-	listed, err := e.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
+	listed, err := c.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
 	if err != nil {
 		return false, err
 	}
-	unripe, err := e.unripe()
+	unripe, err := c.unripe()
 	if err != nil {
 		return false, err
 	}
-	now, law := e.now(), e.law()
+	now, law := c.now(), c.law()
 	var list []owing
 	for _, o := range all {
 		switch {
@@ -64,12 +64,12 @@ func (e *Engine) report(ctx context.Context) (progress bool, err error) {
 			list = append(list, o)
 		}
 	}
-	if list, err = e.undoubted(ctx, list, unripe); err != nil {
+	if list, err = c.undoubted(ctx, list, unripe); err != nil {
 		return false, err
 	}
 	list = slices.DeleteFunc(list, func(o owing) bool { return unripe[o.head.Period] })
 	for _, g := range groups(list, law.eventDocuments) {
-		if err := e.makeEvent(ctx, g); err != nil {
+		if err := c.makeEvent(ctx, g); err != nil {
 			return progress, err
 		}
 		progress = true
@@ -82,20 +82,20 @@ const distant = 100 * 365 * 24 * time.Hour
 
 // unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
-func (e *Engine) unripe() (map[string]bool, error) {
-	periods, err := e.periods()
+func (c *contingency) unripe() (map[string]bool, error) {
+	periods, err := c.periods()
 	if err != nil {
 		return nil, err
 	}
-	now, most, unripe := e.now(), e.law().event, make(map[string]bool)
+	now, most, unripe := c.now(), c.law().event, make(map[string]bool)
 	for _, p := range periods {
 		switch {
-		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
+		case p.Ended.IsZero() || p.Ended.Add(c.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
-		case e.awaitsReport(p, periods, now):
+		case c.awaitsReport(p, periods, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*most:
-			if _, err := record.Move(context.Background(), e.store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
+			if _, err := record.Move(context.Background(), c.store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
@@ -105,12 +105,12 @@ func (e *Engine) unripe() (map[string]bool, error) {
 
 // extend returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
 // cause, which ended with the last.
-func (e *Engine) extend(ended time.Time) (time.Time, error) {
-	now, most := e.now(), e.law().event
+func (c *contingency) extend(ended time.Time) (time.Time, error) {
+	now, most := c.now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {
 		return ended, nil
 	}
-	periods, err := e.periods()
+	periods, err := c.periods()
 	for _, p := range periods {
 		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < most {
 			ended = p.Ended
@@ -120,8 +120,8 @@ func (e *Engine) extend(ended time.Time) (time.Time, error) {
 }
 
 // periods returns the open period and those of the last two days, by their beginning.
-func (e *Engine) periods() ([]*Period, error) {
-	entries, err := e.store.Due(record.QueuePeriod, e.now().Add(distant), 10_000)
+func (c *contingency) periods() ([]*Period, error) {
+	entries, err := c.store.Due(record.QueuePeriod, c.now().Add(distant), 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
@@ -137,7 +137,7 @@ func (e *Engine) periods() ([]*Period, error) {
 
 // undoubted asks MH for every document whose normal form it may hold, and returns those that it does not hold. Where it is
 // too early to ask, the period is not ripe.
-func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]bool) ([]owing, error) {
+func (c *contingency) undoubted(ctx context.Context, list []owing, unripe map[string]bool) ([]owing, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
 	index := make(map[storage.Code]int, len(list))
@@ -146,26 +146,26 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 	}
 	err := each(ctx, list, func(ctx context.Context, o owing) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful && !e.mayBeFurther(o.entry.Code, o.head) || e.bugs.reportBlindly {
+		if !o.head.Doubtful && !c.docs.mayBeFurther(o.entry.Code, o.head) || c.bugs.reportBlindly {
 			keep[i] = true
 			return nil
 		}
-		if wait := e.decidable(o.head); e.now().Before(wait) {
+		if wait := c.docs.decidable(o.head); c.now().Before(wait) {
 			if o.head.Period != "" {
 				mu.Lock()
 				unripe[o.head.Period] = true
 				mu.Unlock()
 			}
-			return e.later(ctx, o, wait)
+			return c.later(ctx, o, wait)
 		}
-		q := e.query(ctx, o.entry.Code, o.head.Document)
+		q := c.docs.query(ctx, o.entry.Code, o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
-			_, err := e.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
+			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
 			return err
 		case authority.NotFound:
 			if o.head.Known {
-				return e.forwardKnown(ctx, o)
+				return c.forwardKnown(ctx, o)
 			}
 			keep[i] = true
 			return nil
@@ -184,34 +184,16 @@ func (e *Engine) undoubted(ctx context.Context, list []owing, unripe map[string]
 // forwardKnown has a document forwarded that MH has in an event already, one that this store does not know, and that MH does
 // not hold itself. The event was sealed after the document was deferred: the time that MH gives it runs from then at the
 // earliest.
-func (e *Engine) forwardKnown(ctx context.Context, o owing) error {
+func (c *contingency) forwardKnown(ctx context.Context, o owing) error {
 	next := *o.head
-	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
-	_, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()}}, &next)
+	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
+	_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()}}, &next)
 	return err
 }
 
-// decidable is when a query that does not find a document proves that MH does not hold it.
-func (e *Engine) decidable(h *record.Head) time.Time {
-	at := h.Sent.Add(e.options.DoubtFor)
-	if restored := e.restoredUntil(h); restored.After(at) {
-		return restored
-	}
-	return at
-}
-
-// query asks MH for a document, once.
-func (e *Engine) query(ctx context.Context, code storage.Code, document string) authority.Outcome {
-	q := e.client.Query(ctx, document, dte.Code(code).String())
-	if q.Kind != authority.Unknown && len(e.gaps) > 0 {
-		e.asked.Store(code, true)
-	}
-	return q
-}
-
 // later puts a document off.
-func (e *Engine) later(ctx context.Context, o owing, at time.Time) error {
-	_, err := e.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: o.entry.Due.Queue, At: at}}, o.head)
+func (c *contingency) later(ctx context.Context, o owing, at time.Time) error {
+	_, err := c.docs.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: o.entry.Due.Queue, At: at}}, o.head)
 	return err
 }
 
@@ -246,9 +228,9 @@ func groups(list []owing, most int) []*group {
 }
 
 // makeEvent fills, signs and stores an event. After it a crash is safe.
-func (e *Engine) makeEvent(ctx context.Context, g *group) error {
-	now := e.now()
-	rule, err := e.rules().event("contingencia", e.issuer.Ambiente, dte.Date(now))
+func (c *contingency) makeEvent(ctx context.Context, g *group) error {
+	now := c.now()
+	rule, err := c.rules().event("contingencia", c.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
@@ -267,7 +249,7 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 		}
 	}
 	if g.period != "" {
-		p, err := e.periodOf(g.period)
+		p, err := c.periodOf(g.period)
 		if err != nil {
 			return err
 		}
@@ -278,18 +260,18 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 			h.Ended = p.Ended
 		}
 	}
-	if h.Ended, err = e.extend(h.Ended); err != nil {
+	if h.Ended, err = c.extend(h.Ended); err != nil {
 		return err
 	}
-	code, err := dte.NewCode(e.rand)
+	code, err := dte.NewCode(c.rand)
 	if err != nil {
 		return err
 	}
-	document, faults := rule.filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, faults := rule.filler.Fill(nil, c.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}
-	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := c.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
@@ -301,17 +283,17 @@ func (e *Engine) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
+	_, err = c.store.Append(ctx, storage.Keys{Series: c.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
 
-func (e *Engine) periodOf(code string) (*Period, error) {
-	c, err := dte.ParseCode(code)
+func (c *contingency) periodOf(code string) (*Period, error) {
+	id, err := dte.ParseCode(code)
 	if err != nil {
 		return nil, err
 	}
-	entry, err := e.store.Get(storage.Code(c))
+	entry, err := c.store.Get(storage.Code(id))
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +302,7 @@ func (e *Engine) periodOf(code string) (*Period, error) {
 
 // eventFacts are the event's facts. MH writes times in seconds: the cause began in that of its first document and had
 // ended by the one behind its last.
-func (e *Engine) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.Code, now time.Time) dte.Value {
+func (c *contingency) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {
 			return dte.Member{Name: name, Value: dte.Null()}
@@ -334,11 +316,11 @@ func (e *Engine) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.
 	if ended.After(now) {
 		ended = now
 	}
-	who := e.options.Responsible
+	who := c.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", e.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: Emisor(e.issuer, Point{Establishment: g.establishment}).
+			text("ambiente", c.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+		dte.Member{Name: "emisor", Value: Emisor(c.issuer, Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

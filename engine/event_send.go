@@ -14,8 +14,8 @@ import (
 )
 
 // sendEvents sends what is due and tells the documents what came of it.
-func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
-	due, err := e.store.Due(record.QueueEvent, e.now(), 100)
+func (c *contingency) sendEvents(ctx context.Context) (progress bool, err error) {
+	due, err := c.store.Due(record.QueueEvent, c.now(), 100)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueEvent, err)
 	}
@@ -24,22 +24,22 @@ func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
 		if err := json.Unmarshal(entry.Head, h); err != nil {
 			return progress, fmt.Errorf("decoding contingency event: %w", err)
 		}
-		if e.bugs.forwardEarly && entry.State == record.EventSigned {
-			if err := e.spread(ctx, entry, h); err != nil {
+		if c.bugs.forwardEarly && entry.State == record.EventSigned {
+			if err := c.spread(ctx, entry, h); err != nil {
 				return progress, err
 			}
 			continue
 		}
 		if entry.State == record.EventSigned {
-			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
+			if entry, err = c.sendEvent(ctx, entry, h); err != nil {
 				return progress, err
 			}
 		}
 		switch entry.State {
 		case record.EventAccepted:
-			err = e.spread(ctx, entry, h)
+			err = c.spread(ctx, entry, h)
 		case record.EventRejected:
-			err = e.disperse(ctx, entry, h)
+			err = c.disperse(ctx, entry, h)
 		}
 		if err != nil {
 			return progress, err
@@ -50,36 +50,36 @@ func (e *Engine) sendEvents(ctx context.Context) (progress bool, err error) {
 }
 
 // sendEvent sends one event and records what MH says.
-func (e *Engine) sendEvent(ctx context.Context, entry storage.Entry, h *eventHead) (storage.Entry, error) {
-	jws, err := e.store.Part(entry.Code, partEvent)
+func (c *contingency) sendEvent(ctx context.Context, entry storage.Entry, h *eventHead) (storage.Entry, error) {
+	jws, err := c.store.Part(entry.Code, partEvent)
 	if err != nil {
 		return entry, err
 	}
-	o, receipt := e.client.Report(ctx, string(jws))
+	o, receipt := c.client.Report(ctx, string(jws))
 	if o.Kind == authority.Unknown {
 		if ctx.Err() == nil {
-			e.log.Warn("reporting a contingency", errorAttr(o.Err))
+			c.log.Warn("reporting a contingency", errorAttr(o.Err))
 		}
 		return entry, errAway
 	}
-	now := e.now()
+	now := c.now()
 	h.Receipt = receipt
 	to := record.EventAccepted
 	h.Again = o.Kind == authority.Rejected && ours(receipt)
 	if o.Kind == authority.Rejected && !h.Again {
 		to = record.EventRejected
-		e.metrics.eventResults.WithLabelValues("rejected").Inc()
-		e.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+		c.metrics.eventResults.WithLabelValues("rejected").Inc()
+		c.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
 	} else {
-		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(e.law().documents)
-		e.metrics.eventResults.WithLabelValues("accepted").Inc()
-		e.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(c.law().documents)
+		c.metrics.eventResults.WithLabelValues("accepted").Inc()
+		c.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}
 	head, err := json.Marshal(h)
 	if err != nil {
 		return entry, err
 	}
-	next, err := record.Move(ctx, e.store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
+	next, err := record.Move(ctx, c.store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
 	if err != nil {
 		return entry, fmt.Errorf("recording the event: %w", err)
 	}
@@ -103,8 +103,8 @@ func registered(r *authority.Receipt, code string, documents int) bool {
 }
 
 // spread marks the documents of a sealed event: they are forwarded from now on.
-func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := e.documents(event.Code, record.Deferred)
+func (c *contingency) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
+	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
@@ -113,19 +113,19 @@ func (e *Engine) spread(ctx context.Context, event storage.Entry, h *eventHead) 
 		next := *o.head
 		// An event that MH had already may be older than this process knows: its documents may be at MH too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		_, err := e.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()}}, &next)
+		_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.finish(ctx, event, record.EventDone)
+	return c.finish(ctx, event, record.EventDone)
 }
 
 // disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
 // before the next event lists them, and those that MH has in another event go on to forwarding.
-func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := e.documents(event.Code, record.Deferred)
+func (c *contingency) disperse(ctx context.Context, event storage.Entry, h *eventHead) error {
+	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
@@ -138,22 +138,22 @@ func (e *Engine) disperse(ctx context.Context, event storage.Entry, h *eventHead
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
 		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
-			_, err := e.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, &next)
+			_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.now()}}, &next)
 			return err
 		}
-		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
-		_, err := e.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.now().Add(wait)}}, &next)
+		wait := min(c.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, c.options.CorrectAfter))
+		_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.now().Add(wait)}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.finish(ctx, event, record.EventRejected)
+	return c.finish(ctx, event, record.EventRejected)
 }
 
 // finish takes a record out of its queue.
-func (e *Engine) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
-	if _, err := record.Move(ctx, e.store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+func (c *contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
+	if _, err := record.Move(ctx, c.store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -64,13 +65,12 @@ func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte)
 	if h.Response != nil {
 		r.Sello = h.Response.SelloRecibido
 	}
-	r.JSONURL = e.path(h, "json", r.Code)
-	r.PDFURL = e.path(h, "pdf", r.Code)
+	r.JSONURL = archivePath(e.issuer.Slug, h, "json", r.Code)
+	r.PDFURL = archivePath(e.issuer.Slug, h, "pdf", r.Code)
 	return r, nil
 }
 
-// path is where the archive keeps a document (SPEC 2.2). h.Date is yyyy-mm-dd.
-func (e *Engine) path(h *record.Head, kind, code string) string {
-	return e.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(h.Ambiente)) + "/" + strings.ReplaceAll(h.Date, "-", "/") +
-		"/DTE" + h.Document + "/" + kind + "/" + code + "." + kind
+// archivePath is where the archive keeps a document (SPEC 2.2).
+func archivePath(slug string, h *record.Head, extension, code string) string {
+	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }

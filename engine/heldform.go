@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"dtegate/engine/archive"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -113,7 +111,7 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 	if e.delivery.Archive == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.delivery.Archive.Get(ctx, archive.Key(e.issuer.Slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, "json"))
+	data, err := e.delivery.Archive.Get(ctx, archivePath(e.issuer.Slug, h, "json", code))
 	if err != nil {
 		return nil, err
 	}
@@ -181,4 +179,22 @@ func (e *Engine) mayBeFurther(code storage.Code, h *record.Head) bool {
 	}
 	_, asked := e.asked.Load(code)
 	return !asked
+}
+
+// query asks MH for a document, once.
+func (e *Engine) query(ctx context.Context, code storage.Code, document string) authority.Outcome {
+	q := e.client.Query(ctx, document, dte.Code(code).String())
+	if q.Kind != authority.Unknown && len(e.gaps) > 0 {
+		e.asked.Store(code, true)
+	}
+	return q
+}
+
+// decidable is when a query that does not find a document proves that MH does not hold it.
+func (e *Engine) decidable(h *record.Head) time.Time {
+	at := h.Sent.Add(e.options.DoubtFor)
+	if restored := e.restoredUntil(h); restored.After(at) {
+		return restored
+	}
+	return at
 }

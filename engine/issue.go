@@ -24,7 +24,7 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 	shown, path, err := e.issue(ctx, req)
 	e.metrics.issued(req.Document, path, shown, err, e.now().Sub(began))
 	if err == nil && path != pathReplay && shown.Estado == record.EstadoContingency {
-		e.early(ctx, shown)
+		e.mailBeforeSeal(ctx, shown)
 	}
 	return shown, err
 }

@@ -18,9 +18,9 @@ type law struct {
 
 // law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4, Normativa
 // 2.0 p.31).
-func (e *Engine) law() law {
+func (c *contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
-	rule, err := e.rules().event("contingencia", e.issuer.Ambiente, dte.Date(e.now()))
+	rule, err := c.rules().event("contingencia", c.issuer.Ambiente, dte.Date(c.now()))
 	if err != nil {
 		return l
 	}

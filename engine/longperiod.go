@@ -73,8 +73,8 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 
 // longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
 // neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
-func (e *Engine) longContingency(unreported map[string]time.Time) (*stretch, error) {
-	all, err := e.periods()
+func (c *contingency) longContingency(unreported map[string]time.Time) (*stretch, error) {
+	all, err := c.periods()
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (e *Engine) longContingency(unreported map[string]time.Time) (*stretch, err
 		if known[code] {
 			continue
 		}
-		p, err := e.periodOf(code)
+		p, err := c.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (e *Engine) longContingency(unreported map[string]time.Time) (*stretch, err
 		return !waits && !p.Ended.IsZero()
 	})
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := e.law(), e.now()
+	law, now := c.law(), c.now()
 	var current *stretch
 	for _, s := range stretches(all, law.event) {
 		if s.tooLong(law, now) && s.noted() == nil {
@@ -111,9 +111,9 @@ func (e *Engine) longContingency(unreported map[string]time.Time) (*stretch, err
 }
 
 // awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report.
-func (e *Engine) awaitsReport(p *Period, periods []*Period, now time.Time) bool {
-	law := e.law()
-	most := min(e.options.AwaitReport, law.event-4*time.Hour)
+func (c *contingency) awaitsReport(p *Period, periods []*Period, now time.Time) bool {
+	law := c.law()
+	most := min(c.options.AwaitReport, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {
 		return false
 	}
@@ -155,24 +155,24 @@ var errNoContingency = &refusal.Error{Code: refusal.CodeNoContingency, Message: 
 
 // TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
 // sealed yet. Errors: CodeNoContingency when there is none, or the store's.
-func (e *Engine) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
-	s, err := e.reportable()
+func (c *contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
+	s, err := c.reportable()
 	if err != nil {
 		return nil, err
 	}
-	law := e.law()
-	r := &TechnicalReport{Needed: s.tooLong(law, e.now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: e.issuer.Facts.Append(nil), Ambiente: e.issuer.Ambiente, Who: e.options.Responsible, Noted: s.noted()}
+	law := c.law()
+	r := &TechnicalReport{Needed: s.tooLong(law, c.now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: c.issuer.Facts.Append(nil), Ambiente: c.issuer.Ambiente, Who: c.options.Responsible, Noted: s.noted()}
 	if !s.ended.IsZero() {
 		r.EventDue = s.ended.Add(law.event)
 	}
-	r.Documents, err = e.countPeriods(ctx, s)
+	r.Documents, err = c.countPeriods(ctx, s)
 	return r, err
 }
 
 // reportable is the stretch that a technical report would be about.
-func (e *Engine) reportable() (*stretch, error) {
-	waiting, err := e.owing(record.QueueReport, e.now().Add(distant), maxOwed)
+func (c *contingency) reportable() (*stretch, error) {
+	waiting, err := c.owing(record.QueueReport, c.now().Add(distant), maxOwed)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -182,12 +182,12 @@ func (e *Engine) reportable() (*stretch, error) {
 			unreported[o.head.Period] = time.Time{}
 		}
 	}
-	s, err := e.longContingency(unreported)
+	s, err := c.longContingency(unreported)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
 	if s == nil && len(unreported) > 0 { // over, and not long
-		if s, err = e.oldestOf(unreported); err != nil {
+		if s, err = c.oldestOf(unreported); err != nil {
 			return nil, refusal.Internal(err)
 		}
 	}
@@ -197,22 +197,22 @@ func (e *Engine) reportable() (*stretch, error) {
 	return s, nil
 }
 
-func (e *Engine) oldestOf(codes map[string]time.Time) (*stretch, error) {
+func (c *contingency) oldestOf(codes map[string]time.Time) (*stretch, error) {
 	var periods []*Period
 	for code := range codes {
-		p, err := e.periodOf(code)
+		p, err := c.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
 		periods = append(periods, p)
 	}
 	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return stretches(periods, e.law().event)[0], nil
+	return stretches(periods, c.law().event)[0], nil
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
-func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
-	first, err := record.FirstID(e.store, dte.Date(s.began))
+func (c *contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
+	first, err := record.FirstID(c.store, dte.Date(s.began))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -222,7 +222,7 @@ func (e *Engine) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, e
 	}
 	var counts []ReportCount
 	late := 0 // documents in a row that were issued after the stretch
-	err = e.store.Records(first, func(entry storage.Entry) error {
+	err = c.store.Records(first, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
@@ -267,19 +267,18 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 
 // NoteTechnicalReport keeps the operator's word that MH has the technical report of the contingency that needs one: 1 to
 // 200 characters that name it. Errors: CodeNoContingency without such a contingency, CodeValidation, or the store's.
-func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) error {
+func (c *contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
 	}
-	s, err := e.reportable()
+	s, err := c.reportable()
 	if err != nil {
 		return err
 	}
-	note := &ReportNote{At: e.now().UTC().Truncate(time.Second), Reference: reference}
-	c := &e.contingency
+	note := &ReportNote{At: c.now().UTC().Truncate(time.Second), Reference: reference}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := e.periodOf(s.periods[len(s.periods)-1].code.String()) // as it is now that nobody else may move it
+	p, err := c.periodOf(s.periods[len(s.periods)-1].code.String()) // as it is now that nobody else may move it
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -288,13 +287,13 @@ func (e *Engine) NoteTechnicalReport(ctx context.Context, reference string) erro
 	if p.Ended.IsZero() {
 		state = record.PeriodOpen
 	}
-	if err := e.movePeriod(ctx, p, state, state); err != nil {
+	if err := c.movePeriod(ctx, p, state, state); err != nil {
 		return refusal.Internal(err)
 	}
 	if c.period != nil && c.period.code == p.code {
 		c.period = p
 	}
-	e.log.Info("MH has the technical report", "reference", reference, "began", p.Began)
-	e.wake()
+	c.log.Info("MH has the technical report", "reference", reference, "began", p.Began)
+	c.wake()
 	return nil
 }

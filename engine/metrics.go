@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"dtegate/engine/refusal"
 	"errors"
 	"time"
+
+	"dtegate/engine/refusal"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

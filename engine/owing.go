@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,9 +13,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
-
-// errAway means that MH cannot be reached now: what is owed waits.
-var errAway = errors.New("MH is away")
 
 // parallel is how many documents are looked at or moved at once: their commits share the disk's syncs.
 const parallel = 32
@@ -38,8 +34,8 @@ func (o owing) newlyCorrected() bool {
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
-func (e *Engine) owing(queue string, before time.Time, limit int) ([]owing, error) {
-	entries, err := e.store.Due(queue, before, limit)
+func (c *contingency) owing(queue string, before time.Time, limit int) ([]owing, error) {
+	entries, err := c.store.Due(queue, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
@@ -65,8 +61,8 @@ func each(ctx context.Context, list []owing, fn func(context.Context, owing) err
 }
 
 // listed are the documents that the records of a queue name, in the given states.
-func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
-	records, err := e.store.Due(queue, e.now().Add(distant), 100_000)
+func (c *contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
+	records, err := c.store.Due(queue, c.now().Add(distant), 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
@@ -75,7 +71,7 @@ func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code
 		if !slices.Contains(states, r.State) {
 			continue
 		}
-		codes, err := e.codesOf(r.Code)
+		codes, err := c.codesOf(r.Code)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +82,8 @@ func (e *Engine) listed(queue string, states ...storage.State) (map[storage.Code
 	return listed, nil
 }
 
-func (e *Engine) codesOf(shown storage.Code) ([]storage.Code, error) {
-	part, err := e.store.Part(shown, partCodes)
+func (c *contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
+	part, err := c.store.Part(shown, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
@@ -97,24 +93,24 @@ func (e *Engine) codesOf(shown storage.Code) ([]storage.Code, error) {
 	}
 	codes := make([]storage.Code, len(texts))
 	for i, t := range texts {
-		c, err := dte.ParseCode(t)
+		id, err := dte.ParseCode(t)
 		if err != nil {
 			return nil, fmt.Errorf("decoding the list of documents: %w", err)
 		}
-		codes[i] = storage.Code(c)
+		codes[i] = storage.Code(id)
 	}
 	return codes, nil
 }
 
 // documents reads those of a list that are in a state.
-func (e *Engine) documents(shown storage.Code, states ...storage.State) ([]owing, error) {
-	codes, err := e.codesOf(shown)
+func (c *contingency) documents(shown storage.Code, states ...storage.State) ([]owing, error) {
+	codes, err := c.codesOf(shown)
 	if err != nil {
 		return nil, err
 	}
 	var list []owing
-	for _, c := range codes {
-		entry, err := e.store.Get(c)
+	for _, code := range codes {
+		entry, err := c.store.Get(code)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"dtegate/engine/authority"
@@ -87,28 +86,16 @@ func (p *Period) motiveOnDocument() string {
 	return ""
 }
 
-// contingency is the branch's state towards MH.
-type contingency struct {
-	// mu: a sale reads the period and is stored under it, so that no document of a period is stored behind its end.
-	mu        sync.RWMutex
-	period    *Period     // nil: MH is there
-	begun     []time.Time // the periods of the last hour
-	suspicion chan struct{}
-	work      chan struct{} // something may be sent
-}
-
-func (e *Engine) seriesOf(kind string) string { return e.issuer.Ambiente + "/" + kind }
-
 // restorePeriod finds the period that the last process left open.
-func (e *Engine) restorePeriod() error {
-	list, err := e.periods()
+func (c *contingency) restorePeriod() error {
+	list, err := c.periods()
 	if err != nil {
 		return err
 	}
 	for _, p := range list {
 		if p.Ended.IsZero() {
-			e.contingency.period = p
-			e.log.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+			c.period = p
+			c.log.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
 		}
 	}
 	return nil
@@ -123,42 +110,41 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 }
 
 // now in contingency, nil when the branch is not.
-func (e *Engine) current() *Period {
-	e.contingency.mu.RLock()
-	defer e.contingency.mu.RUnlock()
-	return e.contingency.period
+func (c *contingency) current() *Period {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.period
 }
 
 // hold returns the current period and keeps it from ending until release.
-func (e *Engine) hold() (p *Period, release func()) {
-	e.contingency.mu.RLock()
-	return e.contingency.period, e.contingency.mu.RUnlock
+func (c *contingency) hold() (p *Period, release func()) {
+	c.mu.RLock()
+	return c.period, c.mu.RUnlock
 }
 
 // enter puts the branch in contingency, unless it is. A period that ended a moment ago goes on.
-func (e *Engine) enter(ctx context.Context, p Period) error {
-	c := &e.contingency
+func (c *contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period != nil {
 		if !p.Declared {
 			return nil
 		}
-		return e.redeclare(ctx, p) // the operator knows better
+		return c.redeclare(ctx, p) // the operator knows better
 	}
-	last, err := e.resumable()
+	last, err := c.resumable()
 	if err != nil {
 		return err
 	}
 	if last != nil {
 		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
 		last.Resumed++
-		if err := e.movePeriod(ctx, last, record.PeriodEnded, record.PeriodOpen); err != nil {
+		if err := c.movePeriod(ctx, last, record.PeriodEnded, record.PeriodOpen); err != nil {
 			return err
 		}
 		c.period = last
 	} else {
-		if p.code, err = dte.NewCode(e.rand); err != nil {
+		if p.code, err = dte.NewCode(c.rand); err != nil {
 			return err
 		}
 		p.Began = p.Began.UTC().Truncate(time.Second)
@@ -166,34 +152,34 @@ func (e *Engine) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return err
 		}
-		_, err = e.store.Append(ctx, storage.Keys{Series: e.seriesOf("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
+		_, err = c.store.Append(ctx, storage.Keys{Series: c.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
 		c.period = &p
 	}
-	c.begun = append(c.begun, e.now())
-	e.metrics.periods.Inc()
-	e.suspect() // the watch begins to probe
-	e.log.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed", c.period.Resumed)
+	c.begun = append(c.begun, c.now())
+	c.metrics.periods.Inc()
+	c.suspect() // the watch begins to probe
+	c.log.Warn("in contingency", "cause", c.period.Cause, "motive", c.period.Motive, "resumed", c.period.Resumed)
 	return nil
 }
 
-func (e *Engine) redeclare(ctx context.Context, p Period) error {
-	next := *e.contingency.period
+func (c *contingency) redeclare(ctx context.Context, p Period) error {
+	next := *c.period
 	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
-	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return err
 	}
-	e.contingency.period = &next
+	c.period = &next
 	return nil
 }
 
 // resumable is the last period, if it ended so recently that it is not reported yet.
-func (e *Engine) resumable() (*Period, error) {
-	list, err := e.periods()
+func (c *contingency) resumable() (*Period, error) {
+	list, err := c.periods()
 	for _, p := range list {
-		if !p.Ended.IsZero() && p.Ended.Add(e.options.ReportAfter).After(e.now()) {
+		if !p.Ended.IsZero() && p.Ended.Add(c.options.ReportAfter).After(c.now()) {
 			return p, nil
 		}
 	}
@@ -201,31 +187,30 @@ func (e *Engine) resumable() (*Period, error) {
 }
 
 // leave ends the period. The caller does not hold mu.
-func (e *Engine) leave(ctx context.Context) error {
-	c := &e.contingency
+func (c *contingency) leave(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period == nil {
 		return nil
 	}
 	next := *c.period
-	next.Ended = e.now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
-	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
+	next.Ended = c.now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
 		return err
 	}
-	e.log.Info("out of contingency", "began", next.Began, "ended", next.Ended)
+	c.log.Info("out of contingency", "began", next.Began, "ended", next.Ended)
 	c.period = nil
 	return nil
 }
 
 // movePeriod records a period as it is now.
-func (e *Engine) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
+func (c *contingency) movePeriod(ctx context.Context, p *Period, from, to storage.State) error {
 	head, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
-	if _, err := record.Move(ctx, e.store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+	if _, err := record.Move(ctx, c.store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
 		return fmt.Errorf("recording the contingency: %w", err)
 	}
 	return nil
@@ -233,7 +218,7 @@ func (e *Engine) movePeriod(ctx context.Context, p *Period, from, to storage.Sta
 
 // Declare puts the branch in contingency by the operator's word, with a cause of CAT-005 and a reason; it lasts until
 // Lift. In contingency already, it sets the cause of the documents to come.
-func (e *Engine) Declare(ctx context.Context, cause int64, reason string) error {
+func (c *contingency) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
 		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "must be 1 to 5 (CAT-005)"})
@@ -244,12 +229,11 @@ func (e *Engine) Declare(ctx context.Context, cause int64, reason string) error 
 	if len(faults) > 0 {
 		return refusal.OfOperator(faults)
 	}
-	return e.enter(ctx, Period{Began: e.now(), Cause: cause, Motive: reason, Declared: true})
+	return c.enter(ctx, Period{Began: c.now(), Cause: cause, Motive: reason, Declared: true})
 }
 
 // Lift takes the operator's word back: the probe ends the contingency when MH answers.
-func (e *Engine) Lift(ctx context.Context) error {
-	c := &e.contingency
+func (c *contingency) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.period == nil || !c.period.Declared {
@@ -257,88 +241,12 @@ func (e *Engine) Lift(ctx context.Context) error {
 	}
 	next := *c.period
 	next.Declared = false
-	if err := e.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+	if err := c.movePeriod(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
 		return refusal.Internal(err)
 	}
 	c.period = &next
-	e.suspect()
+	c.suspect()
 	return nil
-}
-
-// suspect has MH probed soon.
-func (e *Engine) suspect() { ring(e.contingency.suspicion) }
-
-// wake has what is owed looked at soon.
-func (e *Engine) wake() { ring(e.contingency.work) }
-
-func ring(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// watch probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
-func (e *Engine) watch(ctx context.Context) {
-	wait, up := e.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
-	for ctx.Err() == nil {
-		var timer <-chan time.Time
-		if p := e.current(); p != nil {
-			timer = time.After(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.contingency.suspicion:
-		case <-e.back:
-			if e.current() == nil {
-				continue
-			}
-		case <-timer:
-		}
-		p := e.current()
-		o := e.probe(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case o.Kind == authority.Unknown && p == nil:
-			if err := e.enter(ctx, Period{Began: e.now(), Cause: e.cause(ctx, o), Motive: reason(o)}); err != nil {
-				e.log.Error("entering contingency", "error", err)
-			}
-			wait, up = e.options.ProbeEvery, time.Time{}
-		case o.Kind == authority.Unknown:
-			wait, up = min(2*wait, e.options.ProbeMax), time.Time{}
-		case p == nil:
-			wait = e.options.ProbeEvery
-		case p.Declared: // Lift ends it, and has MH probed at once
-			wait = min(2*wait, e.options.ProbeMax)
-		case up.IsZero():
-			wait, up = min(e.options.ProbeEvery, e.stable()), e.now()
-		case e.now().Sub(up) >= e.stable():
-			if err := e.leave(ctx); err != nil {
-				e.log.Error("leaving contingency", "error", err)
-			}
-			wait, up = e.options.ProbeEvery, time.Time{}
-			e.wake()
-		}
-	}
-}
-
-// stable is how long MH must have answered: longer the more periods there were of late.
-func (e *Engine) stable() time.Duration {
-	c := &e.contingency
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.begun) > 0 && e.now().Sub(c.begun[0]) > time.Hour {
-		c.begun = c.begun[1:]
-	}
-	return min(e.options.Stable<<min(max(0, len(c.begun)-1), 20), e.options.StableMax)
-}
-
-func (e *Engine) probe(ctx context.Context) authority.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, e.options.ProbeTimeout)
-	defer cancel()
-	return e.client.Probe(ctx)
 }
 
 func reason(o authority.Outcome) string {
@@ -351,17 +259,17 @@ func reason(o authority.Outcome) string {
 
 // cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
 // no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
-func (e *Engine) cause(ctx context.Context, o authority.Outcome) int64 {
+func (c *contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
 	}
 	if noRoute(o.Err) {
 		return 3
 	}
-	if len(e.options.Internet) == 0 || o.Kind != authority.Unknown {
+	if len(c.options.Internet) == 0 || o.Kind != authority.Unknown {
 		return 1
 	}
-	for _, address := range e.options.Internet {
+	for _, address := range c.options.Internet {
 		d := net.Dialer{Timeout: time.Second}
 		if c, err := d.DialContext(ctx, "tcp", address); err == nil {
 			_ = c.Close()

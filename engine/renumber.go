@@ -14,9 +14,9 @@ var lettersBefore = map[storage.State]storage.State{64: record.LetterOpen, 65: r
 
 // renumberLetters gives the letters that wait in a store of before the numbers of today. A crash leaves the rest to the next
 // start. Letters that were sent wait in no queue and keep their number: nothing reads them again.
-func (e *Engine) renumberLetters(ctx context.Context) error {
+func (box *outbox) renumberLetters(ctx context.Context) error {
 	for _, queue := range []string{record.QueueDeliver, record.QueueUndelivered} {
-		waiting, err := e.store.Due(queue, e.now().Add(distant), maxOwed)
+		waiting, err := box.store.Due(queue, box.now().Add(distant), maxOwed)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", queue, err)
 		}
@@ -25,7 +25,7 @@ func (e *Engine) renumberLetters(ctx context.Context) error {
 			if !before {
 				continue
 			}
-			if _, err := e.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: now, Due: entry.Due}); err != nil {
+			if _, err := box.store.Advance(ctx, entry.Code, entry.State, storage.Change{To: now, Due: entry.Due}); err != nil {
 				return fmt.Errorf("renumbering letter %s: %w", dte.Code(entry.Code), err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
@@ -35,7 +34,7 @@ func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storag
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
 		return nil, nil
 	}
-	data, err := a.Get(ctx, archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, dte.Code(e.Code).String(), "json"))
+	data, err := a.Get(ctx, archivePath(slug, h, "json", dte.Code(e.Code).String()))
 	if errors.Is(err, archive.ErrNotFound) {
 		return nil, nil
 	}

@@ -188,9 +188,12 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	return storage.Part{Name: record.FormContingency, Data: signed}, nil
 }
 
-// move is the one way from state to state.
+// move takes a document from one state to another, with what follows from the step: its place in a queue, and the counters of
+// its origin, in the same batch.
 func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
-	e.owe(entry, h, &change)
+	if change.Due == nil {
+		change.Due = h.OweDelivery(entry.State, change.To, e.delivery.Mail != nil, e.delivery.Archive != nil, e.now())
+	}
 	var err error
 	if change.Head, err = h.Encode(); err != nil {
 		return entry, refusal.Internal(err)
@@ -202,12 +205,17 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if err != nil {
 		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
 	}
-	e.ledger.Touch(entry.ID)
-	if change.Due != nil && change.Due.Queue == record.QueueDeliver {
-		e.delivery.ring()
-	}
-	if entry.State != change.To {
-		e.shelf.Judge(entry, h, change.To)
-	}
+	e.moved(entry, next, h)
 	return next, nil
+}
+
+// moved tells who follows the documents that one has changed.
+func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
+	e.ledger.Touch(now.ID)
+	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
+		e.delivery.bell.ring()
+	}
+	if before.State != now.State {
+		e.shelf.Judge(before, h, now.State)
+	}
 }

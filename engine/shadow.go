@@ -78,21 +78,14 @@ func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 	s.seen = sh
 	s.mu.Unlock()
 	s.shadow.Store(sh)
-	s.ring()
+	s.shadowed.ring()
 	return a, nil
 }
 
 // StopShadow ends the shadow; what it has seen can still be read.
 func (s *Shelf) StopShadow() {
 	s.shadow.Store(nil)
-	s.ring()
-}
-
-func (s *Shelf) ring() {
-	select {
-	case s.shadowed <- struct{}{}:
-	default:
-	}
+	s.shadowed.ring()
 }
 
 // Shadowed is what the latest shadow has seen, nil when there was none.

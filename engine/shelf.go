@@ -53,7 +53,7 @@ type Shelf struct {
 	o        ShelfOptions
 	book     atomic.Pointer[Rulebook]
 	shadow   atomic.Pointer[shadow] // the one that runs
-	shadowed chan struct{}          // rings when it is another
+	shadowed bell                   // rings when it is another
 	guard    guard
 	metrics  *shelfMetrics
 
@@ -131,7 +131,7 @@ func NewShelf(o ShelfOptions) *Shelf {
 		o.Logger = slog.Default()
 	}
 	return &Shelf{o: o, metrics: newShelfMetrics(), loaded: make(map[string]*rules.Rule), catalogues: make(map[string]*dte.Catalogues),
-		guard: newGuard(), shadowed: make(chan struct{}, 1)}
+		guard: newGuard(), shadowed: newBell()}
 }
 
 // Book is what is in force.
@@ -258,7 +258,10 @@ type candidate struct {
 	kind string
 }
 
-// candidates are the shipped files that are new here, catalogues first.
+// admissionOrder is the order in which kinds of bundles come in: the golden cases of the others need the catalogues.
+var admissionOrder = [...]string{"catalogue", "document", "event"}
+
+// candidates are the shipped files that are new here, in the order of admission.
 func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
 	for _, file := range slices.Sorted(maps.Keys(shipped)) {
 		b, err := s.o.Keys.Read(shipped[file])
@@ -273,7 +276,9 @@ func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults 
 			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.kind, b.kind) }) // "catalogue" is the first
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		return cmp.Compare(slices.Index(admissionOrder[:], a.kind), slices.Index(admissionOrder[:], b.kind))
+	})
 	return list, faults
 }
 

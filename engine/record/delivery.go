@@ -90,3 +90,26 @@ func Earliest(at *time.Time, t time.Time) {
 		*at = t
 	}
 }
+
+// OweDelivery returns when something is to be delivered of a document that moves between two states, nil when nothing is. What
+// MH accepts for the first time is owed from then on to its receiver, if mail is set up and the document bears an address, and
+// to the archive, if there is one. An invalidation borrows the document's place in the queue: afterwards it stands there again.
+func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
+	if to != Accepted && to != Invalidated {
+		return nil
+	}
+	if h.Delivery == nil && from != Accepted && from != Invalidated {
+		at := now.UTC().Truncate(time.Millisecond)
+		var d Delivery
+		if mail && h.Mail != "" {
+			d.Mail = &Step{Since: at, Next: at}
+		}
+		if archive {
+			d.Archive = &Step{Since: at, Next: at}
+		}
+		if d != (Delivery{}) {
+			h.Delivery = &d
+		}
+	}
+	return h.Delivery.Due()
+}

@@ -25,7 +25,8 @@ type told struct {
 }
 
 // folders are the packages whose texts and codes reach an answer.
-var folders = []string{"gateway", "engine", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
+// Those whose constants others name come first.
+var folders = []string{"engine/refusal", "engine/record", "gateway", "engine", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {
@@ -93,8 +94,15 @@ func (s *sources) declare(f *ast.File) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Names) == len(v.Values) {
 			for i, name := range v.Names {
-				if lit, ok := v.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					known[name.Name], _ = strconv.Unquote(lit.Value)
+				switch value := v.Values[i].(type) {
+				case *ast.BasicLit:
+					if value.Kind == token.STRING {
+						known[name.Name], _ = strconv.Unquote(value.Value)
+					}
+				case *ast.SelectorExpr: // another package's constant
+					if text, ok := s.constants[typeName(value.X)][value.Sel.Name]; ok {
+						known[name.Name] = text
+					}
 				}
 			}
 		}
@@ -118,7 +126,7 @@ var tellers = map[string]struct{ code, status, text int }{
 	"problem":         {1, 0, 2},
 	"operatorProblem": {1, 0, 2},
 	"tooMany":         {-1, -1, 1},
-	"unavailable":     {-1, -1, 1},
+	"Unavailable":     {-1, -1, 1},
 }
 
 var faultCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
