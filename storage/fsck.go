@@ -74,7 +74,9 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}
 	marked, of, markErr := readMark(o.FS, o.MarkPath)
-	if id, err := get(db, keyStore); markErr == nil && (err != nil || string(id) != string(of[:])) {
+	if id, err := get(db, keyStore); markErr == nil && err != nil {
+		markErr = errors.New("was compared with nothing: the store's identity cannot be read")
+	} else if markErr == nil && string(id) != string(of[:]) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
 	}
 	if j, err := newMarkJudge(db); err == nil && markErr == nil { // else the walk says what cannot be read
@@ -112,8 +114,8 @@ func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 	at := *o
 	at.FS = withoutLogs{o.FS}
 	db, second := openPebble(&at, &damage{}, true)
-	if second != nil {
-		return nil, nil, errors.Join(err, second)
+	if second != nil { // it is not the log
+		return nil, nil, Explain(err)
 	}
 	return db, &Problem{"log", "cannot be read: the latest changes are in it alone; what follows is checked without them", err.Error()}, nil
 }
@@ -303,6 +305,8 @@ func (c *checker) checkMark(marked reached, err error) {
 			s, name = c.series[uint32(i+1)], fmt.Sprint(i+1)
 		}
 		switch {
+		case s == nil && n > 0 && c.seriesBlind:
+			c.problemAt(where, "says %d for series %d, whose row cannot be read", n, i+1)
 		case s == nil && n > 0:
 			c.problemAt(where, "says %d for series %s, which the store does not have", n, name)
 		case s != nil && s.row.Last < n:

@@ -60,6 +60,12 @@ func Open(o Options) (*Store, error) {
 }
 
 func open(o Options) (*Store, error) {
+	s, err := openDamaged(o)
+	return s, Explain(err)
+}
+
+// openDamaged is open in the storage engine's words.
+func openDamaged(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
 	s.locks.named = make(map[string]*namedLock)
 	s.pending.records = make(map[Code][]chan struct{})
@@ -112,15 +118,17 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		if list := o.tableLists(); list != nil {
-			return nil, fmt.Errorf("%w: no file says which list of tables counts (marker.manifest…) beside %s; %s (%w)", ErrCorrupt, strings.Join(list, ", "), listAdvice, err)
+			return nil, &damagedError{"no file says which list of tables counts (marker.manifest…) beside " + strings.Join(list, ", "), listAdvice, err}
 		}
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	case errors.Is(err, syscall.EAGAIN): // as Linux says that a file is locked
 		return nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	case err != nil && o.damagedOptions(po) != "":
-		return nil, fmt.Errorf("%w: %s, which says how the store was written and can be removed (%w)", ErrCorrupt, o.damagedOptions(po), err)
+		return nil, &damagedError{o.damagedOptions(po) + " is not what this program wrote", "it says how the store was written and can be removed", err}
 	case damagedList(err) != "":
-		return nil, fmt.Errorf("%w: %s; %s (%w)", ErrCorrupt, damagedList(err), listAdvice, err)
+		return nil, &damagedError{damagedList(err), listAdvice, err}
+	case o.damagedLog(err) != "":
+		return nil, &damagedError{o.damagedLog(err), repairAdvice, err}
 	case pebble.IsCorruptionError(err):
 		return nil, fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	case err != nil:
@@ -353,52 +361,3 @@ func (s *Store) sound() error {
 }
 
 func (s *Store) since(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
-
-// names holds the sequence id of every series. Ids are dense from 1; one that was given to a series whose first record
-// failed stays with it until the process ends.
-type names struct {
-	mu       sync.RWMutex
-	sequence map[string]uint32
-	name     map[uint32]string
-	last     uint32
-}
-
-func (n *names) add(name string, sequence uint32) {
-	if n.name == nil {
-		n.sequence, n.name = make(map[string]uint32), make(map[uint32]string)
-	}
-	n.sequence[name], n.name[sequence], n.last = sequence, name, max(n.last, sequence)
-}
-
-// of returns the sequence id of a series, a new one if need be.
-func (n *names) of(name string) uint32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.sequence[name] == 0 {
-		n.add(name, n.last+1)
-	}
-	return n.sequence[name]
-}
-
-func (n *names) named(sequence uint32) string {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.name[sequence]
-}
-
-// all returns the names in the order of their ids, from 1.
-func (n *names) all() []string {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	list := make([]string, n.last)
-	for sequence, name := range n.name {
-		list[sequence-1] = name
-	}
-	return list
-}
-
-func (n *names) highest() uint32 {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.last
-}

@@ -101,7 +101,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	if o.bugs.bareMarkers {
 		fs = o.FS
 	}
-	fs = badBlocksFS{fs, &d.blocks}
+	fs = badBlocksFS{fs, &d.blocks, func(path, what string) { o.damaged(d, path, what) }}
 	tables := o.tables
 	if tables == nil {
 		tables = newTableWrites(o)
@@ -126,13 +126,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 			CompactionEnd:   func(i pebble.CompactionInfo) { tables.ended(compactions, i.Err) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				d.blocks.note(info.Path, info.Details)
-				if d.err() != nil {
-					return // every further read tells again
-				}
-				message := fmt.Sprintf("%s: %v", info.Path, info.Details)
-				if d.note(message) {
-					o.Logger.Error("store is damaged", "error", message)
-				}
+				o.damaged(d, info.Path, oneLine(fmt.Sprint(info.Details)))
 			},
 			DiskSlow:        func(i pebble.DiskSlowInfo) { o.Logger.Warn("disk is slow", "detail", i.String()) },
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { o.Logger.Warn("writes wait", "reason", i.Reason) },
@@ -146,6 +140,13 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // every Append asks for a key and a code that are mostly not there
 	}
 	return p
+}
+
+// damaged remembers and logs the first damage that was found; every further read tells again.
+func (o *Options) damaged(d *damage, path, what string) {
+	if message := path + ": " + what; d.err() == nil && d.note(message) {
+		o.Logger.Error("store is damaged", "error", message)
+	}
 }
 
 // pebbleLogger exits on a fatal error. Were it to return, a failed log write would be reported as a success.

@@ -32,7 +32,19 @@ func (o *Options) tableLists() (list []string) {
 var (
 	inManifest   = regexp.MustCompile(`MANIFEST-\d+`)
 	unknownTable = regexp.MustCompile(`file (\d+) \(type sstable\) unknown`)
+	cutTable     = regexp.MustCompile(`(\d+): object size mismatch .*: (\d+) \(disk\) != (\d+) \(MANIFEST\)`)
 )
+
+// damagedLog names the log that Pebble could not replay, "" when it is none of this. Pebble's error names none.
+func (o *Options) damagedLog(err error) string {
+	if err == nil || !strings.Contains(err.Error(), "replaying WAL") {
+		return ""
+	}
+	names, _ := o.FS.List(o.Dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	slices.Sort(names)
+	return "its log, " + strings.Join(names, " or ") + ", cannot be read"
+}
 
 // damagedList says in plain words what Pebble misses, "" when it is none of this. Pebble's errors are told apart by their text
 // alone.
@@ -43,6 +55,9 @@ func damagedList(err error) string {
 	text := err.Error()
 	if found := unknownTable.FindStringSubmatch(text); found != nil {
 		return "its list of tables names " + found[1] + ".sst, which is not there"
+	}
+	if found := cutTable.FindStringSubmatch(text); found != nil {
+		return found[1] + ".sst is " + found[2] + " bytes long, and its list of tables says " + found[3]
 	}
 	if name := inManifest.FindString(text); name != "" {
 		return "its list of tables, " + name + ", cannot be read"

@@ -29,7 +29,7 @@ func (d *doctor) backedUp(at time.Time) {
 func (d *doctor) stoppedBackup(s *storage.Store) {
 	switch at, err := s.LastBackup(); {
 	case err != nil:
-		d.fail("store", "dtectl fsck tells more", "%v", err)
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	case s.LastID() > 0: // an empty store misses none
 		d.backedUp(at)
 	}

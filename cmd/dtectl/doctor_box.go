@@ -48,8 +48,14 @@ func (d *doctor) secrets() {
 func (d *doctor) tokens(file *config.TokenFile) {
 	active := 0
 	for _, t := range file.Tokens {
-		if t.Active() {
-			active++
+		if !t.Active() {
+			continue
+		}
+		active++
+		for _, p := range t.Permissions {
+			if !slices.Contains(config.Permissions, p) {
+				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token", "token %d (%s) has the permission %q, which there is not: the till is refused with 403", t.ID, t.Name, p)
+			}
 		}
 	}
 	if active == 0 {
@@ -169,6 +175,9 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 	return times[len(times)/2], times[len(times)-1], nil
 }
 
+// repairRemedy is what to do about a damaged store.
+const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl repair; see Store damaged in the runbook"
+
 // store returns the latest time that it knows; zero when that is not known.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
 	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
@@ -179,6 +188,9 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	case errors.Is(err, storage.ErrNoStore):
 		d.fail("store", "dtectl init makes one, once; dtectl restore makes one of a backup", "%v", err)
 		return last
+	case errors.Is(err, storage.ErrCorrupt):
+		d.fail("store", repairRemedy, "%v", err)
+		return last
 	case err != nil:
 		d.fail("store", "dtectl fsck tells more; dtectl restore makes one of a backup", "%v", err)
 		return last
@@ -187,7 +199,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	if r := s.Restored(); r != nil {
 		d.fail("store", "dtectl reconcile", "%v: run dtectl reconcile (the backup is of %s)", storage.ErrRestored, local(r.Taken))
 	} else if m, err := s.LookAtMark(""); err != nil {
-		d.fail("store", "dtectl fsck tells more", "%v", err)
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	} else if m.Kind != storage.MarkSound {
 		d.fail("store", markRemedy(s, m), "%s: %s", storage.ErrMark, m.What)
 	} else {
@@ -203,7 +215,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	d.stopped(s)
 	last, err = s.LastBeat()
 	if err != nil {
-		d.fail("store", "dtectl fsck tells more", "%v", err)
+		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	}
 	return last
 }

@@ -61,7 +61,7 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 func (d *doctor) read(r storage.Reading) {
 	switch {
 	case r.Damaged > 0:
-		d.fail("store", "dtectl fsck with the appliance stopped, see Store damaged in the runbook", "read through on %s: %d tables are damaged", local(r.At), r.Damaged)
+		d.fail("store", repairRemedy, "read through on %s: %d tables are damaged", local(r.At), r.Damaged)
 	case r.At.IsZero():
 		d.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
 	case d.now().Sub(r.At) > scrubLate:

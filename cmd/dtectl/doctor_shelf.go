@@ -73,7 +73,10 @@ func (d *doctor) returned(goesOn bool, to string, at time.Time, reason string) {
 // refusedRule is a rule in the store that may not compute.
 func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under Rule refused"
-	if why == "unvouched" {
+	switch why {
+	case "damaged":
+		do = repairRemedy
+	case "unvouched":
 		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, somebody wrote to the backup or the store: the runbook tells more under Rule refused"
 	}
 	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why, text)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"time"
 
 	"dtegate/cmd/dted/config"
@@ -15,6 +13,13 @@ const tlsSoon = 21 * 24 * time.Hour
 
 // tls looks at the certificates of the listeners that are encrypted.
 func (d *doctor) tls() {
+	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
+		if _, err := own.Authority(); err == nil { // else files says so
+			if err := own.CheckKey(); err != nil {
+				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)
+			}
+		}
+	}
 	for _, l := range []struct {
 		name, listen string
 		transport    config.Transport
@@ -31,10 +36,7 @@ func (d *doctor) tls() {
 		}
 		leaf, err := certificate.Read(file)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && l.transport.Certificate == "": // the start makes it, and files says what that needs
-		case err != nil && l.transport.Certificate != "": // files says so
-		case err != nil:
-			d.fail("tls", do, "%s: %v", l.name, err)
+		case err != nil: // the start makes the box's own anew; of another, and of what that needs, files says so
 		case d.now().After(leaf.NotAfter):
 			d.fail("tls", do, "%s: the certificate ended on %s", l.name, dte.Date(leaf.NotAfter))
 		case leaf.NotAfter.Sub(d.now()) < tlsSoon:

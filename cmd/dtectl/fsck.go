@@ -39,8 +39,11 @@ func (c *fsckCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	report, err := storage.Check(ctx, cfg.Store(slog.Default()))
-	if err != nil {
-		return fmt.Errorf("checking store (is the appliance stopped?): %w", err)
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		return fmt.Errorf("%w: the appliance must be stopped first", err)
+	case err != nil:
+		return err
 	}
 	checkForms(ctx, cfg, report)
 	screen.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -47,8 +48,8 @@ func open(top *cli) (*storage.Store, error) {
 		return nil, err
 	}
 	store, err := storage.Open(cfg.Store(slog.Default()))
-	if err != nil {
-		return nil, fmt.Errorf("opening store (is the appliance stopped?): %w", err)
+	if errors.Is(err, storage.ErrInUse) {
+		return nil, fmt.Errorf("%w (is the appliance stopped?)", err)
 	}
-	return store, nil
+	return store, err
 }

@@ -82,14 +82,14 @@ func (d *disk) tend() {
 		return
 	}
 	size := d.reserve / 4
-	switch _, err := os.Stat(d.ballast); {
+	switch info, err := os.Stat(d.ballast); {
 	case err == nil && free < size:
 		if err := os.Remove(d.ballast); err != nil {
 			d.log.Error("ballast stays", "error", err)
 			return
 		}
 		d.log.Warn("ballast given up", "free_bytes", free)
-	case os.IsNotExist(err) && free > d.reserve+2*size:
+	case (os.IsNotExist(err) || err == nil && info.Size() < size) && free > d.reserve+2*size:
 		if err := lay(d.ballast, size); err != nil {
 			d.log.Warn("no ballast", "error", err)
 		}

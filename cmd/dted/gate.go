@@ -41,10 +41,10 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("opening store: %w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
 	}
 	if err != nil {
-		return fmt.Errorf("opening store: %w", err)
+		return err
 	}
 	if d.store.Restored() != nil {
 		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)

@@ -144,6 +144,9 @@ func (l *lan) renew() {
 			err = l.trail.Record(context.Background(), audit.Act{Who: "dted", From: "the box", What: "tls.renew", Detail: why, Outcome: audit.Done})
 		}
 	}
+	if err == nil {
+		err = l.own.CheckKey()
+	}
 	l.tell("ca", err)
 }
 

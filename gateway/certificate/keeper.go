@@ -45,6 +45,9 @@ func (k *Keeper) Check() (changed bool, err error) {
 	}
 	k.read = true
 	c, err := tls.LoadX509KeyPair(k.certificate, k.key)
+	if err == nil {
+		err = checkChain(&c)
+	}
 	k.seen = now
 	if err != nil {
 		k.err = fmt.Errorf("reading certificate %s: %w", k.certificate, err)

@@ -135,16 +135,19 @@ func (o *Own) Renew() error {
 
 // Due says why the certificate should be renewed, "" when it need not.
 func (o *Own) Due() (why string, err error) {
+	authority, err := o.Authority()
+	if err != nil {
+		return "", err
+	}
 	leaf, err := Read(o.ServerFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return "there is none", nil
 	}
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = o.checkServer(authority)
 	}
-	authority, err := o.Authority()
 	if err != nil {
-		return "", err
+		return "its file is damaged: " + err.Error(), nil
 	}
 	if leaf.NotAfter.Sub(o.Now()) < renewBefore && leaf.NotAfter.Before(authority.NotAfter) {
 		return "it ends on " + leaf.NotAfter.Format(time.DateOnly), nil
@@ -157,26 +160,24 @@ func (o *Own) Due() (why string, err error) {
 	return "", nil
 }
 
-// Authority is the authority's certificate.
-func (o *Own) Authority() (*x509.Certificate, error) { return Read(o.AuthorityFile()) }
-
 func (o *Own) signer() (*ecdsa.PrivateKey, error) {
-	b, err := os.ReadFile(filepath.Join(o.Folder, authorityKey))
+	path := filepath.Join(o.Folder, authorityKey)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading authority's key: %w", err)
 	}
 	block, _ := pem.Decode(b)
 	if block == nil {
-		return nil, errors.New("reading authority's key: it is not PEM")
+		return nil, fmt.Errorf("reading authority's key: %s is not PEM", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading authority's key: %w", err)
+		return nil, fmt.Errorf("reading authority's key %s: %w", path, err)
 	}
 	if k, ok := key.(*ecdsa.PrivateKey); ok {
 		return k, nil
 	}
-	return nil, errors.New("reading authority's key: it is not ECDSA")
+	return nil, fmt.Errorf("reading authority's key: %s is not ECDSA", path)
 }
 
 // names are those that the authority may sign, the box's own and the configured. A name that came later needs a new

@@ -104,14 +104,15 @@ path_style = true
 type Box struct {
 	t   testing.TB
 	Dir string
+	Key *sign.Key // that signs its documents
 }
 
 // New makes a box of which nothing is wrong, before its first start; mh is the address of its authority. Its key came in no
 // certificate of MH.
 func New(t testing.TB, mh string) *Box {
 	t.Helper()
-	b := &Box{t, t.TempDir()}
 	key, err := sign.Generate(2048)
+	b := &Box{t, t.TempDir(), key}
 	b.must(err)
 	sealed, err := sign.DemoSeal(key, []byte(Passphrase))
 	b.must(err)
@@ -148,7 +149,7 @@ func (b *Box) Write(name string, data []byte) {
 // Copy is a box of the same content.
 func (b *Box) Copy(t testing.TB) *Box {
 	t.Helper()
-	c := &Box{t, filepath.Join(t.TempDir(), "box")}
+	c := &Box{t, filepath.Join(t.TempDir(), "box"), b.Key}
 	c.must(filepath.WalkDir(b.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -196,8 +197,8 @@ func (b *Box) must(errs ...error) {
 	}
 }
 
-// authority makes a certificate authority of the box's own for a listener that the LAN reaches.
-func (b *Box) authority() *certificate.Own {
+// Authority makes a certificate authority of the box's own for the tills' listener, which it encrypts.
+func (b *Box) Authority() *certificate.Own {
 	b.t.Helper()
 	b.Set("[api]\nlisten = \"127.0.0.1:0\"", "[api]\ntls = \"on\"\nlisten = \"127.0.0.1:0\"")
 	own := &certificate.Own{Folder: b.At("tls"), Now: time.Now, Write: config.WriteFile}

@@ -130,7 +130,7 @@ var Boxes = []Broken{
 		b.Set(string(data[at:at+end]), "url = \"http://127.0.0.1:1\"")
 	}, "fail", "authority", "", "connection", false},
 	{"a certificate of the LAN that is damaged", func(b *Box) {
-		own := b.authority()
+		own := b.Authority()
 		b.must(os.WriteFile(own.AuthorityFile(), []byte("?"), 0o600))
 	}, "fail", "tls", "tls.folder", "ca.pem", true},
 }

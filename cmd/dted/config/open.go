@@ -54,7 +54,9 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 		key := bundle.Key{ID: k.ID}
 		b, err := os.ReadFile(k.File)
 		if err == nil {
-			key.Public, err = bundle.ParsePublic(b)
+			if key.Public, err = bundle.ParsePublic(b); err != nil {
+				err = fmt.Errorf("%s: %w", k.File, err)
+			}
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("rules.key: %s: %w", k.ID, err))
@@ -76,7 +78,7 @@ func (c *Config) Box() (*vouch.Key, error) {
 	}
 	k, err := vouch.Parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.BoxKey, err)
+		return nil, fmt.Errorf("%s: %w; put it back, or take it away: the next start makes another", c.BoxKey, err)
 	}
 	return k, nil
 }

@@ -61,6 +61,9 @@ var ErrNoToken = errors.New("no such token")
 func LoadTokens(path string) (*TokenFile, error) {
 	t := new(TokenFile)
 	if err := read(path, t); err != nil {
+		if bad := new(Invalid); errors.As(err, &bad) { // named here: it is not the configuration
+			err = errors.New(bad.Error())
+		}
 		return nil, err
 	}
 	if !isHash(t.Secret) {

@@ -104,10 +104,10 @@ func key(c config.Key, open func(sealed, passphrase []byte) (*sign.Key, error)) 
 	}
 	k, err := open(sealed, []byte(passphrase))
 	if err != nil {
-		return nil, fmt.Errorf("key.file, key.passphrase_file: opening signing key: %w", err)
+		return nil, fmt.Errorf("key.file, key.passphrase_file: %s: opening signing key: %w", c.File, err)
 	}
 	if err := k.Check(); err != nil {
-		return nil, fmt.Errorf("key.file: testing signing key: %w", err)
+		return nil, fmt.Errorf("key.file: %s: testing signing key: %w", c.File, err)
 	}
 	return k, nil
 }
