@@ -20,7 +20,7 @@ func TestBadBlocks_Large(t *testing.T) {
 	}
 	s, disk := newStore(t)
 	for n := uint64(1); n <= 4; n++ { // those before fill the blocks that a start reads
-		if _, err := s.Append(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
+		if _, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			d, data := draft(code(n), slot), large
 			if n < 4 {
 				data = large[n*9000 : (n+1)*9000]

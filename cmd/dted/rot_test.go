@@ -163,6 +163,58 @@ func TestRot_AtRest(t *testing.T) {
 	}
 }
 
+// A repair that was cut short before it was recorded is in the trail after the next start.
+func TestRepair_StartRecords(t *testing.T) {
+	t.Parallel()
+	a := newAtRest(t)
+	// Without an archive: the first sale would wait for what the archive knows.
+	a.Set("[archive]\nendpoint = \"http://127.0.0.1:9000\"\nbucket = \"dte\"\naccess_key = \"dte\"\nsecret_file = \"archive.secret\"\npath_style = true\n", "")
+	manifests, err := filepath.Glob(a.At("data/MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatal(manifests, err)
+	}
+	data, err := os.ReadFile(slices.Max(manifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] ^= 1
+	if err := os.WriteFile(slices.Max(manifests), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Repair(t.Context(), storage.RepairFrom{Copy: a.At("copy")}, a.store(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if said, ok := a.dtectl(t, "audit"); strings.Contains(said, "store.repair") {
+		t.Fatalf("%v %s", ok, said)
+	}
+	s, err := storage.Open(a.store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := s.Restored()
+	if rest == nil {
+		t.Fatal("the store is not to be reconciled")
+	}
+	plan, err := rest.AcceptMark([]string{fmt.Sprintf("00/01/S001/P001/%d", time.Now().UTC().Add(-6*time.Hour).Year())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reconcile(t.Context(), plan, "repaired"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := a.run(1); r.refused != nil || r.sale != "" || len(r.lost) > 0 {
+			t.Errorf("%v %s %s", r.refused, r.sale, r.lost)
+		}
+		if said, _ := a.dtectl(t, "audit"); strings.Count(said, "store.repair") != 1 || !strings.Contains(said, "rows of second copy") {
+			t.Errorf("the trail says %s", said)
+		}
+	}
+}
+
 // A damaged backup is refused whole, by the name of the file.
 func TestRot_Backup(t *testing.T) {
 	t.Parallel()

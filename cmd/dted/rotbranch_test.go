@@ -31,15 +31,18 @@ import (
 type atRest struct {
 	*boxtest.Box
 	sim  *simulator.Simulator
+	sale string            // what a till sends
 	sold map[string][]byte // answers by code
+	// until is waited for before the appliance ends, when it is set; last is the latest sale.
+	until func(last record) bool
 }
 
 const soldAtRest = 16
 
-// newAtRest makes the branch: eight documents are in tables and in the backup, eight in the log.
-func newAtRest(t *testing.T) *atRest {
+// newStanding makes a branch that has not started yet, and its authority.
+func newStanding(t *testing.T) *atRest {
 	t.Helper()
-	a := &atRest{Box: boxtest.New(t, "127.0.0.1:1"), sold: make(map[string][]byte)}
+	a := &atRest{Box: boxtest.New(t, "127.0.0.1:1"), sale: sale01, sold: make(map[string][]byte)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -57,7 +60,7 @@ func newAtRest(t *testing.T) *atRest {
 		must(<-served)
 	})
 	a.Set("127.0.0.1:1\"", protocol.Addr().String()+"\"")
-	a.Set("mark = \"mark\"\n", "mark = \"mark\"\nsecond_copy = \"copy\"\ndisk_reserve = \"1MiB\"\n")
+	a.Set("mark = \"mark\"\n", "mark = \"mark\"\ndisk_reserve = \"1MiB\"\n")
 	a.Authority()
 	a.Write("authority.password", []byte("secreto-mh.2026\n"))
 	secret := bytes.Repeat([]byte{9}, 32)
@@ -65,6 +68,20 @@ func newAtRest(t *testing.T) *atRest {
 	mac.Write([]byte(testToken))
 	must((&config.TokenFile{Secret: hex.EncodeToString(secret), Tokens: []config.Token{{ID: 1, Name: "caja", Hash: hex.EncodeToString(mac.Sum(nil)),
 		Point: 1, Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}}}}).Save(a.At("tokens.toml")))
+	return a
+}
+
+// newAtRest makes a branch with a second copy: eight documents are in tables and in the backup, eight in the log.
+func newAtRest(t *testing.T) *atRest {
+	t.Helper()
+	a := newStanding(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Set("mark = \"mark\"\n", "mark = \"mark\"\nsecond_copy = \"copy\"\n")
 	must(os.Mkdir(a.At("copy"), 0o700))
 	for range 2 {
 		r := a.run(soldAtRest / 2)
@@ -74,7 +91,7 @@ func newAtRest(t *testing.T) *atRest {
 		if _, err := os.Stat(a.At("backup")); err != nil {
 			s, err := storage.Open(a.store())
 			must(err)
-			_, err = s.Backup(ctx, a.At("backup"), nil)
+			_, err = s.Backup(t.Context(), a.At("backup"), nil)
 			must(err)
 			must(s.Close())
 		}
@@ -95,7 +112,7 @@ func (a *atRest) copied(t *testing.T) *atRest {
 	if err := a.sim.Reset(); err != nil {
 		t.Fatal(err)
 	}
-	return &atRest{a.Box.Copy(t), a.sim, a.sold}
+	return &atRest{Box: a.Box.Copy(t), sim: a.sim, sale: a.sale, sold: a.sold}
 }
 
 // started is what became of a start.
@@ -147,7 +164,7 @@ func (a *atRest) run(sales int) (r started) {
 		}
 	}
 	for range sales {
-		status, answer, err := ask(http.MethodPost, "/dte/dte01", sale01)
+		status, answer, err := ask(http.MethodPost, "/dte/dte01", a.sale)
 		if err != nil || status != http.StatusCreated {
 			r.sale = fmt.Sprintf("%d %v %s", status, err, answer)
 			break
@@ -160,6 +177,8 @@ func (a *atRest) run(sales int) (r started) {
 		r.numbers = append(r.numbers, strings.TrimLeft(said.Data.ControlNumber[len(said.Data.ControlNumber)-15:], "0"))
 		if sales > 1 {
 			_, a.sold[said.Data.Code], _ = ask(http.MethodGet, "/dte/documento/"+said.Data.Code, "")
+		}
+		for end := time.Now().Add(40 * time.Second); a.until != nil && !a.until(said.Data) && time.Now().Before(end); pause(10 * time.Millisecond) {
 		}
 	}
 	till.CloseIdleConnections()
@@ -263,6 +282,9 @@ func (a *atRest) judge(t *testing.T, want ended) {
 	}
 	if said, ok := a.dtectl(t, "fsck"); !ok || strings.Contains(said, "missing") {
 		t.Errorf("after dtectl %s: %s", want.mend, said)
+	}
+	if said, _ := a.dtectl(t, "audit"); want.mend == repaired && strings.Count(said, "store.repair") != 1 {
+		t.Errorf("the trail says after dtectl %s\n%s", want.mend, said)
 	}
 	s, err := storage.OpenReadOnly(a.store())
 	if err != nil {
