@@ -1,0 +1,51 @@
+package pdf
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBook: a book has as many pages as its rows need, the same bytes each time, and nothing beyond the edge of a page, however
+// long a name is.
+func TestBook(t *testing.T) {
+	p, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Book{Title: "Libro de ventas", Heading: []string{"La Ceiba", "NRC 239051-6", "noviembre de 2026"}, Columns: []string{"No.", "Número de control", "Código de generación", "Cliente", "Ventas gravadas"},
+		Right: []bool{false, false, false, false, true}, Total: []string{"Totales", "", "", "", "1000000000.00"}, Folio: 7, At: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
+		Summary: [][]string{{""}, {"Resumen", "Exentas"}, {"A contribuyentes", "0.00"}, {"Firma", ""}}}
+	for i := range 150 {
+		b.Rows = append(b.Rows, []string{fmt.Sprint(i + 1), "DTE-03-M001P001-000000000000001", "A1226071-78BB-4DB9-922B-C82397635393", strings.Repeat("Comercial El Roble, S.A. de C.V. ", 1+i%9), "1000000000.00"})
+	}
+	var first, second bytes.Buffer
+	pages, err := p.Book(&first, b)
+	if err != nil || pages < 3 {
+		t.Fatalf("%d pages, %v", pages, err)
+	}
+	if _, err := p.Book(&second, b); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("the same book gives other bytes: %v", err)
+	}
+	c := &canvas{fonts: p.fonts, w: bookW, h: bookH, left: bookMargin, width: bookW - 2*bookMargin, bottom: bookH - bookMargin}
+	d := &bookDrawer{Printer: p, b: b, c: c}
+	d.measure()
+	c.head = d.head
+	c.newPage()
+	for _, row := range b.Rows {
+		d.row(row, bookBody)
+	}
+	for n, pg := range c.pages {
+		for _, o := range pg.ops {
+			if o.x < bookMargin-0.01 || o.x+o.w > bookW-bookMargin+0.01 || o.y > bookH-bookMargin+1 {
+				t.Errorf("page %d: %q lies at %.1f, %.1f, %.1f wide", n+1, o.text, o.x, o.y, o.w)
+			}
+		}
+	}
+	b.Rows, b.Total = nil, nil
+	if pages, err := p.Book(&second, b); err != nil || pages != 1 {
+		t.Errorf("an empty book: %d pages, %v", pages, err)
+	}
+}
