@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/gateway/codes"
 )
@@ -126,5 +129,18 @@ func TestGate_English(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("%d errors were found", found)
+	}
+}
+
+// TestDelivery_Idle: a retry or a forgetting that found nothing to do is no act that was done.
+func TestDelivery_Idle(t *testing.T) {
+	for n, want := range map[int]string{0: audit.Nothing, 2: audit.Done} {
+		g := New(Options{Logger: slog.New(slog.DiscardHandler)})
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetBodyString(`{"codes":["3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
+		err := g.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
+		if got, reason := outcome(ctx, err); err != nil || got != want || reason != "" {
+			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
+		}
 	}
 }

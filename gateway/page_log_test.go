@@ -199,6 +199,10 @@ func proven(name string, c logCall) bool {
 			if within == ast.Node(n.Body) && compared.MatchString(source(n.Cond)) {
 				return true
 			}
+		case *ast.RangeStmt: // lists of errors hold errors
+			if n.Value != nil && printed(n.Value) == name {
+				return true
+			}
 		case *ast.SwitchStmt: // its first case is that there is none
 			if first := n.Body.List[0].(*ast.CaseClause); first != c.around[i+1] && len(first.List) == 1 && source(first.List[0]) == name+" == nil" {
 				return true
