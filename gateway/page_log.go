@@ -109,7 +109,6 @@ var logged = map[string]string{
 
 	// Requests.
 	"a secret is open to others":            "Otros usuarios del equipo pueden leer un secreto: avise a soporte",
-	"counting for the authorisation":        "No se pudo contar el avance de la autorización de Hacienda",
 	"request failed":                        "Falló una solicitud",
 	"a request panicked":                    "Una solicitud hizo fallar el programa; los demás siguen",
 	"the tokens' bytes of today begin anew": "No se pudo leer cuánto guardó hoy cada caja; la cuenta empieza de nuevo",
