@@ -63,6 +63,7 @@ func newStanding(t *testing.T) *atRest {
 	a.Set("mark = \"mark\"\n", "mark = \"mark\"\ndisk_reserve = \"1MiB\"\n")
 	a.Authority()
 	a.Write("authority.password", []byte("secreto-mh.2026\n"))
+	a.Write("box.key", []byte(strings.Repeat("5", 64)+"\n")) // a turned bit leaves it a key
 	secret := bytes.Repeat([]byte{9}, 32)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(testToken))
