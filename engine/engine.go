@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/fair"
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -83,6 +84,7 @@ type Engine struct {
 	sends   atomic.Int64  // idEnvio, a free correlative of the envelope (MT1 §4.2)
 	keys    storage.Locks // idempotency keys at work
 	codes   storage.Locks // documents being settled
+	large   *fair.Queue   // sales of many lines, by token
 	gate    func() error
 	onAct   func(Act)
 	metrics *metrics
@@ -135,6 +137,7 @@ func New(o Options) (e *Engine, err error) {
 		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(),
 	}
+	e.large = newLarge(o.Now)
 	e.outbox = newOutbox(e, o.Delivery)
 	e.ledger = newLedger(o.Store, o.Shelf)
 	e.sends.Store(o.Now().UnixMilli())

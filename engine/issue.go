@@ -43,6 +43,12 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 		}
 	}
 
+	end, err := e.turn(ctx, req)
+	if err != nil {
+		return nil, pathRefused, err
+	}
+	defer end()
+
 	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. A box that is not fit says so.
 	d, err := e.open(req)
 	if err != nil {
@@ -104,6 +110,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 	if err != nil {
 		return nil, pathRefused, notStored(err)
 	}
+	end()
 	e.shelf.offer(req.Document, entry.Code)
 	now := standing{entry, made.head, made.jws}
 	if d.form == record.FormContingency {

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+)
+
+// manyLined is a sale of so many lines.
+func manyLined(key string, lines int) Request {
+	req := sale(key, 100)
+	line := req.Facts.Get(linesName).Index(0)
+	items := make([]dte.Value, lines)
+	for i := range items {
+		items[i] = line.With("numItem", dte.Int(int64(i+1)))
+	}
+	req.Facts = req.Facts.With(linesName, dte.Arr(items...))
+	return req
+}
+
+// Of sales of many lines only as many as half of the cores work at once; a till's few lines pass them.
+func TestIssue_LargeTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	slots := max(1, runtime.GOMAXPROCS(0)/2)
+	entered, proceed := make(chan struct{}, 100), make(chan struct{})
+	var small, asked atomic.Int64
+	w.engine.gate = func() error {
+		asked.Add(1)
+		if small.Load() == 1 {
+			return nil
+		}
+		entered <- struct{}{}
+		<-proceed
+		return nil
+	}
+	var sold sync.WaitGroup
+	for i := range slots + 3 {
+		sold.Go(func() {
+			if _, err := w.engine.Issue(context.Background(), manyLined("large "+strconv.Itoa(i), manyLines)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range slots {
+		<-entered
+	}
+	small.Store(1) // from here on the gate stands open
+	if r, err := w.engine.Issue(context.Background(), manyLined("small", manyLines-1)); err != nil || r.Estado != record.EstadoProcessed {
+		t.Errorf("a sale of fewer lines: %+v, %v", r, err)
+	}
+	if got := asked.Load() - 1; got != int64(slots) {
+		t.Errorf("%d large sales work at once, want %d", got, slots)
+	}
+	close(proceed)
+	sold.Wait()
+	if end, err := w.engine.large.Enter(context.Background(), 1); err != nil {
+		t.Error(err)
+	} else {
+		end()
+	}
+}
+
+// A sale of many lines that waits for MH holds up no other of many lines.
+func TestIssue_LargeBesideWaiting(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	sales := max(1, runtime.GOMAXPROCS(0)/2) + 1
+	var there atomic.Int64
+	all := make(chan struct{})
+	w.wire.at = func(point string) {
+		if point != "before /fesv/recepciondte" {
+			return
+		}
+		if there.Add(1) == int64(sales) {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-time.After(time.Minute):
+			t.Error("one waits for MH, and the other for it")
+		}
+	}
+	var sold sync.WaitGroup
+	for i := range sales {
+		sold.Go(func() {
+			if _, err := w.engine.Issue(context.Background(), manyLined(strconv.Itoa(i), manyLines)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sold.Wait()
+}
