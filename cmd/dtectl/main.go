@@ -39,6 +39,7 @@ type cli struct {
 	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
+	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 

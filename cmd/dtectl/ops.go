@@ -16,20 +16,29 @@ import (
 
 // ownOps is how the operators' listener of this box is reached: its certificate is the one in the box's own files.
 func ownOps(cfg *config.Config) (address string, client *http.Client, err error) {
-	host, port, err := net.SplitHostPort(cfg.Ops.Listen)
+	return ownListener(cfg, "ops.listen", cfg.Ops.Listen, &cfg.Ops.Transport)
+}
+
+// ownAPI is how the tills' listener of this box is reached.
+func ownAPI(cfg *config.Config) (address string, client *http.Client, err error) {
+	return ownListener(cfg, "api.listen", cfg.API.Listen, &cfg.API.Transport)
+}
+
+func ownListener(cfg *config.Config, setting, listen string, transport *config.Transport) (address string, client *http.Client, err error) {
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", nil, fmt.Errorf("ops.listen: %w", err)
+		return "", nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	if !cfg.Ops.Encrypted(cfg.Ops.Listen) {
-		if err := onThisBox(host); err != nil {
-			return "", nil, fmt.Errorf("ops.listen: %w", err)
+	if !transport.Encrypted(listen) {
+		if err := onThisBox(host, strings.TrimSuffix(setting, ".listen")+".tls"); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", setting, err)
 		}
 		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
 	}
-	file := cfg.Ops.Certificate
+	file := transport.Certificate
 	if file == "" {
 		file = cfg.BoxAuthority().ServerFile()
 	}
@@ -42,7 +51,7 @@ func ownOps(cfg *config.Config) (address string, client *http.Client, err error)
 }
 
 // onThisBox refuses a host that plain HTTP would be sent to over a network: a configuration that was copied from another box.
-func onThisBox(host string) error {
+func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil
 	}
@@ -55,7 +64,7 @@ func onThisBox(host string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not an address of this box, and ops.tls is off: run dtectl there", host)
+	return fmt.Errorf("%s is not an address of this box, and %s is off: run dtectl there", host, setting)
 }
 
 // pinned is a client that believes a server whose certificate, or the authority that it shows behind it, has a SHA-256

@@ -34,11 +34,11 @@ func TestPlainHTTP(t *testing.T) {
 	if _, err := g.send(t.Context(), http.MethodGet, "/admin/rules", nil, nil); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("send: %v", err)
 	}
-	if err := onThisBox("10.255.255.1"); err == nil {
+	if err := onThisBox("10.255.255.1", "ops.tls"); err == nil {
 		t.Error("another box's ops.listen is taken")
 	}
 	for _, host := range []string{"127.0.0.1", "::1", "localhost"} {
-		if err := onThisBox(host); err != nil {
+		if err := onThisBox(host, "ops.tls"); err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

@@ -41,6 +41,7 @@ func TestREADME(t *testing.T) {
 	}
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
 	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
+	script += "books --month \"$(TZ=UTC+6 date +%Y-%m)\" --out var/demo/books.all >/dev/null\n"
 	demo, replace := startDemo(t, root)
 	cmd := exec.Command("bash", "-c", replace.Replace(script))
 	cmd.Dir = root
@@ -50,7 +51,7 @@ func TestREADME(t *testing.T) {
 		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, demo.String())
 	}
 
-	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books/resumen.json"))
+	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books.all/resumen.json"))
 
 	// By now everything was counted that an alert or a panel asks for.
 	scrape := exec.Command("go", "test", "-count=1", "-run", "^TestScrape$", "./deploy")

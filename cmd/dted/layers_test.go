@@ -61,8 +61,9 @@ var layers = map[string][]string{
 	"cmd/version":     {},
 	"cmd/dted": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
 		"rules", "rules/bundle", "storage"},
-	"cmd/dtectl": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
-	"cmd/dtesim": {"engine/authority/simulator"},
+	"cmd/dtectl/certify": {"engine/dte"},
+	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtesim":         {"engine/authority/simulator"},
 
 	"deploy": {},
 }

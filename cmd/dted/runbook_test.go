@@ -64,6 +64,7 @@ var elsewhere = map[string]string{
 	"dtectl repair":                 "TestRepair_Runbook",
 	"dtectl clock accept":           "TestDoctor_DiskAndClock",
 	"dtectl doctor":                 "TestDoctor",
+	"dtectl certify":                "TestREADME",
 	"dtectl export":                 "TestExport",
 	"dtectl delivery":               "TestFsck_Archive",
 	"dtectl fsck --archive":         "TestFsck_Archive",

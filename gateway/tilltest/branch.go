@@ -36,8 +36,9 @@ import (
 )
 
 const (
-	nit   = "06141804941035"
-	token = "the token of the till in this test"
+	nit = "06141804941035"
+	// Token is the till's.
+	Token = "the token of the till in this test"
 )
 
 // Branch is a branch and its authority. Its clock runs as the process's does, from another day.
@@ -53,22 +54,34 @@ type Branch struct {
 	done   sync.WaitGroup
 }
 
-// common are the parts that all branches of a process share: a key, the hosts of rules.
-var common = sync.OnceValues(func() (c struct {
+// parts are what all branches of a process share: a key, the hosts of rules.
+type parts struct {
 	key   *sign.Key
 	hosts [2]*rules.Host
-}, err error) {
-	if c.key, err = sign.Generate(1024); err != nil {
-		return c, err
-	}
-	for i, name := range []string{"compiler", "interpreter"} {
-		options := rules.Options{Engine: name, Logger: quiet, CacheDir: filepath.Join("..", "..", "var", "build", "cache")}
-		if c.hosts[i], err = rules.NewHost(context.Background(), options); err != nil {
-			return c, err
+	err   error
+}
+
+var (
+	common     parts
+	commonOnce sync.Once
+)
+
+// share makes the parts once, with the checkout's cache of compiled rules.
+func share(t testing.TB) (parts, error) {
+	cache := filepath.Join(plugintest.Root(t), "var", "build", "cache")
+	commonOnce.Do(func() {
+		if common.key, common.err = sign.Generate(1024); common.err != nil {
+			return
 		}
-	}
-	return c, nil
-})
+		for i, name := range []string{"compiler", "interpreter"} {
+			options := rules.Options{Engine: name, Logger: quiet, CacheDir: cache}
+			if common.hosts[i], common.err = rules.NewHost(context.Background(), options); common.err != nil {
+				return
+			}
+		}
+	})
+	return common, common.err
+}
 
 var (
 	booksMu sync.Mutex
@@ -82,7 +95,7 @@ func rulebook(t testing.TB, ambiente string) (*engine.Rulebook, error) {
 	if books[ambiente] != nil {
 		return books[ambiente], nil
 	}
-	shared, err := common()
+	shared, err := share(t)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +134,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 			t.Fatal(err)
 		}
 	}
-	shared, err := common()
+	shared, err := share(t)
 	must(err)
 	b := &Branch{t: t, client: &http.Client{Transport: &http.Transport{}}}
 	b.Set(begin)
@@ -150,7 +163,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	b.run(func() error { return b.Engine.Run(ctx) })
 
 	mac := hmac.New(sha256.New, []byte("secret"))
-	mac.Write([]byte(token))
+	mac.Write([]byte(Token))
 	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
 		Point: engine.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
@@ -238,7 +251,7 @@ func (b *Branch) do(method, path string, body []byte) (a Answer) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	req.Header.Set("x-api-token", token)
+	req.Header.Set("x-api-token", Token)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dtectl/certify"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+)
+
+type certifyCommand struct {
+	Plan        bool          `help:"Print what would be sent; send nothing."`
+	Types       []string      `help:"Only these: types of CAT-002, 18 for returns, invalidacion, contingencia." placeholder:"01,03"`
+	Report      string        `type:"path" help:"Write how far it is, and what was refused, as JSON to this file, and as a page for printing beside it (.html)." placeholder:"FILE"`
+	PointOfSale int64         `help:"Id of the point of sale that issues; default: the configuration's first."`
+	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: one of its own, made for the run and revoked behind it." placeholder:"FILE"`
+	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of POST /dte/dte03; default: made-up ones, which MH may refuse." placeholder:"FILE"`
+	Seed        uint64        `help:"Which sales; default: of the issuer's NIT and the day."`
+	Every       time.Duration `default:"250ms" help:"The least time from one sending to the next: MH publishes no limit, and this is a till's."`
+	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
+}
+
+// certifyToken is the name of the token that a run makes for itself.
+const certifyToken = "dtectl certify"
+
+// Run sends the tests that MH wants before it authorises an issuer, through the running appliance of this box.
+func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	if cfg.Ambiente != "00" {
+		return certify.ErrProduction
+	}
+	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: time.Now,
+		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name, DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
+		Status: func(ctx context.Context) (*certify.Status, error) {
+			s := new(certify.Status)
+			return s, askOps(ctx, cfg, http.MethodGet, "/status", nil, s)
+		}}
+	for _, k := range c.Types {
+		if !slices.Contains(certify.Kinds, k) {
+			return fmt.Errorf("--types: %s is not one of %s", k, strings.Join(certify.Kinds, ", "))
+		}
+	}
+	if o.Seed == 0 {
+		o.Seed = certify.Seed(cfg.Issuer.NIT, dte.Date(time.Now()))
+	}
+	if o.Receivers, err = readReceivers(c.Receivers); err != nil {
+		return err
+	}
+	if c.Plan {
+		return c.plan(ctx, &o)
+	}
+	end, err := c.open(ctx, cfg, &o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	bar := newGauge(screen.Err)
+	lines := &progress{shown: -1}
+	o.Show = func(sealed, wanted int, what string) {
+		if screen.Err.Terminal() {
+			bar.show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
+			return
+		}
+		lines.show(sealed, wanted, what)
+	}
+	report, err := certify.New(o).Run(ctx)
+	bar.clear()
+	if report == nil {
+		return err
+	}
+	printCounts := printCertified(report)
+	return errors.Join(err, printCounts, c.write(cfg, report))
+}
+
+// open finds the tills' API of this box and a token for it. The caller ends the token.
+func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
+	if o.URL, o.Client, err = ownAPI(cfg); err != nil {
+		return nil, err
+	}
+	o.Client.Timeout = 2 * time.Minute
+	if c.Token != "" {
+		token, err := os.ReadFile(c.Token)
+		if err != nil {
+			return nil, fmt.Errorf("reading the till's token: %w", err)
+		}
+		o.Token = strings.TrimSpace(string(token))
+		return func() {}, nil
+	}
+	point := c.PointOfSale
+	if point == 0 && len(cfg.Points) > 0 {
+		point = cfg.Points[0].ID
+	}
+	var id int64
+	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		for _, t := range f.Tokens { // of a run that was killed
+			if t.Name == certifyToken && t.Active() {
+				if _, err := f.Revoke(t.ID, who(), time.Now()); err != nil {
+					return err
+				}
+			}
+		}
+		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, who(), time.Now())
+		if err == nil {
+			id, o.Token = t.ID, token
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a token for the run: %w", err)
+	}
+	end = func() {
+		err := config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+			_, err := f.Revoke(id, who(), time.Now())
+			return err
+		})
+		if err != nil {
+			screen.Fprintf(screen.Err, "token %d of this run is not revoked: %v\n", id, err)
+		}
+	}
+	if err := live(ctx, o); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// live waits until the appliance knows a token that was just made: within a second.
+func live(ctx context.Context, o *certify.Options) error {
+	for tries := 0; ; tries++ {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/dte/information", nil)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("x-api-token", o.Token)
+		resp, err := o.Client.Do(req)
+		if err != nil {
+			return fmt.Errorf("asking the appliance (is it running?): %w", err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		if tries == 100 {
+			return fmt.Errorf("the appliance does not take the token of this run: HTTP %d", resp.StatusCode)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func readReceivers(file string) (list []map[string]any, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading receivers: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("%s: it must be a JSON list of objects, each a receptor of POST /dte/dte03: %w", file, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no receiver", file)
+	}
+	return list, nil
+}
+
+// plan prints what is missing, and the next sale of each kind that is made against no other document.
+func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
+	s, err := o.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Ambiente != "00" || s.Authorisation == nil {
+		return certify.ErrProduction
+	}
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "KIND\tWANTED\tSEALED\tWAITING\tTO SEND\n")
+	var samples []string
+	for _, k := range s.Authorisation.Kinds {
+		if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind) {
+			continue
+		}
+		missing := max(0, k.Wanted-k.Sealed-k.Waiting)
+		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
+		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(time.Now()), o.Receivers)
+		if missing == 0 || sale == nil {
+			continue
+		}
+		text, err := json.Marshal(sale)
+		if err != nil {
+			return err
+		}
+		samples = append(samples, fmt.Sprintf("POST /dte/dte%s %s", k.Kind, text))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, text := range samples {
+		screen.Printf("\nnext  %s\n", text)
+	}
+	return nil
+}
+
+func printCertified(p *certify.Report) error {
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "KIND\tSEALED\tWANTED\tWAITING\tREFUSED\n")
+	for _, k := range p.Kinds {
+		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Sealed, k.Wanted, k.Waiting, k.Refused)
+	}
+	for _, f := range p.Refusals {
+		screen.Fprintf(w, "refused\t%s by %s\t%d times\t%s %s\t%s\n", f.Kind, f.By, f.Documents, f.Code, f.Field, f.Text)
+	}
+	for _, s := range p.Stopped {
+		screen.Fprintf(w, "given up\t%s\t%s\n", s.Kind, s.Why)
+	}
+	return w.Flush()
+}
+
+// write writes the report as JSON and as a page.
+func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
+	if c.Report == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(struct {
+		Issuer string `json:"issuer"`
+		NIT    string `json:"nit"`
+		*certify.Report
+	}{cfg.Issuer.Name, cfg.Issuer.NIT, p}, "", "  ")
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := p.WritePage(&page, cfg.Issuer.Name, cfg.Issuer.NIT); err != nil {
+		return err
+	}
+	beside := strings.TrimSuffix(c.Report, filepath.Ext(c.Report)) + ".html"
+	if beside == c.Report {
+		return fmt.Errorf("--report %s: the page for printing would overwrite it: name it .json", c.Report)
+	}
+	return errors.Join(config.WriteFile(c.Report, append(text, '\n')), config.WriteFile(beside, page.Bytes()))
+}
+
+// progress prints a line for each tenth of the way, and for what happens beside the sending.
+type progress struct {
+	shown int
+	what  string
+}
+
+func (p *progress) show(sealed, wanted int, what string) {
+	tenth := 10 * sealed / max(1, wanted)
+	step := len(what) > 2 && slices.Contains(certify.Kinds, strings.Fields(what)[0]) && len(strings.Fields(what)) == 2
+	if tenth == p.shown && (step || what == p.what || strings.HasPrefix(what, "waiting")) {
+		return
+	}
+	p.shown, p.what = tenth, what
+	screen.Fprintf(screen.Err, "%d of %d sealed, %s\n", sealed, wanted, what)
+}

@@ -1,0 +1,218 @@
+// Package certify sends the tests that MH wants in the test ambiente before it authorises an issuer (Manual Funcional 2.0,
+// XXIV), as a till of the branch: varied and lawful sales, notes and returns against them, invalidations, contingency
+// events. It keeps no record of its own: how far the branch is, the branch's own records say at every step, and what was
+// begun before a crash is found again by its Idempotency-Key.
+package certify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+)
+
+// Kinds are what can be sent, in the order of the plan: types of CAT-002, 18 for a return, and the two events.
+var Kinds = []string{"01", "03", "05", "06", "07", "14", "18", "invalidacion", "contingencia"}
+
+const (
+	invalidation = "invalidacion"
+	contingency  = "contingencia"
+)
+
+// endpoints are where a till sends the documents.
+var endpoints = map[string]string{"01": "dte01", "03": "dte03", "05": "dte05", "06": "dte06", "07": "dte07", "14": "dte14", "18": "retorno"}
+
+// origins are the kinds that are made against a document, with the document's kind.
+var origins = map[string]string{"05": "03", "06": "03", "18": "01", invalidation: "01"}
+
+// Status is what the appliance's /status says.
+type Status struct {
+	Ambiente string `json:"ambiente"`
+	Owed     struct {
+		Contingency *struct {
+			Began    time.Time `json:"began"`
+			Cause    int       `json:"cause"`
+			Motive   string    `json:"motive"`
+			Declared bool      `json:"declared"`
+		} `json:"contingency"`
+		Waiting map[string]int `json:"waiting"`
+		Refused string         `json:"refused"`
+	} `json:"owed"`
+	Authorisation *struct {
+		Since   string  `json:"since"`
+		Kinds   []Count `json:"kinds"`
+		Partial bool    `json:"partial"`
+	} `json:"authorisation"`
+}
+
+// Count is how far one kind is, by the branch's own records.
+type Count struct {
+	Kind    string `json:"kind"`
+	Wanted  int    `json:"wanted"`
+	Sealed  int    `json:"sealed"`
+	Waiting int    `json:"waiting"`
+	Refused int    `json:"refused"`
+}
+
+// missing is how many are still to be sent.
+func (c Count) missing() int { return max(0, c.Wanted-c.Sealed-c.Waiting) }
+
+// Person signs for an invalidation; DocumentType is CAT-022.
+type Person struct {
+	Name         string `json:"nombre"`
+	DocumentType string `json:"tipoDocumento"`
+	Document     string `json:"numDocumento"`
+}
+
+// Options say which branch is to be certified, and how.
+type Options struct {
+	URL    string // of the tills' API
+	Token  string // of a till that may issue every kind and invalidate
+	Client *http.Client
+	// Status asks the appliance's /status.
+	Status func(context.Context) (*Status, error)
+	Seed   uint64
+	// Kinds narrows what is sent; none: all of Kinds.
+	Kinds []string
+	// Receivers are taxpayers that MH knows, as the API's receptor; none: made-up ones.
+	Receivers   []map[string]any
+	Responsible Person // signs the invalidations
+	// Pace is the least time from one sending to the next. Patience is how long MH or the branch may be away.
+	Pace, Patience time.Duration
+	Now            func() time.Time
+	// Show hears of every step: how many of the wanted kinds MH has sealed, and what happens.
+	Show func(sealed, wanted int, what string)
+}
+
+// Errors that end a run. What was sealed remains, and the next run goes on.
+var (
+	ErrProduction  = errors.New("this branch is not in the test ambiente (00): nothing was sent")
+	ErrCredentials = errors.New("MH refuses the credentials")
+	ErrDeclared    = errors.New("an operator has declared a contingency: end it first with dtectl contingency end")
+	ErrAway        = errors.New("MH does not answer")
+	ErrIncomplete  = errors.New("not every kind was sealed as often as MH wants")
+)
+
+// Limits of what is refused in a row before a kind is given up: by MH, and by the branch itself.
+const (
+	mostRefused = 3
+	mostInvalid = 10
+)
+
+// Runner sends the tests.
+type Runner struct {
+	o        Options
+	status   *Status
+	pools    map[string][]string // documents that others may be made against, by kind
+	filled   map[string]int      // how many of a kind were sealed when its pool was read
+	used     map[string]bool     // documents that nothing more can be made against
+	ordinals map[string]int      // the next of each kind, in this run
+	inARow   map[string]int      // refusals of MH
+	invalid  map[string]int      // refusals of the branch in a row
+	stopped  map[string]string   // kinds given up, and why
+	faults   []Refusal           // of this run, that no record keeps
+	sent     time.Time
+	round    int // sealed events when the last contingency was asked for, -1: none was
+}
+
+// New makes a runner, which does nothing yet.
+func New(o Options) *Runner {
+	if len(o.Kinds) == 0 {
+		o.Kinds = Kinds
+	}
+	if o.Show == nil {
+		o.Show = func(int, int, string) {}
+	}
+	return &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool), ordinals: make(map[string]int), inARow: make(map[string]int),
+		invalid: make(map[string]int), stopped: make(map[string]string), round: -1}
+}
+
+// Run sends until MH has sealed what it wants, or until nothing more can be done. The report tells how far the branch is in
+// either case; it is nil only where the branch cannot be asked.
+func (r *Runner) Run(ctx context.Context) (*Report, error) {
+	if err := r.look(ctx); err != nil {
+		return nil, err
+	}
+	err := r.send(ctx)
+	report, failed := r.report(context.WithoutCancel(ctx))
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if err == nil && !report.Complete {
+		err = ErrIncomplete
+	}
+	return report, err
+}
+
+// look asks how far the branch is.
+func (r *Runner) look(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		s, err := r.o.Status(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && (s.Ambiente != "00" || s.Authorisation == nil):
+			return ErrProduction
+		case err == nil && !s.Authorisation.Partial:
+			r.status = s
+			return nil
+		case err == nil:
+			err = errors.New("the branch still adds its documents up")
+		case r.status == nil:
+			return err
+		}
+		if time.Duration(tries)*time.Second > r.o.Patience {
+			return err
+		}
+		if err := r.rest(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Runner) count(kind string) Count {
+	for _, c := range r.status.Authorisation.Kinds {
+		if c.Kind == kind {
+			return c
+		}
+	}
+	return Count{Kind: kind}
+}
+
+func (r *Runner) wants(kind string) bool { return slices.Contains(r.o.Kinds, kind) }
+
+// say tells how far the run is, and what happens.
+func (r *Runner) say(what string) {
+	if r.status == nil {
+		return
+	}
+	sealed, wanted := 0, 0
+	for _, k := range r.o.Kinds {
+		c := r.count(k)
+		sealed, wanted = sealed+min(c.Sealed, c.Wanted), wanted+c.Wanted
+	}
+	r.o.Show(sealed, wanted, what)
+}
+
+func (r *Runner) today() string { return dte.Date(r.o.Now()) }
+
+// rest waits, or returns why ctx ended.
+func (r *Runner) rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (r *Runner) stop(kind, why string) {
+	r.stopped[kind] = why
+	r.say(fmt.Sprintf("%s is given up: %s", kind, why))
+}

@@ -1,0 +1,303 @@
+package certify
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// poll is how often a run that waits for MH looks again.
+const poll = 250 * time.Millisecond
+
+// send sends one test after the other, until none is missing or none can be sent.
+func (r *Runner) send(ctx context.Context) error {
+	var since time.Time // nothing could be sent
+	for {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+		if err := r.obstacle(); err != nil {
+			return err
+		}
+		if err := r.fillPools(ctx); err != nil {
+			return err
+		}
+		kind, deferred := "", false
+		if r.status.Owed.Contingency == nil {
+			kind, deferred = r.next()
+		}
+		if kind == "" {
+			if !r.waits() {
+				return nil
+			}
+			if since.IsZero() {
+				since = r.o.Now()
+			}
+			if waited := r.o.Now().Sub(since); waited > r.o.Patience {
+				return fmt.Errorf("%w: waited for %v; run it again, it goes on where it stopped", ErrAway, waited.Round(time.Second))
+			}
+			r.say(r.waitsFor())
+			if err := r.rest(ctx, poll); err != nil {
+				return err
+			}
+			continue
+		}
+		since = time.Time{}
+		if err := r.rest(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
+			return err
+		}
+		r.sent = r.o.Now()
+		if err := r.one(ctx, kind, deferred); err != nil {
+			return err
+		}
+	}
+}
+
+// obstacle is what no waiting helps against.
+func (r *Runner) obstacle() error {
+	p := r.status.Owed.Contingency
+	switch {
+	case p == nil:
+		return nil
+	case p.Declared:
+		return ErrDeclared
+	case p.Cause == 2: // CAT-005: the branch's own system, which is how it reports refused credentials
+		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the appliance, and run it again", ErrCredentials, p.Motive)
+	}
+	return nil
+}
+
+// waits tells whether MH still has something to decide that this run wants.
+func (r *Runner) waits() bool {
+	if r.status.Owed.Contingency != nil {
+		return true
+	}
+	for _, k := range r.o.Kinds {
+		c := r.count(k)
+		if c.Sealed < c.Wanted && c.Waiting > 0 && r.stopped[k] == "" {
+			return true
+		}
+	}
+	c, owed := r.count(contingency), r.status.Owed.Waiting
+	return r.wants(contingency) && c.Sealed < c.Wanted && (c.Waiting > 0 || owed["report"] > 0 || owed["event"] > 0 || r.round >= c.Sealed)
+}
+
+func (r *Runner) waitsFor() string {
+	if p := r.status.Owed.Contingency; p != nil {
+		return "MH does not answer since " + p.Began.Format(time.TimeOnly) + ": waiting"
+	}
+	n := 0
+	for _, waiting := range r.status.Owed.Waiting {
+		n += waiting
+	}
+	return fmt.Sprintf("waiting for MH to decide %d records", n)
+}
+
+// next is the kind to send now: that of which the smallest part is there, so that they come mixed as in a store. A document
+// is deferred where a contingency event is due.
+func (r *Runner) next() (kind string, deferred bool) {
+	part := 2.0
+	for _, k := range r.o.Kinds {
+		c := r.count(k)
+		if k == contingency || c.missing() == 0 || !r.able(k) {
+			continue
+		}
+		if p := float64(c.Sealed+c.Waiting) / float64(c.Wanted); p < part {
+			kind, part = k, p
+		}
+	}
+	if base := origins[kind]; base != "" && len(r.pools[base]) == 0 {
+		kind = base // first the document that it is made against
+	}
+	if r.eventDue() {
+		if kind == "" || origins[kind] != "" {
+			kind = "01"
+		}
+		return kind, true
+	}
+	return kind, false
+}
+
+// able tells whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
+func (r *Runner) able(kind string) bool {
+	base := origins[kind]
+	return r.stopped[kind] == "" && (base == "" || len(r.pools[base]) > 0 || r.stopped[base] == "")
+}
+
+// eventDue tells whether a document in contingency must be issued for the next event: one event at a time.
+func (r *Runner) eventDue() bool {
+	c, owed := r.count(contingency), r.status.Owed.Waiting
+	return r.wants(contingency) && c.missing() > 0 && r.stopped["01"] == "" && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
+}
+
+// one sends one test and notes what came of it.
+func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
+	c := r.count(kind)
+	// A key of an earlier run gives that run's document: the count says where to begin, and no ordinal comes twice in a run.
+	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
+	r.ordinals[kind] = ordinal + 1
+	if kind == invalidation {
+		return r.invalidate(ctx, ordinal)
+	}
+	body, origin, err := r.body(ctx, kind, ordinal)
+	if err != nil {
+		return err
+	}
+	if deferred {
+		body["testContingencia"] = true
+		r.round = r.count(contingency).Sealed
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var got record
+	err = r.insist(ctx, http.MethodPost, "/dte/"+endpoints[kind], fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
+	var no *refused
+	if errors.As(err, &no) {
+		r.unissued(kind, origin, no)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.invalid[kind] = 0
+	if kind == "18" {
+		r.use("01", origin) // it cannot be invalidated
+	}
+	switch got.Estado {
+	case "PROCESSED":
+		r.inARow[kind] = 0
+		if !slices.Contains(r.pools[kind], got.Code) && !r.used[got.Code] {
+			r.pools[kind] = append(r.pools[kind], got.Code)
+		}
+	case "REJECTED":
+		if r.inARow[kind]++; r.inARow[kind] >= mostRefused {
+			r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(got.Answer)))
+		}
+	}
+	r.say(kind + " " + got.Estado)
+	return nil
+}
+
+// unissued notes that the branch refused a request, made against origin or "". A key that was used for another request is
+// one of an earlier run: its document is counted already, or will be.
+func (r *Runner) unissued(kind, origin string, no *refused) {
+	if no.Status == http.StatusUnprocessableEntity {
+		return
+	}
+	f := Refusal{Kind: kind, By: "branch", Code: no.Type, Text: no.Message, Documents: 1}
+	for i, e := range no.Errors {
+		if i == 0 {
+			f.Field, f.Text = e.Path, e.Message
+		}
+	}
+	r.invalid[kind]++
+	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized
+	if origin != "" {
+		r.use(origins[kind], origin) // it has given what it had: another document serves as well
+	}
+	if origin == "" || last {
+		r.faults = append(r.faults, f)
+	}
+	if last {
+		r.stop(kind, no.Error())
+	}
+}
+
+// fillPools reads which documents others may be made against, where this run knows of none: those of earlier runs, and
+// those that MH sealed late.
+func (r *Runner) fillPools(ctx context.Context) error {
+	for _, kind := range []string{"01", "03"} {
+		sealed := r.count(kind).Sealed
+		if len(r.pools[kind]) > 0 || sealed == r.filled[kind] {
+			continue
+		}
+		list, err := r.documents(ctx, kind, "PROCESSED", r.status.Authorisation.Since)
+		if err != nil {
+			return err
+		}
+		r.filled[kind] = sealed
+		for _, d := range list {
+			if !r.used[d.Code] {
+				r.pools[kind] = append(r.pools[kind], d.Code)
+			}
+		}
+	}
+	return nil
+}
+
+// use takes a document out of its pool: nothing more is to be made against it.
+func (r *Runner) use(kind, code string) {
+	r.used[code] = true
+	r.pools[kind] = slices.DeleteFunc(r.pools[kind], func(c string) bool { return c == code })
+}
+
+// body is a till's request, and the code of the document that it is made against, or "".
+func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree, origin string, err error) {
+	if body := Sample(r.o.Seed, kind, ordinal, r.today(), r.o.Receivers); body != nil {
+		return body, "", nil
+	}
+	pool := r.pools[origins[kind]]
+	at := ordinal % len(pool)
+	if kind != "05" {
+		at = len(pool) - 1 - at // not those of the credit notes, nor those that are invalidated
+	}
+	d, err := r.document(ctx, pool[at])
+	if err != nil {
+		return nil, "", err
+	}
+	of := new(sold)
+	if err := json.Unmarshal(d.JSON, of); err != nil {
+		return nil, "", fmt.Errorf("reading document %s: %w", d.Code, err)
+	}
+	m := newMaker(r.o.Seed, kind, ordinal, nil)
+	if kind == "18" {
+		return m.giveBack(pool[at], of), pool[at], nil
+	}
+	return m.note(kind, pool[at], of), pool[at], nil
+}
+
+// invalidate takes an invoice back, in turn because of an error, with the one that replaces it, and because the sale is
+// rescinded.
+func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
+	pool, at := r.pools["01"], 0 // the oldest: a run that goes on takes the same
+	m := newMaker(r.o.Seed, invalidation, ordinal, nil)
+	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
+		"solicita": Person{Name: m.person(), DocumentType: "13", Document: m.dui()}}
+	if ordinal%2 == 1 && len(pool) > 1 {
+		body["tipoAnulacion"], body["motivo"], body["codigoGeneracionReemplazo"] = whole(1), "Datos del cliente equivocados", pool[len(pool)-1]
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var got record
+	err = r.insist(ctx, http.MethodPost, "/dte/invalidacion/"+pool[at], "", text, &got)
+	var no *refused
+	switch {
+	case errors.As(err, &no):
+		r.unissued(invalidation, pool[at], no)
+		return nil
+	case err != nil:
+		return err
+	}
+	r.invalid[invalidation] = 0
+	r.use("01", pool[at])
+	switch {
+	case got.Estado == "INVALIDATED":
+		r.inARow[invalidation] = 0
+	case got.Invalid != nil && got.Invalid.Estado == "REJECTED":
+		r.faults = append(r.faults, refusal(invalidation, got.Code, got.Invalid.Answer))
+		if r.inARow[invalidation]++; r.inARow[invalidation] >= mostRefused {
+			r.stop(invalidation, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(got.Invalid.Answer)))
+		}
+	}
+	r.say("invalidacion " + cmp.Or(got.Estado, "?"))
+	return nil
+}

@@ -1,0 +1,49 @@
+package certify_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"dtegate/cmd/dtectl/certify"
+)
+
+// TestSample: the same seed makes the same sales, another seed others, and together they use every way to sell.
+func TestSample(t *testing.T) {
+	text := func(seed uint64, kind string, n int) string {
+		b, err := json.Marshal(certify.Sample(seed, kind, n, "2026-11-23", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	all := ""
+	seed, other := certify.Seed("06141804941035", "2026-11-23"), certify.Seed("06140202801028", "2026-11-23")
+	for _, kind := range []string{"01", "03", "07", "14"} {
+		same := 0
+		for n := range 60 {
+			one := text(seed, kind, n)
+			if one != text(seed, kind, n) {
+				t.Errorf("%s %d differs", kind, n)
+			}
+			if one == text(other, kind, n) {
+				same++
+			}
+			all += one
+		}
+		if same > 0 {
+			t.Errorf("%d of 60 of %s are another issuer's", same, kind)
+		}
+	}
+	for _, way := range []string{"isRetenIva", "isPerciIva", `"applyrent":true`, `"applyrent":false`, "EXENTO", "NO_SUJETO", "montoDescu", "descuentoGlobal", "noGravado",
+		`"condicionOperacion":1`, `"condicionOperacion":2`, `"condicionOperacion":3`, `"plazo":"01"`, `"plazo":"02"`, `"C4"`, `"tipoGeneracion":1`, `"tipoItem":2`, `"uniMedida":34`, "nombreComercial", "referencia", "observaciones"} {
+		if !strings.Contains(all, way) {
+			t.Errorf("no sale has %s", way)
+		}
+	}
+	own := []map[string]any{{"nombre": "Un cliente de verdad"}}
+	b, _ := json.Marshal(certify.Sample(seed, "03", 1, "2026-11-23", own))
+	if !strings.Contains(string(b), "Un cliente de verdad") {
+		t.Errorf("%s", b)
+	}
+}

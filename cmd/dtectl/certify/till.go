@@ -1,0 +1,155 @@
+package certify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// record is what an answer says of a document.
+type record struct {
+	Code    string          `json:"codigoGeneracion"`
+	Kind    string          `json:"tipoDte"` // in lists alone
+	Estado  string          `json:"estado"`
+	Date    string          `json:"fecEmi"` // in lists alone
+	JSON    json.RawMessage `json:"dteJson"`
+	Answer  *answer         `json:"respuestaMh"`
+	Invalid *struct {
+		Estado string  `json:"estado"`
+		Answer *answer `json:"respuestaMh"`
+	} `json:"invalidacion"`
+}
+
+// answer is what MH said of a document or of an invalidation.
+type answer struct {
+	Code  string   `json:"codigoMsg"`
+	Text  string   `json:"descripcionMsg"`
+	Notes []string `json:"observaciones"`
+}
+
+// refused is the branch's own refusal of a request: nothing was issued.
+type refused struct {
+	Status  int    `json:"-"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Errors  []struct {
+		Path    string `json:"path"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"errors"`
+}
+
+func (r *refused) Error() string {
+	text := fmt.Sprintf("the branch says %d %s: %s", r.Status, r.Type, r.Message)
+	for _, e := range r.Errors {
+		text += "; " + e.Path + ": " + e.Message
+	}
+	return text
+}
+
+// ask makes one request of the tills' API. A refusal that will not change is *refused; any other error may pass.
+func (r *Runner) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.o.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("x-api-token", r.o.Token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := r.o.Client.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking the branch (is it running?): %w", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("reading the branch's answer: %w", err)
+	}
+	if resp.StatusCode >= 300 {
+		no := &refused{Status: resp.StatusCode}
+		if json.Unmarshal(text, no) != nil {
+			no.Message = string(text[:min(len(text), 300)])
+		}
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
+			return errors.New(no.Error())
+		}
+		return no
+	}
+	envelope := struct {
+		Data any `json:"data"`
+	}{into}
+	if err := json.Unmarshal(text, &envelope); err != nil {
+		return fmt.Errorf("reading the branch's answer: %w", err)
+	}
+	return nil
+}
+
+// insist asks until there is an answer that will not change. The same key makes the same sale of every try, also across a
+// restart of the branch.
+func (r *Runner) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
+	for pause, begun := 100*time.Millisecond, r.o.Now(); ; pause = min(2*pause, 5*time.Second) {
+		err := r.ask(ctx, method, path, key, body, into)
+		var no *refused
+		switch {
+		case err == nil || errors.As(err, &no):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if r.o.Now().Sub(begun) > r.o.Patience {
+			return fmt.Errorf("no answer for %v: %w", r.o.Patience, err)
+		}
+		r.say(err.Error() + "; asking again")
+		if err := r.rest(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// documents lists what the token's point of sale issued of a kind, in a state, by time of issue.
+func (r *Runner) documents(ctx context.Context, kind, estado, since string) (all []record, err error) {
+	first, err := time.Parse(time.DateOnly, since)
+	if err != nil {
+		return nil, fmt.Errorf("since when tests count: %w", err)
+	}
+	last, err := time.Parse(time.DateOnly, r.today())
+	if err != nil {
+		return nil, err
+	}
+	const window = 31 // days that one list may span
+	for from := first; !from.After(last); from = from.AddDate(0, 0, window) {
+		query := fmt.Sprintf("/dte/documentos?tipo=%s&estado=%s&puntoVenta=propio&limite=500&desde=%s&hasta=%s", kind, estado,
+			from.Format(time.DateOnly), from.AddDate(0, 0, window-1).Format(time.DateOnly))
+		for cursor := ""; ; {
+			var page struct {
+				Documents []record `json:"documentos"`
+				Next      *string  `json:"siguiente"`
+			}
+			if err := r.insist(ctx, http.MethodGet, query+cursor, "", nil, &page); err != nil {
+				return nil, err
+			}
+			all = append(all, page.Documents...)
+			if page.Next == nil {
+				break
+			}
+			cursor = "&cursor=" + *page.Next
+		}
+	}
+	return all, nil
+}
+
+// document reads one document.
+func (r *Runner) document(ctx context.Context, code string) (*record, error) {
+	d := new(record)
+	return d, r.insist(ctx, http.MethodGet, "/dte/documento/"+code, "", nil, d)
+}

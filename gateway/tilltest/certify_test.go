@@ -1,0 +1,269 @@
+package tilltest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dtectl/certify"
+	"dtegate/engine"
+	"dtegate/engine/authority/simulator"
+	"dtegate/gateway/tilltest"
+)
+
+// branch is a branch in the test ambiente, whose requirements the test may lower.
+type branch struct {
+	*tilltest.Branch
+	t      *testing.T
+	tally  *engine.AuthorisationTally
+	wanted map[string]int // instead of MH's
+}
+
+var opened = time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) *branch {
+	b := &branch{Branch: tilltest.Open(t, "00", opened), t: t}
+	b.tally = engine.NewAuthorisationTally(b.Engine, b.Store, 1, b.Now)
+	return b
+}
+
+// status is what /status of an appliance says, as JSON.
+func (b *branch) status(ctx context.Context) (*certify.Status, error) {
+	a, err := b.tally.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.Kinds {
+		if b.wanted != nil {
+			a.Kinds[i].Wanted = b.wanted[a.Kinds[i].Kind]
+		}
+	}
+	text, err := json.Marshal(map[string]any{"ambiente": "00", "owed": b.Engine.Owed(), "authorisation": a})
+	if err != nil {
+		return nil, err
+	}
+	s := new(certify.Status)
+	return s, json.Unmarshal(text, s)
+}
+
+func (b *branch) options() certify.Options {
+	return certify.Options{URL: b.URL, Token: tilltest.Token, Client: &http.Client{Transport: &http.Transport{}}, Status: b.status, Seed: 7,
+		Responsible: certify.Person{Name: "María López", DocumentType: "13", Document: "012345678"}, Patience: time.Minute, Now: b.Now}
+}
+
+func (b *branch) chaos(c simulator.Chaos) {
+	b.t.Helper()
+	if err := b.Sim.Chaos(c); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// minimum is what MH wants of each kind, or about a fifteenth of it.
+func minimum(all bool) map[string]int {
+	wanted := map[string]int{}
+	for _, r := range engine.Requirements {
+		wanted[r.Kind] = r.Wanted
+		if !all {
+			wanted[r.Kind] = max(2, r.Wanted/15)
+		}
+	}
+	return wanted
+}
+
+// holds tells that MH has sealed exactly what is wanted.
+func (b *branch) holds(wanted map[string]int) {
+	b.t.Helper()
+	types := maps.Clone(wanted)
+	delete(types, "invalidacion")
+	delete(types, "contingencia")
+	if got := b.Sim.Types(); !maps.Equal(got, types) {
+		b.t.Errorf("MH sealed %v, want %v", got, types)
+	}
+	if got := b.Sim.Received(); got.Invalidations != wanted["invalidacion"] || got.Events != wanted["contingencia"] || got.Duplicates != 0 {
+		b.t.Errorf("MH received %+v", got)
+	}
+	for _, breach := range b.Sim.Audit() {
+		b.t.Errorf("MH noticed: %s", breach)
+	}
+}
+
+// killed ends a run for good after so many sendings, with the last under way: nobody hears its answer.
+type killed struct {
+	next     http.RoundTripper
+	left     atomic.Int64
+	after    context.CancelFunc
+	underWay *sync.WaitGroup
+}
+
+func (k *killed) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost || k.left.Add(-1) != 0 {
+		return k.next.RoundTrip(req)
+	}
+	k.underWay.Go(func() {
+		if resp, err := k.next.RoundTrip(req.Clone(context.Background())); err == nil {
+			_ = resp.Body.Close()
+		}
+	})
+	k.after()
+	return nil, errors.New("killed")
+}
+
+// TestCertify: MH seals what it wants of every kind, no document more, though the run is killed again and again with a
+// sale under way, and MH refuses nothing: all 315 documents and 15 events, or about a fifteenth with -short.
+func TestCertify(t *testing.T) {
+	b := open(t)
+	b.wanted = minimum(!testing.Short())
+	began, runs := time.Now(), 0
+	var underWay sync.WaitGroup
+	for each := int64(7); ; each += each / 2 {
+		ctx, cancel := context.WithCancel(context.Background())
+		o := b.options()
+		k := &killed{next: o.Client.Transport, after: cancel, underWay: &underWay}
+		k.left.Store(each)
+		defer o.Client.CloseIdleConnections()
+		defer k.next.(*http.Transport).CloseIdleConnections()
+		o.Client.Transport = k
+		report, err := certify.New(o).Run(ctx)
+		cancel()
+		if runs++; err == nil {
+			if !report.Complete || len(report.Refusals) > 0 || len(report.Stopped) > 0 {
+				t.Errorf("%+v", report)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("run %d: %v; %+v", runs, err, report)
+		}
+	}
+	underWay.Wait()
+	b.holds(b.wanted)
+	t.Logf("%d documents in %v and %d runs", b.Sim.Received().Documents, time.Since(began).Round(time.Millisecond), runs)
+
+	// Once it is done there is nothing left to do.
+	if report, err := certify.New(b.options()).Run(t.Context()); err != nil || !report.Complete {
+		t.Errorf("%+v %v", report, err)
+	}
+	b.holds(b.wanted)
+}
+
+// TestCertify_Refused: MH refuses one kind: the report says which, with which code and field; that kind is given up, and
+// what is not made against it goes on.
+func TestCertify_Refused(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 2, "03": 4, "05": 1, "07": 2, "14": 1}
+	b.chaos(simulator.Chaos{Reject: 1_000, RejectType: "03"})
+	report, err := certify.New(b.options()).Run(t.Context())
+	if !errors.Is(err, certify.ErrIncomplete) || report.Complete {
+		t.Fatalf("%v %+v", err, report)
+	}
+	want := certify.Refusal{Kind: "03", By: "MH", Code: "007", Field: "resumen.totalPagar", Documents: 3}
+	if len(report.Refusals) != 1 {
+		t.Fatalf("%+v", report.Refusals)
+	}
+	got := report.Refusals[0]
+	if len(got.Example) != 36 || !strings.Contains(got.Text, "NO ES PERMITIDO") || len(got.Notes) == 0 {
+		t.Errorf("%+v", got)
+	}
+	if got.Example, got.Text, got.Notes = "", "", nil; got.Kind != want.Kind || got.By != want.By || got.Code != want.Code || got.Field != want.Field || got.Documents != want.Documents {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if len(report.Stopped) != 2 || report.Stopped[0].Kind != "03" || report.Stopped[1] != (certify.Stopped{Kind: "05", Why: "there is no 03 to make it against"}) {
+		t.Errorf("%+v", report.Stopped)
+	}
+	if got := b.Sim.Types(); !maps.Equal(got, map[string]int{"01": 2, "07": 2, "14": 1}) {
+		t.Errorf("MH sealed %v", got)
+	}
+
+	// MH is put right: the next run ends it, and still names what was refused.
+	b.chaos(simulator.Chaos{})
+	report, err = certify.New(b.options()).Run(t.Context())
+	if err != nil || !report.Complete || len(report.Refusals) != 1 {
+		t.Errorf("%v %+v", err, report)
+	}
+	var page strings.Builder
+	if err := report.WritePage(&page, "Abarrotes <La Ceiba>", "06141804941035"); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Abarrotes &lt;La Ceiba&gt; · NIT 0614-180494-103-5", "Hacienda selló el mínimo", "Comprobante de crédito fiscal", "resumen.totalPagar", "desde el 2026-09-23"} {
+		if !strings.Contains(page.String(), text) {
+			t.Errorf("the page lacks %q", text)
+		}
+	}
+}
+
+// TestCertify_Credentials: MH refuses the password: the run says so and what to do, after one sale, which is not lost.
+func TestCertify_Credentials(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 3}
+	b.chaos(simulator.Chaos{LoginCode: 106})
+	report, err := certify.New(b.options()).Run(t.Context())
+	if !errors.Is(err, certify.ErrCredentials) || !strings.Contains(err.Error(), "authority.password_file") {
+		t.Fatalf("%v %+v", err, report)
+	}
+	if report == nil || report.Complete || report.Kinds[0].Waiting != 1 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestCertify_Away: MH goes away in the middle: the run sends nothing more, says so, and goes on when MH is back; the
+// contingency's own event counts. Where MH stays away longer than the patience is, the run ends and says what to do.
+func TestCertify_Away(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 6, "contingencia": 1}
+	o := b.options()
+	o.Kinds = []string{"01"}
+	var mu sync.Mutex
+	away, waited := false, 0
+	o.Show = func(sealed, _ int, what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case sealed == 2 && !away:
+			away = true
+			b.chaos(simulator.Chaos{Outage: true})
+		case strings.HasPrefix(what, "MH does not answer"):
+			if waited++; waited == 2 {
+				b.chaos(simulator.Chaos{})
+			}
+		}
+	}
+	report, err := certify.New(o).Run(t.Context())
+	if err != nil || !report.Complete || waited < 2 {
+		t.Fatalf("%v, waited %d times: %+v", err, waited, report)
+	}
+	b.holds(b.wanted)
+
+	b.wanted["01"] = 8
+	b.chaos(simulator.Chaos{Outage: true})
+	o.Patience, o.Show = 300*time.Millisecond, nil
+	report, err = certify.New(o).Run(t.Context())
+	if !errors.Is(err, certify.ErrAway) || !strings.Contains(err.Error(), "run it again") || report.Kinds[0].Waiting != 1 {
+		t.Errorf("%v %+v", err, report)
+	}
+}
+
+// TestCertify_Production: nothing is sent from a branch in production, nor during a contingency that an operator declared.
+func TestCertify_Production(t *testing.T) {
+	b := open(t)
+	o := b.options()
+	o.Status = func(context.Context) (*certify.Status, error) { return &certify.Status{Ambiente: "01"}, nil }
+	if _, err := certify.New(o).Run(t.Context()); !errors.Is(err, certify.ErrProduction) {
+		t.Error(err)
+	}
+	if err := b.Engine.Declare(t.Context(), 3, "sin Internet"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certify.New(b.options()).Run(t.Context()); !errors.Is(err, certify.ErrDeclared) {
+		t.Error(err)
+	}
+	if got := b.Sim.Received(); got != (simulator.Counts{}) {
+		t.Errorf("%+v", got)
+	}
+}
