@@ -112,7 +112,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 	}
 	end()
 	e.shelf.offer(req.Document, entry.Code)
-	now := standing{entry, made.head, made.jws}
+	now := standing{entry, made.head, made.jws, made.document}
 	if d.form == record.FormContingency {
 		e.wake()
 		shown, err = e.show(now)

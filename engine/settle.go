@@ -18,6 +18,8 @@ type standing struct {
 	entry storage.Entry
 	head  *record.Head
 	jws   []byte // in the form of head; nil: the store has it
+	// document is what jws signs; nil: jws has it.
+	document []byte
 }
 
 // show makes the public record of a document that has left Signed.
@@ -25,9 +27,12 @@ func (e *Engine) show(now standing) (*Record, error) {
 	if now.jws == nil {
 		return e.public(now.entry)
 	}
-	document, err := record.Payload(now.jws)
-	if err != nil {
-		return nil, refusal.Internal(err)
+	document := now.document
+	if document == nil {
+		var err error
+		if document, err = record.Payload(now.jws); err != nil {
+			return nil, refusal.Internal(err)
+		}
 	}
 	r, err := e.view(now.entry, now.head, document, now.jws)
 	if err != nil {
@@ -81,7 +86,7 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 		return entry, refusal.Internal(err)
 	}
 	e.metrics.recovered.Inc()
-	now, err := e.conclude(ctx, standing{entry, h, jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	now, err := e.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
 	return now.entry, err
 }
 
@@ -133,7 +138,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	}
 	next.Response = o.Response
 	entry, err := e.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
-	return standing{entry, &next, d.jws}, err
+	return standing{entry, &next, d.jws, d.document}, err
 }
 
 // postpone makes the contingency form of a document whose normal form MH has not decided; h is its head, to be changed. MH is probed: when it does not
@@ -168,7 +173,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o aut
 	}
 	defer e.wake()
 	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
-	return standing{entry, h, form.Data}, err
+	return standing{entry: entry, head: h, jws: form.Data}, err
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
