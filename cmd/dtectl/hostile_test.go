@@ -139,7 +139,8 @@ func TestHostile(t *testing.T) {
 		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "push", b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"},
 		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
-		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
+		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},
+		{"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
 		"rules keygen": "makes a key", "rules sign": "signs a bundle", "demo": "runs the appliance"} {
