@@ -74,8 +74,8 @@ func (d *doctor) returned(goesOn bool, to string, at time.Time, reason string) {
 func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under Rule refused"
 	switch why {
-	case "damaged":
-		do = repairRemedy
+	case "damaged": // by the disk, or by whoever wrote to the store: fsck tells which
+		do = repairRemedy + "; where fsck finds no damage, " + do
 	case "unvouched":
 		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, somebody wrote to the backup or the store: the runbook tells more under Rule refused"
 	}
