@@ -97,14 +97,14 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	if err := e.readOrigin(o); err != nil {
 		return entry, nil, err
 	}
-	if err := e.invalidable(req, rule, o, now); err != nil {
+	if err := e.invalidable(rule, o, now); err != nil {
 		return entry, nil, err
 	}
 	code, err := dte.NewCode(e.rand)
 	if err != nil {
 		return entry, nil, refusal.Internal(err)
 	}
-	document, faults := rule.filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, faults := e.fillInvalidation(req, rule, o, code, now)
 	if len(faults) > 0 {
 		return entry, nil, refusal.Of(faults)
 	}
@@ -208,9 +208,8 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	return err
 }
 
-// invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, what stands against the document, and the
-// document that replaces it.
-func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, now time.Time) error {
+// invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, and what stands against the document.
+func (e *Engine) invalidable(rule *event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
@@ -224,27 +223,6 @@ func (e *Engine) invalidable(req InvalidationRequest, rule *event, o *origin, no
 		if err := e.roomWithout(o); err != nil {
 			return err
 		}
-	}
-	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
-	switch {
-	case never && req.Replacement != "":
-		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Esta invalidación no lleva documento de reemplazo"}})
-	case never:
-		return nil
-	case req.Replacement == "":
-		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultRequired, Message: "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)"}})
-	}
-	code, err := dte.ParseCode(req.Replacement)
-	if err != nil {
-		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}})
-	}
-	other, err := e.store.Get(storage.Code(code))
-	var h *record.Head
-	if err == nil {
-		h, err = record.DecodeHead(other)
-	}
-	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
-		return refusal.Of([]dte.Fault{{Path: "codigoGeneracionReemplazo", Code: dte.FaultCondition, Message: "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda"}})
 	}
 	return nil
 }

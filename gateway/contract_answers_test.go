@@ -44,6 +44,7 @@ func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
 func (s *said) Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error) {
 	return s.record()
 }
+func (s *said) CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault { return nil }
 func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error) {
 	return s.record()
 }

@@ -28,6 +28,7 @@ type Engine interface {
 	Check(context.Context, engine.Request) []dte.Fault
 	Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error)
+	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
 	Infos(context.Context, []dte.Code, engine.Caller) ([]engine.Info, error)
 	List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error)
 	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)

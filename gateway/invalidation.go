@@ -44,9 +44,6 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 		return err
 	}
 	d := invalidation.decode(v, nil)
-	if len(d.faults) > 0 {
-		return invalidation.invalid(d.faults)
-	}
 	who := func(name string) engine.Person {
 		p := d.facts.Get(name)
 		return engine.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
@@ -56,10 +53,17 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if c, err := dte.ParseCode(replacement); err == nil {
 		replacement = c.String() // MH wants upper case
 	}
+	req := engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
+		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: g.caller(ctx, t)}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Invalidate(deadline, engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
-		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: g.caller(ctx, t)})
+	if len(d.faults) > 0 {
+		if !d.full() {
+			d.merge(renamedFaults(g.o.Engine.CheckInvalidation(deadline, req), invalidationNames))
+		}
+		return invalidation.invalid(d.faults)
+	}
+	r, err := g.o.Engine.Invalidate(deadline, req)
 	if err != nil {
 		return renamed(err, invalidationNames)
 	}

@@ -218,11 +218,17 @@ func renamed(err error, names map[string]string) error {
 		return err
 	}
 	c := *refused
-	c.Faults = slices.Clone(refused.Faults)
-	for i := range c.Faults {
-		if n, ok := names[c.Faults[i].Path]; ok {
-			c.Faults[i].Path = n
+	c.Faults = renamedFaults(refused.Faults, names)
+	return &c
+}
+
+// renamedFaults are faults under the request's own names, of those that names knows.
+func renamedFaults(faults []dte.Fault, names map[string]string) []dte.Fault {
+	faults = slices.Clone(faults)
+	for i := range faults {
+		if n, ok := names[faults[i].Path]; ok {
+			faults[i].Path = n
 		}
 	}
-	return &c
+	return faults
 }

@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// CheckInvalidation reports what is wrong with a request that the gateway could not read whole, beside what it found itself.
+// It changes nothing; of a document that cannot be invalidated it says nothing.
+func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
+	reader := req.Caller
+	reader.OwnTypes = false
+	if _, err := e.Document(ctx, req.Code, reader); err != nil {
+		return nil
+	}
+	now := e.now()
+	rule, err := e.rules().event("invalidacion", e.issuer.Ambiente, dte.Date(now))
+	if err != nil {
+		return nil
+	}
+	o := &origin{}
+	if o.entry, err = e.store.Get(storage.Code(req.Code)); err != nil {
+		return nil
+	}
+	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
+		return nil
+	}
+	_, faults := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
+	return faults
+}
+
+// fillInvalidation makes the event, or returns everything that is wrong with what was asked for.
+func (e *Engine) fillInvalidation(req InvalidationRequest, rule *event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault) {
+	var faults []dte.Fault
+	if f := e.replacementFault(req, rule, o); f != nil {
+		faults = append(faults, *f)
+	}
+	document, found := rule.filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	for _, f := range found {
+		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
+			faults = append(faults, f)
+		}
+	}
+	return document, slices.Clip(faults)
+}
+
+// replacementFault is what is wrong with the document that replaces the invalidated one, nil for nothing (MF2 pp.9-17).
+func (e *Engine) replacementFault(req InvalidationRequest, rule *event, o *origin) *dte.Fault {
+	fault := func(code, message string) *dte.Fault {
+		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
+	}
+	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
+	switch {
+	case req.Kind < 1 || req.Kind > 3: // not known whether it bears one
+		return nil
+	case never && req.Replacement != "":
+		return fault(dte.FaultCondition, "Esta invalidación no lleva documento de reemplazo")
+	case never:
+		return nil
+	case req.Replacement == "":
+		return fault(dte.FaultRequired, "Falta el documento que lo reemplaza: es obligatorio por error en los datos (1) y por otro motivo (3)")
+	}
+	code, err := dte.ParseCode(req.Replacement)
+	if err != nil {
+		return fault(dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
+	}
+	other, err := e.store.Get(storage.Code(code))
+	var h *record.Head
+	if err == nil {
+		h, err = record.DecodeHead(other)
+	}
+	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document || h.BranchID != o.head.BranchID {
+		return fault(dte.FaultCondition, "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda")
+	}
+	return nil
+}
