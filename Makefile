@@ -18,7 +18,7 @@ build: ## build dted, dtectl and dtesim into bin/
 	@mkdir -p bin
 	@go build -trimpath -ldflags='-s -w' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
 
-# Tests that compare with MH's documents in ../shared skip without them, and leave a line in DTE_ORACLE_SKIPS: see oracletest.
+# Tests that compare with MH's documents in ../shared skip without them, and leave a line in DTE_ORACLE_SKIPS: see engine/dte/oracletest.
 test: ## the whole suite; where ../shared is not there, its last line says how many tests had nothing to compare with
 	@skips="$$(mktemp -d)"; trap 'rm -rf "$$skips"' EXIT; \
 	DTE_ORACLE_SKIPS="$$skips" go test -timeout 30m $(or $(PACKAGES),./...) || exit; \

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"

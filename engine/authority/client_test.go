@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // oracle is the folder beside the checkout that holds MH's published files; tests that need them skip without it.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // box is the place that an op covers: for a text, its line from the highest to the lowest letter of the font.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 var testKey = sync.OnceValue(func() *Key {

@@ -174,6 +174,9 @@ func widen(r map[string]any, path string) {
 				line[k] = v
 			}
 			line["cantidad"] = 1
+			if path == "dte03" {
+				line["precioUnitario"] = 25 // the example's buyer withholds, which takes 100.00
+			}
 			all[i] = line
 		}
 		r["items"] = all

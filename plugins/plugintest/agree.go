@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 )

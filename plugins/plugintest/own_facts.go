@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // BaseFacts are the facts of a document but its lines and its summary: in one JSON text, as people read it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must

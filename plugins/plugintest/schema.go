@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // misspelt is a keyword of fe-nc-v3 and fe-nd-v3 that no validator knows, so that it has no effect.

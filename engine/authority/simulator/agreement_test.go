@@ -15,7 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // guarded understands the lookaheads that MH's patterns begin with; Go's regexp has none.

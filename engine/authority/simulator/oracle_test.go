@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
-	"dtegate/oracletest"
+	"dtegate/engine/dte/oracletest"
 )
 
 // oracle is the folder of MH's schemas and of example documents beside the checkout; the test is skipped without it.
