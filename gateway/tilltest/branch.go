@@ -144,7 +144,6 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	b.Sim = simulator.New(simulator.Options{Seed: 1, Now: b.Now, Logger: quiet, AllowProduction: ambiente == "01",
 		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto-mh.2026", PublicKey: shared.key.Public()}}})
 	b.run(func() error { return b.Sim.Serve(ctx, protocol, manage) })
-	must(b.Sim.Chaos(simulator.Chaos{StrictBase: true}))
 
 	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: b.Now}
 	must(storage.Create(options))

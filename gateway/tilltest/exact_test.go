@@ -50,7 +50,10 @@ func (c *campaign) exact(q asked, a Answer) {
 			}
 		}
 		want := new(big.Rat).Mul(rat(said["cantidad"]), rat(said["precioUnitario"]))
-		is(at+"sale", sold, rounded(want.Sub(want, rat(said["montoDescu"])), 8))
+		if want.Sub(want, rat(said["montoDescu"])); want.Sign() < 0 { // a discount of 1e-8 on half of that
+			want.SetInt64(0)
+		}
+		is(at+"sale", sold, rounded(want, 8))
 	}
 	paid := new(big.Rat)
 	for column, total := range map[string]string{"ventaNoSuj": "totalNoSuj", "ventaExenta": "totalExenta", "ventaGravada": "totalGravada", "compra": "totalCompra"} {
@@ -74,7 +77,9 @@ func (c *campaign) exact(q asked, a Answer) {
 		paid.Add(paid, new(big.Rat).Mul(big.NewRat(sign, 1), rat(d.Resumen[name])))
 	}
 	if paid.Sign() < 0 { // nothing is to be paid, and the rest is the customer's
-		is("saldoFavor", rat(d.Resumen["saldoFavor"]), paid)
+		if said, has := d.Resumen["saldoFavor"]; has { // a note has none
+			is("saldoFavor", rat(said), paid)
+		}
 		paid = new(big.Rat)
 	}
 	if said, has := d.Resumen["totalPagar"]; has {
