@@ -44,20 +44,29 @@ type cli struct {
 }
 
 func main() {
+	var c cli
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	k := parser(ctx, &c)
+	err := run(&c, k)
+	stop()
+	k.FatalIfErrorf(err)
+}
+
+// run does what the command line asks for.
+func run(c *cli, k *kong.Kong) error {
 	log.SetOutput(screen.Err)
 	slog.SetDefault(slog.New(slog.NewTextHandler(screen.Err, nil))) // its times bear their zone
-	var c cli
-	k := parser(ctx, &c)
 	command, err := k.Parse(os.Args[1:])
-	k.FatalIfErrorf(err)
+	if err != nil {
+		return err // kong's own: with it the usage is shown
+	}
 	if err = becomeAccount(c.Config, command); err == nil {
-		err = unreachable(command.Run(&c))
+		err = unreachable(command.Run(c))
 	}
 	if err != nil {
-		k.FatalIfErrorf(shownError{err})
+		return shownError{err}
 	}
+	return nil
 }
 
 func parser(ctx context.Context, c *cli) *kong.Kong {

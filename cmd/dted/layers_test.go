@@ -1,13 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,8 +52,8 @@ var layers = map[string][]string{
 	"plugins/sdk":     {"rules/abi"},
 	"plugins/dte01":   {"plugins/sdk", "rules/abi"},
 	"plugins/dte03":   {"plugins/sdk", "rules/abi"},
-	"plugins/dte05":   {"plugins/sdk", "rules/abi"},
-	"plugins/dte06":   {"plugins/sdk", "rules/abi"},
+	"plugins/dte05":   {"plugins/sdk"},
+	"plugins/dte06":   {"plugins/sdk"},
 	"plugins/dte07":   {"plugins/sdk", "rules/abi"},
 	"plugins/dte14":   {"plugins/sdk", "rules/abi"},
 	"plugins/retorno": {"plugins/sdk", "rules/abi"},
@@ -59,16 +63,14 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch",
-		"rules", "rules/bundle", "storage"},
+	"cmd/dted": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+		"rules", "storage"},
 	"cmd/dtectl/certify": {"engine/dte"},
-	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/archive", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim":         {"engine/authority/simulator"},
-
-	"deploy": {},
 }
 
-// libraries is who may import which third-party module: one a package. Prometheus may be imported everywhere.
+// libraries is who may import which third-party module. Prometheus may be imported everywhere.
 var libraries = map[string]string{
 	"github.com/cockroachdb/pebble/v2":         "storage",
 	"github.com/tetratelabs/wazero":            "rules",
@@ -89,96 +91,228 @@ var libraries = map[string]string{
 	"golang.org/x/sync":                        "cmd/dted cmd/dtectl engine engine/authority",
 }
 
-func TestLayers(t *testing.T) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "dtegate/...").Output()
-	if err != nil {
-		t.Fatalf("listing packages: %v", err)
-	}
-	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimPrefix(p.ImportPath, "dtegate/")
-		if strings.HasSuffix(name, "test") || strings.Contains(name, "testdata") {
-			continue // helpers of tests may reach anywhere
-		}
-		may, known := layers[name]
-		if !known {
-			t.Errorf("package %s is not in the import table", name)
-		}
-		for _, imported := range p.Imports {
-			if own, ok := strings.CutPrefix(imported, "dtegate/"); ok {
-				if !slices.Contains(may, own) {
-					t.Errorf("%s imports %s: no such arrow", name, own)
-				}
-				continue
-			}
-			checkLibrary(t, name, imported)
-		}
-	}
+// several names the packages that import more than one library, and why. Every other package wraps at most one.
+var several = map[string]string{
+	"engine/pdf": "fonts are data: the ones that fpdf embeds",
+	"gateway":    "fasthttp's router serves fasthttp alone; gomponents makes the pages",
+	"cmd/dtectl": "errgroup limits what the verbs ask for at once; the rest is kong's",
 }
 
-func checkLibrary(t *testing.T, name, imported string) {
+// clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all others
+// time is a field.
+var clocks = map[string]string{
+	"engine/activation.go":           took,
+	"engine/backtest.go":             took,
+	"engine/pace.go":                 took,
+	"engine/authority/client.go":     "the age of an answer, by the clock that the kernel's connections have",
+	"engine/authority/link/dial.go":  "deadlines of connections are the kernel's",
+	"engine/authority/link/names.go": "ages of looked-up names, beside deadlines of connections",
+	"engine/authority/link/pool.go":  "ages of connections, whose deadlines are the kernel's",
+	"gateway/listener.go":            "deadlines of connections are the kernel's",
+	"gateway/routes.go":              took,
+	"gateway/rules.go":               "deadlines of connections are the kernel's",
+	"gateway/unreadable.go":          "deadlines of connections are the kernel's",
+	"rules/cache.go":                 "the time of a file, beside those that the file system sets",
+	"rules/check.go":                 took,
+	"rules/code.go":                  took,
+	"rules/module.go":                took,
+	"rules/slices.go":                "compared with the processor's time of the thread",
+	"storage/perminute.go":           "how seldom a line is logged",
+	"storage/syncer.go":              "how long the medium rested",
+	"storage/tablewrites.go":         "how long the medium has failed",
+}
+
+const took = "how long a piece of work took"
+
+// A product is a package of this module without its tests.
+type product struct {
+	files   map[string]*ast.File // by path from the root
+	imports []string
+}
+
+// sources reads the tree itself: what "go list" prints is no input that the test cache knows of. Files of every platform
+// count.
+func sources(t *testing.T) map[string]*product {
 	t.Helper()
-	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") || strings.HasPrefix(imported, "github.com/prometheus/") {
-		return // the standard library, or metrics
-	}
-	for module, owners := range libraries {
-		if (imported == module || strings.HasPrefix(imported, module+"/")) && slices.Contains(strings.Fields(owners), name) {
-			return
+	root, packages := plugintest.Root(t), make(map[string]*product)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
-	}
-	t.Errorf("%s imports %s: not a library of this package", name, imported)
-}
-
-// The tests that ARCHITECTURE.md names as proofs are there.
-func TestProofs(t *testing.T) {
-	root := plugintest.Root(t)
-	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+		name := d.Name()
+		if d.IsDir() {
+			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "var" || name == "bin" || strings.HasSuffix(name, "test")) {
+				return fs.SkipDir // helpers of tests may reach anywhere
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		relative, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), relative, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		p := packages[path.Dir(relative)]
+		if p == nil {
+			p = &product{files: make(map[string]*ast.File)}
+			packages[path.Dir(relative)] = p
+		}
+		p.files[relative] = parsed
+		for _, i := range parsed.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", relative, err)
+			}
+			if !slices.Contains(p.imports, imported) {
+				p.imports = append(p.imports, imported)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sources []byte
-	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/*/*_test.go"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	if len(packages) < 40 {
+		t.Fatalf("only %d packages are found", len(packages))
+	}
+	return packages
+}
+
+func TestLayers(t *testing.T) {
+	packages := sources(t)
+	t.Run("imports", func(t *testing.T) {
+		for name, p := range packages {
+			may, known := layers[name]
+			if !known {
+				t.Errorf("package %s is not in the import table", name)
 			}
-			sources = append(sources, source...)
+			for _, imported := range p.imports {
+				if own, ok := strings.CutPrefix(imported, "dtegate/"); ok && !slices.Contains(may, own) {
+					t.Errorf("%s imports %s: no such arrow", name, own)
+				}
+			}
+			for _, own := range may {
+				if !slices.Contains(p.imports, "dtegate/"+own) {
+					t.Errorf("%s does not import %s: an arrow too many", name, own)
+				}
+			}
+		}
+		for name := range layers {
+			if packages[name] == nil {
+				t.Errorf("the import table has a package %s, and there is none", name)
+			}
+		}
+	})
+	t.Run("libraries", func(t *testing.T) { checkLibraries(t, packages) })
+	t.Run("clock", func(t *testing.T) { checkClocks(t, packages) })
+	t.Run("main", func(t *testing.T) { checkMains(t, packages) })
+}
+
+// checkLibraries: one library a package, and in each only its own.
+func checkLibraries(t *testing.T, packages map[string]*product) {
+	used := make(map[string]bool)
+	for name, p := range packages {
+		var modules []string
+		for _, imported := range p.imports {
+			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") || strings.HasPrefix(imported, "github.com/prometheus/") {
+				continue // the standard library, this module, or metrics
+			}
+			module := moduleOf(imported)
+			if !slices.Contains(strings.Fields(libraries[module]), name) {
+				t.Errorf("%s imports %s: not a library of this package", name, imported)
+			}
+			if used[module+" "+name] = true; !slices.Contains(modules, module) {
+				modules = append(modules, module)
+			}
+		}
+		if _, argued := several[name]; argued != (len(modules) > 1) {
+			t.Errorf("%s imports %d libraries, %v; argued: %t", name, len(modules), modules, argued)
 		}
 	}
-	for _, section := range []string{"## Media", "## After a failed sync"} { // each row of these tables names its proof
-		_, table, found := strings.Cut(string(text), "\n"+section+"\n")
-		table, _, _ = strings.Cut(table, "\n## ")
-		rows := 0
-		for line := range strings.Lines(table) {
-			if !strings.HasPrefix(line, "| ") {
-				continue
-			}
-			if rows++; rows > 1 && !strings.Contains(line, "`Test") {
-				t.Errorf("%s: a row without a test: %s", section, line)
+	for module, owners := range libraries {
+		for _, name := range strings.Fields(owners) {
+			if !used[module+" "+name] {
+				t.Errorf("%s does not import %s, which is said to be its library", name, module)
 			}
 		}
-		if !found || rows < 6 {
-			t.Errorf("%s: %d rows", section, rows)
+	}
+}
+
+// moduleOf is the longest module of the table that a package lies in.
+func moduleOf(imported string) (module string) {
+	for m := range libraries {
+		if (imported == m || strings.HasPrefix(imported, m+"/")) && len(m) > len(module) {
+			module = m
 		}
 	}
-	named := regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllSubmatch(text, -1)
-	if len(named) < 20 {
-		t.Errorf("only %d tests are named", len(named))
-	}
-	for _, name := range named {
-		if !bytes.Contains(sources, slices.Concat([]byte("\nfunc "), name[1], []byte("(t *testing.T)"))) {
-			t.Errorf("ARCHITECTURE.md names %s, and there is no such test", name[1])
+	return module
+}
+
+// checkClocks: time is a field, and cmd alone fills it in. Main programs and the files that say why may call time.Now.
+func checkClocks(t *testing.T, packages map[string]*product) {
+	calls := make(map[string]bool)
+	for name, p := range packages {
+		if name == "cmd" || strings.HasPrefix(name, "cmd/") {
+			continue
 		}
+		for file, parsed := range p.files {
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Now" {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
+						calls[file] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(calls)) {
+		if clocks[file] == "" {
+			t.Errorf("%s calls time.Now: take the clock as a field, or give the reason in the table", file)
+		}
+	}
+	for file := range clocks {
+		if !calls[file] {
+			t.Errorf("%s does not call time.Now, and the table gives a reason for it", file)
+		}
+	}
+}
+
+// checkMains: only main ends the process, therefore it holds as little as can be.
+func checkMains(t *testing.T, packages map[string]*product) {
+	const longest = 15 // statements
+	found := 0
+	for _, p := range packages {
+		for file, parsed := range p.files {
+			for _, d := range parsed.Decls {
+				f, ok := d.(*ast.FuncDecl)
+				if !ok || f.Recv != nil || f.Name.Name != "main" || parsed.Name.Name != "main" {
+					continue
+				}
+				statements := 0
+				ast.Inspect(f.Body, func(n ast.Node) bool {
+					if _, ok := n.(ast.Stmt); ok {
+						statements++
+					}
+					return true
+				})
+				if found++; statements > longest {
+					t.Errorf("%s: main has %d statements, more than %d", file, statements, longest)
+				}
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d main functions are found", found)
 	}
 }

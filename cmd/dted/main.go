@@ -25,7 +25,15 @@ func main() {
 		screen.Printf("%s\n", version.String())
 		return
 	}
-	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: said}))
+	if err := serve(*path); err != nil {
+		_, _ = io.WriteString(screen.Err, "dted: "+screen.Lines(err.Error())+"\n")
+		os.Exit(1)
+	}
+}
+
+// serve runs the appliance until it is told to stop.
+func serve(path string) error {
+	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: withoutNilError}))
 	slog.SetDefault(log)
 	if err := seal(); err != nil {
 		log.Warn("the memory can be read by other processes of this account", "error", err)
@@ -33,10 +41,7 @@ func main() {
 	tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *path, log); err != nil {
-		_, _ = io.WriteString(screen.Err, "dted: "+screen.Lines(err.Error())+"\n")
-		os.Exit(1)
-	}
+	return run(ctx, path, log)
 }
 
 // tune sets Go's scheduler and collector, unless the environment does.
@@ -63,8 +68,8 @@ func run(ctx context.Context, path string, log *slog.Logger) error {
 	return d.Run(ctx)
 }
 
-// said leaves out an attribute that says nothing: error=<nil> reads as if there were an error.
-func said(_ []string, a slog.Attr) slog.Attr {
+// withoutNilError leaves an error out that is nil: error=<nil> reads as if there were one.
+func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "error" && a.Value.Any() == nil {
 		return slog.Attr{}
 	}

@@ -63,7 +63,7 @@ func (h remembering) WithGroup(name string) slog.Handler {
 }
 
 func attribute(a slog.Attr) string {
-	if a = said(nil, a); a.Key == "stack" || a.Key == "" {
+	if a = withoutNilError(nil, a); a.Key == "stack" || a.Key == "" {
 		return ""
 	}
 	return " " + a.Key + "=" + a.Value.Resolve().String()

@@ -24,15 +24,18 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	level := slog.LevelInfo
-	if *verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	if err := run(ctx, *issuers, cmp.Or(*seed, uint64(time.Now().UnixNano())), *production, log); err != nil {
+	if err := run(ctx, *issuers, cmp.Or(*seed, uint64(time.Now().UnixNano())), *production, logger(*verbose)); err != nil {
 		fmt.Fprintln(os.Stderr, "dtesim:", err)
 		os.Exit(1)
 	}
+}
+
+func logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
 func run(ctx context.Context, file string, seed uint64, production bool, log *slog.Logger) error {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestSaid: neither the log nor the page says error=<nil>.
-func TestSaid(t *testing.T) {
+// TestNilError_LeftOut: neither the log nor the page says error=<nil>.
+func TestNilError_LeftOut(t *testing.T) {
 	var out bytes.Buffer
 	var none error
 	r := new(recent)
-	log := slog.New(r.over(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: said})))
+	log := slog.New(r.over(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: withoutNilError})))
 	log.Warn("slow", "error", none, "took", 3)
 	log.Log(context.Background(), slog.LevelError, "gone", "error", errors.New("away"))
 	page := ""
