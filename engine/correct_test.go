@@ -83,8 +83,12 @@ func TestCorrect_TooLate(t *testing.T) {
 		b.chaos(simulator.Chaos{Reject: 1})
 		b.correct(list[1].Code, 800)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != record.EstadoRejected || b.engine.Owed().Waiting[record.QueueCorrect] != 2 {
-			b.t.Errorf("%s, %+v", r.Estado, b.engine.Owed())
+		o := b.engine.Owed()
+		if r := b.document(list[1].Code); r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != 2 {
+			b.t.Errorf("%s, %+v", r.Estado, o)
+		}
+		if left := time.Until(o.RefusedDeadline); left < 3*time.Hour || left > 4*time.Hour {
+			b.t.Errorf("the first of both must be right within %v, and the deadline shown is in %v", 4*time.Hour, left)
 		}
 		time.Sleep(5 * time.Hour)
 		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), sale("", 700))

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/record"
+)
+
+// codes are the texts that have the form of a codigoGeneracion.
+var codes = regexp.MustCompile(`[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}`)
+
+// repeater is a way to MH that sends every document twice and brings back the second answer, as a proxy does that did not get
+// the first. While blind, MH's query does not find what MH holds: what it asks is about another code.
+type repeater struct {
+	under http.RoundTripper
+	blind bool
+}
+
+func (p *repeater) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	ask := func(body []byte) (*http.Response, []byte, error) {
+		next := r.Clone(r.Context())
+		next.Body, next.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		resp, err := p.under.RoundTrip(next)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		return resp, answer, err
+	}
+	const digits, others = "0123456789ABCDEF", "1032547698BADCFE"
+	another := func(text []byte) []byte { // of every code, to and fro
+		return codes.ReplaceAllFunc(text, func(code []byte) []byte {
+			return bytes.Map(func(c rune) rune {
+				if i := strings.IndexRune(digits, c); i >= 0 {
+					return rune(others[i])
+				}
+				return c
+			}, code)
+		})
+	}
+	query := strings.HasPrefix(r.URL.Path, "/fesv/recepcion/consultadte")
+	if r.URL.Path == "/fesv/recepciondte" {
+		if resp, _, err := ask(body); err != nil {
+			return resp, err
+		}
+	}
+	if query && p.blind {
+		body = another(body)
+	}
+	resp, answer, err := ask(body)
+	if err != nil {
+		return nil, err
+	}
+	if query && p.blind {
+		answer = another(answer)
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(answer)), int64(len(answer))
+	return resp, nil
+}
+
+// TestTransmit_Repeated: MH gets the first sending of a document twice and refuses the second as registered. What MH holds is
+// the document, with its seal; while MH's query does not find it, nothing is decided.
+func TestTransmit_Repeated(t *testing.T) {
+	for name, blind := range map[string]bool{"MH's query finds it": false, "MH's query finds it later": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.lateness = true // MH counts the second as a duplicate
+				b.chaos(simulator.Chaos{})
+				b.issue(sale("before", 100))
+				way := &repeater{under: b.wire.under, blind: blind}
+				b.wire.under = way
+				want := record.EstadoProcessed
+				if blind {
+					want = record.EstadoContingency
+				}
+				r := b.issue(sale("twice", 200))
+				if r.Estado != want {
+					t.Errorf("it is %s, want %s", r.Estado, want)
+				}
+				if b.engine.Behind() != nil {
+					t.Error("its own code is taken for another document's number")
+				}
+				b.close()
+				b.start() // over a way that sends once, to an MH that finds
+				time.Sleep(time.Hour)
+				b.drained()
+				if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "tipoModelo") != "1" {
+					t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
+				}
+				if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
+					t.Errorf("MH received %+v", got)
+				}
+				b.audit()
+			})
+		})
+	}
+}
