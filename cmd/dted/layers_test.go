@@ -22,7 +22,8 @@ import (
 // exist; a package that is not here must be added with its arrows.
 var layers = map[string][]string{
 	"rules/abi":    {},
-	"rules/bundle": {},
+	"rules/signed": {},
+	"rules/bundle": {"rules/signed"},
 	"rules/fuel":   {},
 	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
@@ -39,6 +40,7 @@ var layers = map[string][]string{
 	"engine/archive":             {},
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
+	"engine/fleet/wire":          {"rules/signed"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
 	"engine/month":               {"engine/authority", "engine/dte", "engine/record", "storage"},
@@ -74,7 +76,7 @@ var layers = map[string][]string{
 var libraries = map[string]string{
 	"github.com/cockroachdb/pebble/v2":         "storage",
 	"github.com/tetratelabs/wazero":            "rules",
-	"github.com/go-jose/go-jose/v4":            "engine/sign rules/bundle",
+	"github.com/go-jose/go-jose/v4":            "engine/sign rules/bundle rules/signed",
 	"github.com/go-json-experiment/json":       "engine/dte",
 	"github.com/santhosh-tekuri/jsonschema/v6": "engine/authority/simulator",
 	"github.com/valyala/fasthttp":              "gateway",

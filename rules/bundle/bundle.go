@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"dtegate/rules/signed"
 )
 
 var (
@@ -35,7 +37,7 @@ type Bundle struct {
 	Signers []string
 
 	payload []byte // the manifest as it is signed
-	signed  string // the JWS around it, as envelope.text writes it
+	signed  string // the JWS around it, as Envelope.Text writes it
 	packed  []file // the parts as they were compressed; nil after Forget
 }
 
@@ -91,17 +93,17 @@ func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed, err := files[0].content(maxJWS)
+	envelope, err := files[0].content(maxJWS)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bundle{Parts: make(map[string][]byte), packed: files[1:]}
-	e, payload, err := parseEnvelope(signed)
+	e, payload, err := signed.ParseEnvelope(signature, envelope, faults)
 	if err != nil {
 		return nil, err
 	}
 	b.payload, b.Digest = payload, sum(payload)
-	if b.signed, err = e.text(); err != nil {
+	if b.signed, err = e.Text(); err != nil {
 		return nil, err
 	}
 	if err := trust(b); err != nil {
@@ -184,11 +186,11 @@ func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("encoding manifest: %w", err)
 	}
-	signed, err := sign(payload, signers)
+	text, err := sign(payload, signers)
 	if err != nil {
 		return nil, err
 	}
-	data, err := pack(signed, parts)
+	data, err := pack(text, parts)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dtegate/rules/signed"
 )
 
 // Extension of bundle files.
@@ -67,20 +69,23 @@ func Compare(a, b string) int {
 	return 0
 }
 
+// manifestForm: the names of parts are paths themselves, and a manifest without parameters is written with null.
+var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Free: "parts", Null: "params",
+	Members: regexp.MustCompile(`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)}
+
 // fault is something wrong with a manifest: the path of the field, "params[2].value", and what.
 type fault struct{ path, text string }
 
 // ParseManifest reads and checks a manifest. Every error names the file's line and column and the field.
 func ParseManifest(b []byte) (Manifest, error) {
 	var m Manifest
-	const name = "manifest.json"
-	at, err := parseStrict(name, b, manifestNames, &m)
+	at, err := manifestForm.Parse(b, &m)
 	if err != nil {
 		return m, err
 	}
 	var faults []error
 	for _, f := range m.faults() {
-		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, name, position(b, at.nearest(f.path)), f.path, f.text))
+		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, manifestForm.Name, signed.Position(b, at.Nearest(f.path)), f.path, f.text))
 	}
 	return m, errors.Join(faults...)
 }

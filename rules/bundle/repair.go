@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"dtegate/rules/signed"
 )
 
 // Repair makes the canonical form of a bundle that an earlier version of this program admitted and stored as it came. That
@@ -42,11 +44,11 @@ func Repair(data []byte, digest string) ([]byte, error) {
 		return nil, err
 	}
 	delete(parts, signature)
-	signed, err := e.text()
+	text, err := e.Text()
 	if err != nil {
 		return nil, err
 	}
-	packed, err := pack(signed, parts)
+	packed, err := pack(text, parts)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +57,14 @@ func Repair(data []byte, digest string) ([]byte, error) {
 }
 
 // tolerant takes from a signed manifest what go-jose would: members by their exact names, whatever else there is.
-func tolerant(signed []byte) (*envelope, error) {
-	if _, err := jose.ParseSignedJSON(string(signed), []jose.SignatureAlgorithm{jose.EdDSA}); err != nil {
+func tolerant(text []byte) (*signed.Envelope, error) {
+	if _, err := jose.ParseSignedJSON(string(text), []jose.SignatureAlgorithm{jose.EdDSA}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
 	type members = map[string]json.RawMessage // by their exact names; go-jose has refused those that stand twice
 	var whole members
 	var several []members
-	if err := json.Unmarshal(signed, &whole); err != nil {
+	if err := json.Unmarshal(text, &whole); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, signature, err)
 	}
 	if list := whole["signatures"]; list != nil {
@@ -76,9 +78,9 @@ func tolerant(signed []byte) (*envelope, error) {
 		_ = json.Unmarshal(m[name], &s) // what is no text is refused by Reopen, as ""
 		return s
 	}
-	e := &envelope{Payload: take(whole, "payload")}
+	e := &signed.Envelope{Payload: take(whole, "payload")}
 	for _, m := range several {
-		e.Signatures = append(e.Signatures, oneSignature{Protected: take(m, "protected"), Signature: take(m, "signature")})
+		e.Signatures = append(e.Signatures, signed.Signature{Protected: take(m, "protected"), Signature: take(m, "signature")})
 	}
 	return e, nil
 }

@@ -1,30 +1,23 @@
 package bundle
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/go-jose/go-jose/v4"
+	"dtegate/rules/signed"
 )
 
-// maxSignatures of one bundle: each costs a verification for each pinned key.
-const maxSignatures = 16
+// Key is a public key that may sign bundles, Signer one that signs them.
+type (
+	Key    = signed.Key
+	Signer = signed.Signer
+)
 
-// Key is a public key that may sign bundles.
-type Key struct {
-	ID     string
-	Public ed25519.PublicKey
-}
-
-// Signer is a key that signs bundles.
-type Signer struct {
-	ID      string
-	Private ed25519.PrivateKey
-}
+// faults are what a signed manifest is refused for.
+var faults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
 
 // Keys are the public keys that an appliance pins, and how many different ones must have signed a bundle: at least
 // one. To rotate: pin the new key beside the old one everywhere, sign with both (Cosign), then unpin the old one.
@@ -57,15 +50,15 @@ func (k Keys) Check() error {
 
 // Vouch returns the IDs of the pinned keys that have signed a bundle. ErrSignature when they are too few.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
-	jws, err := jose.ParseSignedJSON(b.signed, []jose.SignatureAlgorithm{jose.EdDSA})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
-	}
 	for i, key := range k.Pinned {
 		if slices.ContainsFunc(k.Pinned[:i], func(o Key) bool { return o.Public.Equal(key.Public) }) {
 			continue // the same key under two names is one signer
 		}
-		if p, ok := verifyOne(jws, key.Public); ok && bytes.Equal(p, b.payload) {
+		ok, err := signed.SignedBy(b.signed, b.payload, key.Public)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+		}
+		if ok {
 			signers = append(signers, key.ID)
 		}
 	}
@@ -82,32 +75,12 @@ func (k Keys) vouch(b *Bundle) error {
 	return err
 }
 
-func verifyOne(jws *jose.JSONWebSignature, public ed25519.PublicKey) ([]byte, bool) {
-	if len(public) != ed25519.PublicKeySize {
-		return nil, false
-	}
-	if len(jws.Signatures) == 1 {
-		p, err := jws.Verify(public)
-		return p, err == nil
-	}
-	_, _, p, err := jws.VerifyMulti(public)
-	return p, err == nil
-}
-
 func sign(payload []byte, signers []Signer) (string, error) {
-	var keys []jose.SigningKey
-	for _, s := range signers {
-		keys = append(keys, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: s.Private, KeyID: s.ID}})
-	}
-	signer, err := jose.NewMultiSigner(keys, nil)
+	text, err := signed.Sign(payload, signers...)
 	if err != nil {
 		return "", fmt.Errorf("signing bundle: %w", err)
 	}
-	jws, err := signer.Sign(payload)
-	if err != nil {
-		return "", fmt.Errorf("signing bundle: %w", err)
-	}
-	return jws.FullSerialize(), nil
+	return text, nil
 }
 
 // Cosign adds a signature to a bundle that one of the known keys has signed, so that the signers of a threshold need
@@ -130,14 +103,14 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 
 // merge gives the serialization of two over the same payload.
 func merge(first, second string) (string, error) {
-	a, _, err := parseEnvelope([]byte(first))
+	a, _, err := signed.ParseEnvelope(signature, []byte(first), faults)
 	if err != nil {
 		return "", err
 	}
-	b, _, err := parseEnvelope([]byte(second))
+	b, _, err := signed.ParseEnvelope(signature, []byte(second), faults)
 	if err != nil {
 		return "", err
 	}
 	a.Signatures = append(a.Signatures, b.Signatures...)
-	return a.text()
+	return a.Text()
 }

@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"crypto/ed25519"
+	"dtegate/rules/signed"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -56,7 +57,7 @@ func TestCosign(t *testing.T) {
 	}
 	// The same signer again adds nothing; a crowd of signatures is not even looked at.
 	crowd := all
-	for range maxSignatures - 2 {
+	for range signed.MaxSignatures - 2 {
 		if crowd, err = Cosign(crowd, []Key{old}, oldSigner); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,6 @@
-package bundle
+// Package signed reads and writes what this house signs: a JSON document inside a JWS (RFC 7515), each in one form only, so
+// that two readers cannot differ about what was signed. Rule bundles and the orders of a chain are both of this form.
+package signed
 
 import (
 	"bytes"
@@ -11,33 +13,40 @@ import (
 	"unicode/utf8"
 )
 
-// places are the byte offsets of a JSON document's values by their path, "params[2].value".
-type places map[string]int
+// Form is what a JSON document may look like.
+type Form struct {
+	Name    string         // of the file: errors begin with it
+	Members *regexp.Regexp // matches the paths that the document may have: "", "params[2].value"
+	Wrong   error          // what each fault is, for errors.Is
+	// Free is a path whose members have names of any kind, and nothing below them; empty: none.
+	Free string
+	// Null is a path that may be null; empty: none.
+	Null string
+}
 
-// manifestNames are the paths that a manifest may have.
-var manifestNames = regexp.MustCompile(`^(|name|version|kind|document|schema|abi|fuel|validity(\.[^.]*(\.(from|until))?)?|params(\[\d+\](\.(name|value|source))?)?|parts(\..*)?)$`)
+// Places are the byte offsets of a JSON document's values by their path, "params[2].value".
+type Places map[string]int
 
-// parseStrict reads a JSON document into a struct whose members have exactly the names that names matches. The error
-// names the file, line and column.
-func parseStrict(name string, b []byte, names *regexp.Regexp, into any) (places, error) {
-	at, err := positions(name, b, names)
+// Parse reads a document into a struct. It refuses members that the form does not have, in any other case of letters too,
+// members that stand twice, null, what is not UTF-8, and anything behind. An error names the file, line and column.
+func (f Form) Parse(b []byte, into any) (Places, error) {
+	at, err := f.positions(b)
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", ErrFormat, name, position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
+			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", f.Wrong, f.Name, Position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
 		}
-		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
+		return nil, fmt.Errorf("%w: %s: %w", f.Wrong, f.Name, err)
 	}
 	return at, nil
 }
 
-// positions walks a JSON document. It refuses what is not JSON or not UTF-8, names that the document may not have, null
-// and names that stand twice.
-func positions(name string, b []byte, names *regexp.Regexp) (places, error) {
-	w := walker{name: name, names: names, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(places)}
+// positions walks a document and refuses what Parse refuses.
+func (f Form) positions(b []byte) (Places, error) {
+	w := walker{Form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
 	if !utf8.Valid(b) {
 		return nil, w.fault(0, "it is not UTF-8")
 	}
@@ -58,11 +67,10 @@ func positions(name string, b []byte, names *regexp.Regexp) (places, error) {
 }
 
 type walker struct {
-	name  string // of the file
-	names *regexp.Regexp
-	b     []byte
-	d     *json.Decoder
-	at    places
+	Form
+	b  []byte
+	d  *json.Decoder
+	at Places
 }
 
 // value reads the value at path.
@@ -71,7 +79,7 @@ func (w *walker) value(path string) error {
 	if _, twice := w.at[path]; twice {
 		return w.fault(start, path+": stands twice")
 	}
-	if !w.names.MatchString(path) {
+	if !w.Members.MatchString(path) {
 		return w.fault(start, path+": there is no such field")
 	}
 	w.at[path] = start
@@ -87,7 +95,7 @@ func (w *walker) value(path string) error {
 			err = w.value(fmt.Sprintf("%s[%d]", path, i))
 		}
 	case nil:
-		if path == "params" { // as a manifest without any is written
+		if path != "" && path == w.Null {
 			return nil
 		}
 		return w.fault(start, path+": is null")
@@ -107,8 +115,8 @@ func (w *walker) object(path string) error {
 		if err != nil {
 			return err
 		}
-		// A path must not be another's: the parts alone have names with dots, and nothing below them.
-		if text, _ := name.(string); text == "" || path != "parts" && strings.ContainsAny(text, ".[") {
+		// A path must not be another's: free names alone have dots, and nothing below them.
+		if text, _ := name.(string); text == "" || (path == "" || path != w.Free) && strings.ContainsAny(text, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, text))
 		}
 		if err := w.value(strings.TrimPrefix(fmt.Sprintf("%s.%s", path, name), ".")); err != nil {
@@ -128,11 +136,11 @@ func (w *walker) next() int {
 }
 
 func (w *walker) fault(at int, text string) error {
-	return fmt.Errorf("%w: %s:%s: %s", ErrFormat, w.name, position(w.b, at), text)
+	return fmt.Errorf("%w: %s:%s: %s", w.Wrong, w.Name, Position(w.b, at), text)
 }
 
-// nearest is the offset of the value at path, or of what it is missing from.
-func (p places) nearest(path string) int {
+// Nearest is the offset of the value at path, or of what it is missing from.
+func (p Places) Nearest(path string) int {
 	for path != "" {
 		if at, ok := p[path]; ok {
 			return at
@@ -142,8 +150,8 @@ func (p places) nearest(path string) int {
 	return p[""]
 }
 
-// position is an offset as people count it: line:column, from 1, in bytes.
-func position(b []byte, offset int) string {
+// Position is an offset as people count it: line:column, from 1, in bytes.
+func Position(b []byte, offset int) string {
 	before := b[:min(max(offset, 0), len(b))]
 	return fmt.Sprintf("%d:%d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }

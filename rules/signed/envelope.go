@@ -1,0 +1,161 @@
+package signed
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	maxEnvelope = 1 << 20 // bytes
+	// MaxSignatures of one envelope: each costs a verification for each key that is tried.
+	MaxSignatures = 16
+)
+
+// Envelope is a signed document: the JSON serialization of a JWS, flattened with one signature, general with several
+// (RFC 7515 §7.2). Every signature is Ed25519.
+type Envelope struct {
+	Payload    string      `json:"payload"`
+	Signatures []Signature `json:"signatures,omitempty"`
+	Signature
+}
+
+// Signature has no unprotected header: nobody would have signed it.
+type Signature struct {
+	Protected string `json:"protected,omitempty"`
+	Signature string `json:"signature,omitempty"`
+}
+
+// Key is a public key that may sign.
+type Key struct {
+	ID     string
+	Public ed25519.PublicKey
+}
+
+// Signer is a key that signs.
+type Signer struct {
+	ID      string
+	Private ed25519.PrivateKey
+}
+
+// Faults are what an envelope is refused for.
+type Faults struct {
+	Format    error // it is not of the form
+	TooLarge  error
+	Signature error // it is of the form, and its signatures are none that could count
+}
+
+// protected is the header that a signature covers.
+type protected struct {
+	Algorithm string `json:"alg"`
+	KeyID     string `json:"kid"`
+}
+
+var (
+	envelopeNames  = regexp.MustCompile(`^(|payload|protected|signature|signatures(\[\d+\](\.(protected|signature))?)?)$`)
+	protectedNames = regexp.MustCompile(`^(|alg|kid)$`)
+)
+
+// ParseEnvelope reads a signed document and returns it with its payload, of which nothing is verified. This is the only
+// reader of the form in the house, so whoever admits a document and whoever opens it again cannot differ about what it says.
+// It refuses what Form.Parse refuses, and base64url that could be written in another way. White space and the order of
+// members are free: Text writes them in one way. The name is the file's, for errors.
+func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
+	if len(b) > maxEnvelope {
+		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
+	}
+	e := new(Envelope)
+	if _, err := (Form{Name: name, Members: envelopeNames, Wrong: f.Format}).Parse(b, e); err != nil {
+		return nil, nil, err
+	}
+	if e.Signature != (Signature{}) {
+		if e.Signatures != nil {
+			return nil, nil, fmt.Errorf("%w: %s has both signature and signatures", f.Format, name)
+		}
+		e.Signatures = []Signature{e.Signature}
+	}
+	if len(e.Signatures) == 0 || len(e.Signatures) > MaxSignatures {
+		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: 1 to %d are taken", f.Signature, name, len(e.Signatures), MaxSignatures)
+	}
+	decode := func(what, text string) ([]byte, error) {
+		decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
+		if err != nil || text == "" || strings.ContainsAny(text, "\r\n") { // Go's decoder skips line breaks
+			return nil, fmt.Errorf("%w: %s: %s is not base64url without padding", f.Format, name, what)
+		}
+		return decoded, nil
+	}
+	for i, s := range e.Signatures {
+		header, err := decode(fmt.Sprintf("signatures[%d].protected", i), s.Protected)
+		if err != nil {
+			return nil, nil, err
+		}
+		var p protected
+		form := Form{Name: fmt.Sprintf("%s: signatures[%d].protected", name, i), Members: protectedNames, Wrong: f.Format}
+		if _, err := form.Parse(header, &p); err != nil {
+			return nil, nil, err
+		}
+		if p.Algorithm != "EdDSA" {
+			return nil, nil, fmt.Errorf("%w: signatures[%d].protected: the algorithm is %q, not EdDSA", f.Signature, i, p.Algorithm)
+		}
+		if _, err := decode(fmt.Sprintf("signatures[%d].signature", i), s.Signature); err != nil {
+			return nil, nil, err
+		}
+	}
+	e.Signature = Signature{}
+	payload, err := decode("payload", e.Payload)
+	return e, payload, err
+}
+
+// Text is the one way in which an envelope is written.
+func (e *Envelope) Text() (string, error) {
+	one := *e
+	if len(one.Signatures) == 1 {
+		one.Signature, one.Signatures = one.Signatures[0], nil
+	}
+	b, err := json.Marshal(one)
+	if err != nil {
+		return "", fmt.Errorf("encoding a signed document: %w", err)
+	}
+	return string(b), nil
+}
+
+// SignedBy tells that a key has signed the text of an envelope with this payload.
+func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
+	jws, err := jose.ParseSignedJSON(text, []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil {
+		return false, err
+	}
+	if len(key) != ed25519.PublicKeySize {
+		return false, nil
+	}
+	var verified []byte
+	if len(jws.Signatures) == 1 {
+		verified, err = jws.Verify(key)
+	} else {
+		_, _, verified, err = jws.VerifyMulti(key)
+	}
+	return err == nil && bytes.Equal(verified, payload), nil
+}
+
+// Sign writes a payload with the signatures of some keys, as the text of an envelope.
+func Sign(payload []byte, signers ...Signer) (string, error) {
+	var keys []jose.SigningKey
+	for _, s := range signers {
+		keys = append(keys, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: s.Private, KeyID: s.ID}})
+	}
+	signer, err := jose.NewMultiSigner(keys, nil)
+	if err != nil {
+		return "", err
+	}
+	jws, err := signer.Sign(payload)
+	if err != nil {
+		return "", err
+	}
+	return jws.FullSerialize(), nil
+}
