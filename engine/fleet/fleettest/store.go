@@ -1,0 +1,206 @@
+// Package fleettest is an object store in memory that can fail every request, for the tests of a chain.
+package fleettest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dtegate/engine/fleet/wire"
+)
+
+// Fault is what goes wrong with a request.
+type Fault int
+
+const (
+	None     Fault = iota
+	Lost           // it never arrives; the caller hears nothing until its time is over
+	Failed         // the store answers that it cannot now, and has done nothing
+	Happened       // it is carried out, and the answer is lost
+	Repeated       // it is carried out twice, and the second answer arrives
+	Stale          // a Get answers what rested there before the last write: the object before, or nothing
+)
+
+// Faults are all of them.
+var Faults = []Fault{Lost, Failed, Happened, Repeated, Stale}
+
+func (f Fault) String() string {
+	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale"}[f]
+}
+
+// ErrFault is what a caller sees of a fault.
+var ErrFault = errors.New("the store cannot now")
+
+// Request is one that arrived, or should have.
+type Request struct {
+	Number int    // from 1
+	Verb   string // create, put, get, list
+	Key    string
+	Bytes  int // of the body that went either way
+}
+
+// Store is a wire.Lister in memory. Its zero value is not usable: see New.
+type Store struct {
+	// Fault is asked before each request; nil lets everything pass.
+	Fault func(Request) Fault
+	// Seen is told of each request with its outcome; nil: nobody.
+	Seen func(Request, error)
+	now  func() time.Time
+
+	mu       sync.Mutex
+	objects  map[string]object
+	requests int
+}
+
+type object struct {
+	now, before *wire.Object // before: what a stale Get sees; nil: nothing was there
+}
+
+var _ wire.Lister = (*Store)(nil)
+
+// New returns an empty store whose clock is now.
+func New(now func() time.Time) *Store {
+	return &Store{now: now, objects: make(map[string]object)}
+}
+
+// request runs one with its fault; do is called with the lock held.
+func (s *Store) request(ctx context.Context, verb, key string, size int, do func(Fault) (int, error)) error {
+	s.mu.Lock()
+	s.requests++
+	r := Request{Number: s.requests, Verb: verb, Key: key, Bytes: size}
+	ask, seen := s.Fault, s.Seen
+	s.mu.Unlock()
+	fault := None
+	if ask != nil {
+		fault = ask(r)
+	}
+	err := ctx.Err()
+	if err == nil {
+		switch fault {
+		case Lost, Failed:
+			err = fmt.Errorf("%w: %s %s: %s", ErrFault, verb, key, fault)
+		default:
+			s.mu.Lock()
+			r.Bytes, err = do(fault)
+			if fault == Repeated {
+				r.Bytes, err = do(fault)
+			}
+			s.mu.Unlock()
+			if fault == Happened {
+				err = fmt.Errorf("%w: %s %s: %s", ErrFault, verb, key, fault)
+			}
+		}
+	}
+	if seen != nil {
+		seen(r, err)
+	}
+	return err
+}
+
+// Create implements wire.Store.
+func (s *Store) Create(ctx context.Context, key string, data []byte) error {
+	return s.request(ctx, "create", key, len(data), func(Fault) (int, error) {
+		if s.objects[key].now != nil {
+			return 0, fmt.Errorf("creating %s: %w", key, wire.ErrExists)
+		}
+		s.write(key, data)
+		return len(data), nil
+	})
+}
+
+// Put implements wire.Store.
+func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+	return s.request(ctx, "put", key, len(data), func(Fault) (int, error) {
+		s.write(key, data)
+		return len(data), nil
+	})
+}
+
+func (s *Store) write(key string, data []byte) {
+	s.objects[key] = object{now: &wire.Object{Data: bytes.Clone(data), Modified: s.now()}, before: s.objects[key].now}
+}
+
+// Get implements wire.Store.
+func (s *Store) Get(ctx context.Context, key string, limit int64) (held wire.Object, err error) {
+	err = s.request(ctx, "get", key, 0, func(f Fault) (int, error) {
+		o := s.objects[key].now
+		if f == Stale {
+			o = s.objects[key].before
+		}
+		if o == nil {
+			return 0, fmt.Errorf("getting %s: %w", key, wire.ErrNotFound)
+		}
+		if int64(len(o.Data)) > limit {
+			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, wire.ErrTooLarge, len(o.Data))
+		}
+		held = wire.Object{Data: bytes.Clone(o.Data), Modified: o.Modified}
+		return len(o.Data), nil
+	})
+	if err != nil {
+		return wire.Object{}, err
+	}
+	return held, nil
+}
+
+// List implements wire.Lister.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, error] {
+	return func(yield func(wire.Entry, error) bool) {
+		var list []wire.Entry
+		err := s.request(ctx, "list", prefix, 0, func(Fault) (int, error) {
+			list = nil
+			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) {
+					list = append(list, wire.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified})
+				}
+			}
+			return 0, nil
+		})
+		if err != nil {
+			yield(wire.Entry{}, err)
+			return
+		}
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Requests is how many there were.
+func (s *Store) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+// Held is what rests under a key, nil for nothing; no request.
+func (s *Store) Held(key string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[key].now; o != nil {
+		return bytes.Clone(o.Data)
+	}
+	return nil
+}
+
+// Lose takes an object away, as no request can: a store that forgets.
+func (s *Store) Lose(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+}
+
+// Keys are all keys under a prefix; no request.
+func (s *Store) Keys(prefix string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.objects)), func(key string) bool { return !strings.HasPrefix(key, prefix) })
+}

@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Enrolment says which box is a branch's, from an epoch on. The director signs it: who holds the store's credentials alone can
+// take no branch from its box. A box that finds a higher epoch than its own numbers nothing any more.
+//
+// A box that is not enrolled yet writes its status like any other. The status names its key; the operator compares the
+// Fingerprint with what the box shows, and enrols it.
+type Enrolment struct {
+	Kind   string    `json:"kind"` // "enrolment"
+	Branch string    `json:"branch"`
+	Epoch  int64     `json:"epoch"` // 1, 2, 3 …: one for each box that the branch has had
+	Key    string    `json:"key"`   // the box's public key: Ed25519, base64url
+	Points []Point   `json:"points"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+}
+
+// Point is a point of sale: the two codes in the middle of its control numbers.
+type Point struct {
+	Establishment string `json:"establishment"` // "M001"
+	Point         string `json:"point"`         // "P001"
+}
+
+// SealEnrolment signs an enrolment with the director's key.
+func SealEnrolment(e Enrolment, director Signer) ([]byte, error) {
+	e.Kind = kindEnrolment
+	return seal("enrolment", &e, director)
+}
+
+// OpenEnrolment reads the enrolment of a branch at an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
+func OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*Enrolment, error) {
+	e := new(Enrolment)
+	if _, err := open("enrolment", data, director, e); err != nil {
+		return nil, err
+	}
+	if e.Branch != branch || e.Epoch != epoch {
+		return nil, fmt.Errorf("%w: enrolment %d of %s instead of %d of %s", ErrOther, e.Epoch, e.Branch, epoch, branch)
+	}
+	return e, nil
+}
+
+// BoxKeyOf is the key that signs what the box says; its ID is the branch.
+func (e *Enrolment) BoxKeyOf() Key {
+	public, _ := DecodeKey(e.Key) // check has seen it
+	return Key{ID: e.Branch, Public: public}
+}
+
+// EncodeKey writes a public key as enrolments and statuses name it.
+func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(key) }
+
+// DecodeKey reads what EncodeKey wrote.
+func DecodeKey(text string) (ed25519.PublicKey, error) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("%w: %q is no Ed25519 public key in base64url", ErrFormat, text)
+	}
+	return key, nil
+}
+
+const kindEnrolment = "enrolment"
+
+func (e *Enrolment) check() error {
+	_, err := DecodeKey(e.Key)
+	faults := []error{about("branch", CheckName(e.Branch)), about("key", err)}
+	if e.Kind != kindEnrolment {
+		faults = append(faults, fmt.Errorf("kind: %q", e.Kind))
+	}
+	if e.Epoch < 1 || e.At.IsZero() || e.By == "" {
+		faults = append(faults, errors.New("epoch, at and by are needed"))
+	}
+	for i, p := range e.Points {
+		if p.Establishment == "" || p.Point == "" {
+			faults = append(faults, fmt.Errorf("points[%d]: both codes are needed", i))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Folders of the store, for List.
+const (
+	BoxesFolder  = "fleet/v1/boxes/"
+	StatusFolder = "fleet/v1/status/"
+	ActsFolder   = "fleet/v1/acts/"
+	CopyFolder   = "copy/v1/"
+)
+
+// The largest objects that are read, in bytes.
+const (
+	MaxRule     = 32 << 20
+	MaxSettings = 64 << 10
+	MaxJWS      = 1 << 20 // Desired, Enrolment, Status, Act
+	MaxSegment  = 64 << 20
+)
+
+// Digest is the SHA-256 of an object's bytes in hex: it names the objects of rules and settings.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// RuleKey is the object of a bundle's file, by Digest of the file. The digest that records name (of the signed
+// manifest) is another one.
+func RuleKey(digest string) string { return "fleet/v1/rules/" + digest }
+
+// SettingsKey is the object of a settings file, by its Digest.
+func SettingsKey(digest string) string { return "fleet/v1/settings/" + digest }
+
+// DesiredKey is the object of a version of what a group shall run; the first is 1.
+func DesiredKey(group string, version int64) string {
+	return fmt.Sprintf("%s%012d.jws", DesiredFolder(group), version)
+}
+
+// DesiredFolder is where the versions of a group are.
+func DesiredFolder(group string) string { return "fleet/v1/desired/" + group + "/" }
+
+// BoxKey is the object of a branch's enrolment; the first epoch is 1.
+func BoxKey(branch string, epoch int64) string {
+	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
+}
+
+// StatusKey is the object of a branch's status.
+func StatusKey(branch string) string { return StatusFolder + branch + ".jws" }
+
+// ActKey is the object of an act of a branch; the first is 1.
+func ActKey(branch string, number int64) string {
+	return fmt.Sprintf("%s%s/%012d.jws", ActsFolder, branch, number)
+}
+
+// SegmentKey is the object of a segment of a branch's second copy; the first is 1.
+func SegmentKey(branch string, epoch, segment int64) string {
+	return fmt.Sprintf("%s%s/%d/%012d", CopyFolder, branch, epoch, segment)
+}
+
+// BranchOf is the branch of a key of StatusFolder.
+func BranchOf(key string) (string, bool) {
+	name, folder := strings.CutPrefix(key, StatusFolder)
+	name, status := strings.CutSuffix(name, ".jws")
+	return name, folder && status && CheckName(name) == nil
+}
+
+// NumberOf is the number at the end of a key of versions, epochs or acts.
+func NumberOf(key string) (int64, bool) {
+	name, ok := strings.CutSuffix(key[strings.LastIndexByte(key, '/')+1:], ".jws")
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, ok && err == nil && n > 0
+}
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+	digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+const maxName = 63
+
+// CheckName says what is wrong with the name of a branch, a group, a roll-out or a key: lower-case letters, digits and single
+// hyphens between them, at most 63.
+func CheckName(name string) error {
+	if len(name) > maxName || !nameForm.MatchString(name) {
+		return fmt.Errorf("%q is no name: lower-case letters, digits and single hyphens between them, at most %d", name, maxName)
+	}
+	return nil
+}
