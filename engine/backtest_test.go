@@ -11,7 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/ruletest"
+	"dtegate/rules/bundletest"
 	"dtegate/storage"
 )
 
@@ -47,7 +47,7 @@ func TestShelf_Backtest(t *testing.T) {
 		t.Errorf("with the rule itself: %+v %+v", totals, list)
 	}
 	// 15 % of VAT inside the price: 11.30 has 1.47 and not 1.30 of it.
-	totals, list = backtest(t, s, edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals))
+	totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
 	want := []Difference{{"cuerpoDocumento[0].ivaItem", "1.3", "1.47391304"}, {"resumen.totalIva", "1.3", "1.47"}}
 	if totals.Results[madeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
 		t.Errorf("%+v %+v", totals, list)
@@ -55,7 +55,7 @@ func TestShelf_Backtest(t *testing.T) {
 	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Old != "9.1" || f.New != "10.31" {
 		t.Errorf("totals of totalIva: %+v", f)
 	}
-	if totals, list = backtest(t, s, edition(t, "9.0.0", ruletest.Small(t, "dte01/v2", ruletest.Trap))); totals.Results[madeFailed] != 4 || list[0].Error == "" {
+	if totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Small(t, "dte01/v2", bundletest.Trap))); totals.Results[madeFailed] != 4 || list[0].Error == "" {
 		t.Errorf("with a rule that traps: %+v", totals)
 	}
 	if live := s.Book().Active("00", "2026-11-21")["01"].Version; live != "2.1.0" {
@@ -66,7 +66,7 @@ func TestShelf_Backtest(t *testing.T) {
 	}
 	// Whoever asked has gone away.
 	gone := errors.New("gone")
-	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals), DocumentPeriod{"2026-11-01", "2026-11-30"},
+	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), DocumentPeriod{"2026-11-01", "2026-11-30"},
 		BacktestReport{Differs: func(*Comparison) error { return gone }})
 	if !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
@@ -136,7 +136,7 @@ func TestShelf_Shadow(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	s := w.shelf(shipped(t))
-	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals), 2, time.Hour); err != nil || a.Refused != "" {
+	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), 2, time.Hour); err != nil || a.Refused != "" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

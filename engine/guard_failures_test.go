@@ -8,7 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/ruletest"
+	"dtegate/rules/bundletest"
 )
 
 // One till whose sales make a rule fail does not undo a push, of however many kinds they are; each is computed by the bundle
@@ -19,7 +19,7 @@ func TestGuard_OneTillFails(t *testing.T) {
 	s := w.shelf(shipped(t))
 	s.o.Points = 2
 	// It refuses sales of seven lines, and fails in all others.
-	bad := push(t, s, edition(t, "2.1.7", ruletest.Small(t, "dte01/v2", ruletest.Trap)))
+	bad := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", bundletest.Trap)))
 	fails := func(point, lines int) {
 		t.Helper()
 		if r := w.at(point, 1130, lines, dte.Null()); r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0" {

@@ -6,12 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
-	"dtegate/metrictest"
+	"dtegate/rules/bundletest"
 )
 
 // at sells at a point of sale; the receiver may be a wrong one.
@@ -77,7 +77,7 @@ func TestGuard_WrongRule(t *testing.T) {
 	for i := range 2 * enoughBefore {
 		w.at(1+i%2, 1130, 1, dte.Null())
 	}
-	bad := push(t, s, edition(t, "2.1.1", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals))
+	bad := push(t, s, edition(t, "2.1.1", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
 	for i := range mostRefused {
 		if len(s.guard.returns) != 0 {
 			t.Fatalf("a return after %d refusals", i)

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
-	"dtegate/metrictest"
 )
 
 // TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one cause

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/metrictest"
 )
 
 // books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
-	"dtegate/metrictest"
 )
 
 const reportGauge = "dte_contingency_technical_report_timestamp_seconds"

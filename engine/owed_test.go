@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
-	"dtegate/metrictest"
 )
 
 // shows holds what a box shows against values, and the others of owing against 0: those that are not given.

@@ -11,15 +11,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 // TestShelf_CrashEverywhere crashes at every write of a first start, two activations and a rollback between them. The
 // branch restarts with what was answered or with what was under way, whole, and never below the floor.
 func TestShelf_CrashEverywhere(t *testing.T) {
-	small := ruletest.Small(t, "dte01/v2", ruletest.Trap)
+	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	first := map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", small)}
 	second, third := edition(t, "2.1.1", small), edition(t, "2.1.2", small)
 	// What is live and what the floor is after each step; the last of those that were answered, or the one after it.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/ruletest"
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/rules/bundletest"
 )
 
 // Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not grow.
@@ -24,9 +24,9 @@ func TestShelf_ManySwaps(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	s := w.shelf(shipped(t))
-	small := ruletest.Small(t, "dte01/v2", ruletest.Trap)
+	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	swap := func(i int) {
-		a := push(t, s, edition(t, fmt.Sprintf("2.2.%d", i), small, ruletest.Recompiled(fmt.Sprint(i))))
+		a := push(t, s, edition(t, fmt.Sprintf("2.2.%d", i), small, bundletest.Recompiled(fmt.Sprint(i))))
 		if a.State != ruleLive {
 			t.Fatalf("%+v", a)
 		}

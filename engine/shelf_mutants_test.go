@@ -13,11 +13,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 // mutants gives mutants of a signed bundle to a branch. Each is refused, or it is the bundle that was signed, lives through
@@ -67,7 +67,7 @@ func newMutants(t testing.TB) *mutants {
 }
 
 // constantRule answers the sale of these tests as the real rule does, in a module that is cheap to read a million times.
-func constantRule(t testing.TB) ruletest.Change {
+func constantRule(t testing.TB) bundletest.Change {
 	t.Helper()
 	w := newWorld(t)
 	defer w.close()
@@ -87,7 +87,7 @@ func constantRule(t testing.TB) ruletest.Change {
 	if err := r.module.Evaluate(t.Context(), &in, &out); err != nil {
 		t.Fatal(err)
 	}
-	return ruletest.Constant(t, "dte01/v2", &out)
+	return bundletest.Constant(t, "dte01/v2", &out)
 }
 
 // live activates a bundle at a branch of its own, cuts the power, starts again and sells.
@@ -158,7 +158,7 @@ func TestShelf_Mutants(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	began, taken := time.Now(), 0
 	for range n {
-		if m.try(t, ruletest.Mutant(t, m.good, r)) {
+		if m.try(t, bundletest.Mutant(t, m.good, r)) {
 			taken++
 		}
 	}
@@ -172,12 +172,12 @@ func TestShelf_Mutants(t *testing.T) {
 func FuzzShelf_Mutants(f *testing.F) {
 	m := newMutants(f)
 	f.Add(m.good, uint64(0))
-	f.Add(ruletest.Tampered(f, m.good, ruletest.Payload), uint64(0))
-	f.Add(ruletest.Tampered(f, m.good, func(s string) string { return " " + s }), uint64(1))
+	f.Add(bundletest.Tampered(f, m.good, bundletest.Payload), uint64(0))
+	f.Add(bundletest.Tampered(f, m.good, func(s string) string { return " " + s }), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		if seed != 0 {
 			if _, err := bundle.Inspect(data); err == nil {
-				data = ruletest.Mutant(t, data, rand.New(rand.NewPCG(seed, 0)))
+				data = bundletest.Mutant(t, data, rand.New(rand.NewPCG(seed, 0)))
 			}
 		}
 		m.try(t, data)

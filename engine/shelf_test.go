@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
-	"dtegate/engine/ruletest"
-	"dtegate/metrictest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 func TestShelf_Activate(t *testing.T) {
@@ -32,12 +32,12 @@ func TestShelf_Activate(t *testing.T) {
 	}{
 		{"good", "", "", edition(t, "2.1.5")},
 		{"older", "version", "not newer than 2.1.5", edition(t, "2.1.4")},
-		{"the same version again, changed", "version", "not newer than 2.1.5", edition(t, "2.1.5", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)},
-		{"forged", "signature", "not signed", ruletest.EditionSigned(t, "dte01/v2", "2.1.6", stranger)},
+		{"the same version again, changed", "version", "not newer than 2.1.5", edition(t, "2.1.5", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)},
+		{"forged", "signature", "not signed", bundletest.EditionSigned(t, "dte01/v2", "2.1.6", stranger)},
 		{"rubbish", "signature", "not a rule bundle", []byte("PK")},
-		{"wrong cents", "interpreter", "is 1.", edition(t, "2.1.6", ruletest.Param("ivaRate", "0.14"))},
-		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.1.6", ruletest.Small(t, "dte01/v2", ruletest.Loop), ruletest.Caseless)},
-		{"never in force", "dates", "would never be in force", edition(t, "2.1.6", ruletest.In("2025-06-01", ""))},
+		{"wrong cents", "interpreter", "is 1.", edition(t, "2.1.6", bundletest.Param("ivaRate", "0.14"))},
+		{"no case", "compiler", "carries 0 golden cases", edition(t, "2.1.6", bundletest.Small(t, "dte01/v2", bundletest.Loop), bundletest.Caseless)},
+		{"never in force", "dates", "would never be in force", edition(t, "2.1.6", bundletest.In("2025-06-01", ""))},
 		{"not of this ambiente", "dates", "no dates for this ambiente", edition(t, "2.1.6", func(_ map[string][]byte, m *bundle.Manifest) { delete(m.Validity, "00") })},
 	} {
 		a := push(t, s, c.data)
@@ -79,13 +79,13 @@ func TestShelf_Activate(t *testing.T) {
 
 // A rule that fails: the sale is computed by the last good one, and after three of them, of two kinds, the branch returns to it.
 func TestShelf_ReturnsFromTraps(t *testing.T) {
-	for name, code := range map[string][]byte{"traps": ruletest.Trap, "loops": ruletest.Loop} {
+	for name, code := range map[string][]byte{"traps": bundletest.Trap, "loops": bundletest.Loop} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t)
 			defer x.close()
 			s := x.shelf(shipped(t))
 			// Its golden case knows nothing of a sale of one line.
-			if a := push(t, s, edition(t, "2.1.7", ruletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
+			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
 				t.Fatalf("%+v", a)
 			}
 			ctx, stop := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func TestShelf_Dates(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if a := push(t, s, edition(t, "2.2.0", ruletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
+	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
 		t.Fatalf("%+v", a)
 	}
 	for _, c := range []struct {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/ruletest"
 	"dtegate/engine/vouch"
-	"dtegate/metrictest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 	"dtegate/storage"
 )
 
@@ -93,15 +93,15 @@ func TestShelf_Tampered(t *testing.T) {
 	x.box = vouch.New()
 	s := x.shelf(shipped(t))
 	next := edition(t, "2.1.1")
-	if a := push(t, s, ruletest.Tampered(t, next, ruletest.Payload)); a.Refused != "signature" || !strings.Contains(a.Error, "Payload: there is no such field") {
+	if a := push(t, s, bundletest.Tampered(t, next, bundletest.Payload)); a.Refused != "signature" || !strings.Contains(a.Error, "Payload: there is no such field") {
 		t.Errorf("%+v", a)
 	}
-	spaced := ruletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
+	spaced := bundletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
 	if a := push(t, s, spaced); a.State != ruleLive {
 		t.Fatalf("%+v", a)
 	}
 	stored, err := x.store.Part(s.find(func(i *shelved) bool { return i.Version == "2.1.1" }).entry.Code, partBundle)
-	if err != nil || !bytes.Equal(ruletest.Entries(t, stored)[0].Content, ruletest.Entries(t, next)[0].Content) {
+	if err != nil || !bytes.Equal(bundletest.Entries(t, stored)[0].Content, bundletest.Entries(t, next)[0].Content) {
 		t.Errorf("the store does not hold the canonical form: %v", err)
 	}
 	_, log := x.restart()
@@ -119,7 +119,7 @@ func TestShelf_OldRecords(t *testing.T) {
 	x.shelf(shipped(t)) // without a key of the box: no marks
 	next := edition(t, "2.1.1")
 	b, a := opened(t, next)
-	x.record(b.Digest, a, storage.Part{Name: partBundle, Data: ruletest.Tampered(t, next, ruletest.Payload)})
+	x.record(b.Digest, a, storage.Part{Name: partBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
 	x.box = vouch.New()
 	s, log := x.restart()
 	x.sells("2.1.1")
@@ -210,7 +210,7 @@ func TestShelf_BadRecords(t *testing.T) {
 	b, good := opened(t, next)
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, 32))
-	forged := ruletest.EditionSigned(t, "dte01/v2", "2.1.1", stranger, ruletest.Param("ivaRate", "0.01"))
+	forged := bundletest.EditionSigned(t, "dte01/v2", "2.1.1", stranger, bundletest.Param("ivaRate", "0.01"))
 	fb, fa := opened(t, forged)
 	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: partBundle, Data: data} }
 	with := func(change func(*Admitted)) Admitted { a := good; change(&a); return a }
@@ -232,7 +232,7 @@ func TestShelf_BadRecords(t *testing.T) {
 		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, troubleDamaged, "not a rule bundle", next},
 		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, troubleDamaged, "the record says", nil},
 		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, troubleUnvouched, "0 of the 1 pinned keys have signed", next},
-		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(ruletest.Tampered(t, forged, ruletest.Payload))}, troubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, troubleUnvouched, "0 of the 1 pinned keys", nil},
 		"a forged bundle with a mark":    {fb.Digest, vouch.New().Mark(must(json.Marshal(fa)), vouch.Place{}), []storage.Part{bytesOf(forged)}, troubleUnvouched, "this box's mark", nil},
 		"a signed bundle from another day": {b.Digest, with(func(a *Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, troubleUnvouched,
 			`its record says from "2026-03-01"`, next},
@@ -302,9 +302,9 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	x.box = vouch.New()
 	s := x.shelf(shipped(t))
 	x.clock.set(start.AddDate(0, 0, -10))
-	push(t, s, edition(t, "2.1.1", ruletest.In("2026-11-01", "2026-11-15")))
+	push(t, s, edition(t, "2.1.1", bundletest.In("2026-11-01", "2026-11-15")))
 	x.clock.set(start)
-	push(t, s, edition(t, "2.1.2", ruletest.In("2026-11-16", "")))
+	push(t, s, edition(t, "2.1.2", bundletest.In("2026-11-16", "")))
 	to := Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
 	_, err := s.Rollback(t.Context(), to, Order{Who: "ana"})
 	if !errors.Is(err, ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {

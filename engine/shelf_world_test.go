@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 // shelfHosts are those of the shelves of all tests: a compiler and an interpreter.
@@ -68,7 +68,7 @@ func push(t testing.TB, s *Shelf, data []byte) *Activation {
 	return a
 }
 
-func edition(t testing.TB, version string, changes ...ruletest.Change) []byte {
+func edition(t testing.TB, version string, changes ...bundletest.Change) []byte {
 	t.Helper()
-	return ruletest.Edition(t, "dte01/v2", version, changes...)
+	return bundletest.Edition(t, "dte01/v2", version, changes...)
 }

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine"
-	"dtegate/metrictest"
 )
 
 // shared is a gateway whose requests come one by one over a wire.

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/rules/abi"
-	w "dtegate/rules/wasmtest"
+	w "dtegate/rules/asmtest"
 )
 
 // cacheStart starts a host over a cache folder, and computes 7 with a module that may be there. It returns what was

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"dtegate/rules/abi"
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/bundle"
-	w "dtegate/rules/wasmtest"
 )
 
 func keypair(id byte) (bundle.Key, bundle.Signer) {

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/rules/abi"
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/bundle"
-	w "dtegate/rules/wasmtest"
 )
 
 func host(t testing.TB, o Options) *Host {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dtegate/rules/abi"
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/fuel"
-	w "dtegate/rules/wasmtest"
 )
 
 // further is a well-behaved guest with one function more.

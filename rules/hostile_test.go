@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dtegate/rules/abi"
-	w "dtegate/rules/wasmtest"
+	w "dtegate/rules/asmtest"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/rules/abi"
-	w "dtegate/rules/wasmtest"
+	w "dtegate/rules/asmtest"
 )
 
 // unending is more fuel than any guest uses up while a test lasts.

@@ -2,7 +2,7 @@ package rules
 
 import "context"
 
-// Probe is one instance of a module for whoever must see more of it than its answers: package rulestest. It is not
+// Probe is one instance of a module for whoever must see more of it than its answers: package abitest. It is not
 // safe for concurrent use.
 type Probe struct{ i *instance }
 

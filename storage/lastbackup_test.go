@@ -3,7 +3,7 @@ package storage
 import (
 	"testing"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 )
 
 // When the latest backup was taken is known after a restart; an attempt that made none does not count, and a restored store

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 )
 
 // Every mark that the next start would refuse is found while the store runs and goes on; the same mark put back is good.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 )
 
 // ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it is: no

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage/disktest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage/disktest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"

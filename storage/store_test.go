@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 
 	"github.com/cockroachdb/pebble/v2"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage/disktest"
 )
 

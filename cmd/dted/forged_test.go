@@ -15,9 +15,9 @@ import (
 
 	"dtegate/engine"
 	records "dtegate/engine/record"
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 	"dtegate/storage"
 )
 
@@ -102,9 +102,9 @@ func TestForgedBackup(t *testing.T) {
 	must(f.store.Reconcile(t.Context(), f.store.Restored().Advance(1, nil), "nobody sees it"))
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	forged := ruletest.EditionSigned(t, "dte01/v2", "2.1.9", stranger, ruletest.Param("ivaRate", "0.01"))
+	forged := bundletest.EditionSigned(t, "dte01/v2", "2.1.9", stranger, bundletest.Param("ivaRate", "0.01"))
 	f.shelve(forged, forged)
-	signed := ruletest.Edition(t, "dte03/v4", "2.1.9")
+	signed := bundletest.Edition(t, "dte03/v4", "2.1.9")
 	f.shelve(signed, signed[:len(signed)/2])
 	f.rewrite("the installation", "central IT")
 	_, err = f.store.Backup(t.Context(), o.dir+"/forged", nil)

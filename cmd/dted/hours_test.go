@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/dted/config"
-	"dtegate/metrictest"
 )
 
 // The hours are El Salvador's, wherever the clock's zone is.

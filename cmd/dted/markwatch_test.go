@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage"
 )
 

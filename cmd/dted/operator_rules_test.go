@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundletest"
 )
 
 // TestOperator_Rules is a rule's way at a branch, by dtectl alone: made and tested, refused and signed, live, proven on the
@@ -60,7 +60,7 @@ func TestOperator_Rules(t *testing.T) {
 	if said := o.does("rules list"); !row("2.1.7", "live", regexp.QuoteMeta(o.who)).MatchString(said) {
 		t.Errorf("dtectl rules list says\n%s", said)
 	}
-	next := o.file("next", ruletest.Edition(t, "dte01/v2", "2.2.0", ruletest.In("2099-01-01", "")))
+	next := o.file("next", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")))
 	o.does("rules push "+next, "coming", "from 2099-01-01")
 	if said := o.does("rules status", "coming   dte01 2.2.0 on 2099-01-01\n"); !regexp.MustCompile(`^\d{4}-\d\d-\d\d, compiler: \d+ live, 1 coming, \d+ spare, 0 retired\n`).MatchString(said) {
 		t.Errorf("dtectl rules status says\n%s", said)
@@ -80,7 +80,7 @@ func TestOperator_Rules(t *testing.T) {
 	o.refused("rules replay", "--from")
 
 	// The sale is 13.90 with VAT of 13 in it; with 14 it would be 1.71 of VAT instead of 1.60.
-	dear := o.file("dear", ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.14"), ruletest.Refusals))
+	dear := o.file("dear", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"), bundletest.Refusals))
 	o.does("rules backtest --from 2000-01-01 "+dear, old.ControlNumber+" "+old.Code+": resumen.totalIva 1.6 → 1.71\n", recent.Code, "2 documents in ", "2 amounts\n", "resumen.totalIva")
 	o.does("rules backtest --from 2000-01-01 "+path, "2 documents in ", "2 identical\n")
 	o.refused("rules backtest "+dear, "the appliance says 400")
@@ -90,7 +90,7 @@ func TestOperator_Rules(t *testing.T) {
 	soon(t, "the shadow has seen a sale", func() bool { return strings.Contains(o.does("rules shadow show"), "dte01 9.0.0: 1 of 1 sales") })
 	o.does("rules shadow show", "1 amounts\n", shadowed.Code+": resumen.totalIva 1.6 → 1.71\n")
 	o.does("rules shadow stop", "; over\n")
-	o.refused("rules activate "+o.file("wrong", ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
+	o.refused("rules activate "+o.file("wrong", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))), "interpreter", "FAILED", "dte01 9.0.0 is refused at the step interpreter")
 
 	o.refused("rules rollback dte01 2 7.0.0 --reason x", "the appliance says 409")
 	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said, "dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {

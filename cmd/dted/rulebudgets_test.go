@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"dtegate/engine"
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundletest"
 )
 
 // tried runs a backtest of the branch's documents from a day on, and gives its totals.
@@ -52,7 +52,7 @@ func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
 // backtest: how many documents of ten lines one core makes again in a second, the candidate's way through the steps left
 // out; and what the tills feel of it.
 func (b *bench) backtest(t *testing.T) {
-	candidate := ruletest.Edition(t, "dte01/v2", "9.0.0")
+	candidate := bundletest.Edition(t, "dte01/v2", "9.0.0")
 	b.tried(t, "2999-01-01", candidate) // warm
 	var rates []float64
 	for range 5 {
@@ -106,8 +106,8 @@ func activations(t *testing.T, row func(string, float64, float64, string)) {
 	b.start()
 	defer b.stop()
 	var cold, warm []float64
-	activate := func(version string, changes ...ruletest.Change) float64 {
-		data := ruletest.Edition(t, "dte01/v2", version, append(changes, ruletest.Cases(100))...)
+	activate := func(version string, changes ...bundletest.Change) float64 {
+		data := bundletest.Edition(t, "dte01/v2", version, append(changes, bundletest.Cases(100))...)
 		return timed(func() {
 			if status, answer := b.admin(http.MethodPost, "/admin/rules", data); status != http.StatusOK {
 				t.Errorf("%d %s", status, answer)
@@ -115,8 +115,8 @@ func activations(t *testing.T, row func(string, float64, float64, string)) {
 		}).Seconds()
 	}
 	for i := range 3 {
-		cold = append(cold, activate(fmt.Sprintf("2.1.%d", 2*i+1), ruletest.Rebuilt(byte('A'+i))))
-		warm = append(warm, activate(fmt.Sprintf("2.1.%d", 2*i+2), ruletest.Rebuilt(byte('A'+i)), ruletest.Recompiled(fmt.Sprint(i))))
+		cold = append(cold, activate(fmt.Sprintf("2.1.%d", 2*i+1), bundletest.Rebuilt(byte('A'+i))))
+		warm = append(warm, activate(fmt.Sprintf("2.1.%d", 2*i+2), bundletest.Rebuilt(byte('A'+i)), bundletest.Recompiled(fmt.Sprint(i))))
 	}
 	row("activation of a bundle with 100 cases, without cache", median(cold), 3, "s")
 	row("activation of a bundle with 100 cases, with cache", median(warm), 0.5, "s")

@@ -17,8 +17,8 @@ import (
 	"dtegate/cmd/cmdtest"
 	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
-	"dtegate/engine/ruletest"
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundletest"
 )
 
 // admin asks the operators' listener. It has no time-out: a backtest gives way to the tills.
@@ -109,17 +109,17 @@ func badAndGood(t testing.TB) []kindOfBundle {
 	stranger := plugintest.Signer()
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	next := func() string { version++; return fmt.Sprintf("2.1.%d", version) }
-	trap, loop := ruletest.Small(t, "dte01/v2", ruletest.Trap), ruletest.Small(t, "dte01/v2", ruletest.Loop)
+	trap, loop := bundletest.Small(t, "dte01/v2", bundletest.Trap), bundletest.Small(t, "dte01/v2", bundletest.Loop)
 	return []kindOfBundle{
-		{"good", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next()) }},
-		{"forged", "signature", func() []byte { return ruletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger, trap) }},
-		{"older", "version", func() []byte { return ruletest.Edition(t, "dte01/v2", "1.9.9", trap) }},
-		{"trapping", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), trap) }},
+		{"good", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next()) }},
+		{"forged", "signature", func() []byte { return bundletest.EditionSigned(t, "dte01/v2", "9.0.0", stranger, trap) }},
+		{"older", "version", func() []byte { return bundletest.Edition(t, "dte01/v2", "1.9.9", trap) }},
+		{"trapping", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), trap) }},
 		{"wrong cents", "interpreter", func() []byte {
-			return ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.14"))
+			return bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"))
 		}},
-		{"good, of another module", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), ruletest.Recompiled(next())) }},
-		{"looping", "", func() []byte { return ruletest.Edition(t, "dte01/v2", next(), loop) }},
+		{"good, of another module", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), bundletest.Recompiled(next())) }},
+		{"looping", "", func() []byte { return bundletest.Edition(t, "dte01/v2", next(), loop) }},
 		{"rubbish", "signature", func() []byte { return []byte("PK\x03\x04") }},
 	}
 }
@@ -238,20 +238,20 @@ func TestRules_Restart(t *testing.T) {
 		body         []byte
 		status       int
 	}{
-		{http.MethodPost, "/admin/rules?dry=1", ruletest.Edition(t, "dte01/v2", "2.1.9"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.2.0", ruletest.In("2099-01-01", "")), http.StatusOK},
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
-		{http.MethodPost, "/admin/rules", ruletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
+		{http.MethodPost, "/admin/rules?dry=1", bundletest.Edition(t, "dte01/v2", "2.1.9"), http.StatusOK},
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")), http.StatusOK},
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
+		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
 		{http.MethodPost, "/admin/rules/rollback", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
 		{http.MethodPost, "/admin/rules/rollback", []byte(`{`), http.StatusBadRequest},
 		{http.MethodPost, "/admin/rules/backtest?from=yesterday", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=x", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=00000000-0000-4000-8000-000000000000", nil, http.StatusNotFound},
 		{http.MethodGet, "/admin/rules/shadow", nil, http.StatusNotFound},
-		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", ruletest.Edition(t, "dte01/v2", "2.1.1"), http.StatusOK},
+		{http.MethodPost, "/admin/rules/shadow?documents=1&for=1h", bundletest.Edition(t, "dte01/v2", "2.1.1"), http.StatusOK},
 		{http.MethodDelete, "/admin/rules/shadow", nil, http.StatusOK},
 	} {
 		if status, answer := b.admin(step.method, step.path, step.body); status != step.status {
@@ -293,7 +293,7 @@ func TestRules_CallerGoesAway(t *testing.T) {
 	s := b.sell16()
 	pause(time.Second)
 	s.stop()
-	candidate := ruletest.Edition(t, "dte01/v2", "9.0.0", ruletest.Param("ivaRate", "0.15"), ruletest.Refusals)
+	candidate := bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
 	for range 3 {
 		conn, err := net.Dial("tcp", b.ops)
 		if err != nil {

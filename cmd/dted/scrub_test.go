@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage"
 )
 

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dtegate/metrictest"
+	"dtegate/cmd/cmdtest/metrictest"
 )
 
 // wireFunc is MH without a network, for fake time.

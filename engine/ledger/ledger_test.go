@@ -16,8 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
-	"dtegate/metrictest"
 	"dtegate/storage"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/fuel"
-	w "dtegate/rules/wasmtest"
 )
 
 const plenty = 1 << 40

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	w "dtegate/rules/wasmtest"
+	w "dtegate/rules/asmtest"
 )
 
 const (

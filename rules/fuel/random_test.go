@@ -3,7 +3,7 @@ package fuel_test
 import (
 	"math/rand/v2"
 
-	w "dtegate/rules/wasmtest"
+	w "dtegate/rules/asmtest"
 )
 
 // random makes a valid module of three functions that call downwards only, with loops that end, branches, a table,

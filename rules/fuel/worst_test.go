@@ -9,8 +9,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/fuel"
-	w "dtegate/rules/wasmtest"
 )
 
 // TestMeter_Worst: whoever makes the most of every unit gets no more than worstUnit of a processor for it, compiled.

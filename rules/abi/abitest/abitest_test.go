@@ -1,4 +1,4 @@
-package rulestest_test
+package abitest_test
 
 import (
 	"context"
@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"dtegate/rules/abi"
-	"dtegate/rules/rulestest"
-	w "dtegate/rules/wasmtest"
+	"dtegate/rules/abi/abitest"
+	w "dtegate/rules/asmtest"
 )
 
 var few = []abi.Input{{N: 3, Lines: []int64{one, 2 * one, 3 * one}}, {N: 1, Lines: []int64{7}}}
 
 // TestRun_Sum: a guest of 400 bytes, without any language, passes.
 func TestRun_Sum(t *testing.T) {
-	rulestest.Run(t, w.NewSum().Module().Bytes(), rulestest.Options{Documents: few})
-	rulestest.Run(t, w.NewSum().Module().Bytes(), rulestest.Options{})
+	abitest.Run(t, w.NewSum().Module().Bytes(), abitest.Options{Documents: few})
+	abitest.Run(t, w.NewSum().Module().Bytes(), abitest.Options{})
 }
 
 // TestExamine: each fault of a guest is found, by the check that is for it.
@@ -52,16 +52,16 @@ func TestExamine(t *testing.T) {
 	} {
 		s := w.NewSum()
 		c.change(&s)
-		r, err := rulestest.Examine(context.Background(), s.Module().Bytes(), rulestest.Options{Documents: few, Calls: 100})
+		r, err := abitest.Examine(context.Background(), s.Module().Bytes(), abitest.Options{Documents: few, Calls: 100})
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if !slices.ContainsFunc(r.Findings, func(f rulestest.Finding) bool { return f.Check == c.check }) {
+		if !slices.ContainsFunc(r.Findings, func(f abitest.Finding) bool { return f.Check == c.check }) {
 			t.Errorf("%s: not found by %s: %v", c.name, c.check, r.Findings)
 		}
 	}
-	if _, err := rulestest.Examine(context.Background(), w.Module{}.Bytes(), rulestest.Options{}); err == nil {
+	if _, err := abitest.Examine(context.Background(), w.Module{}.Bytes(), abitest.Options{}); err == nil {
 		t.Error("no rule module at all was examined")
 	}
 }

@@ -1,4 +1,4 @@
-package rulestest_test
+package abitest_test
 
 import (
 	"context"

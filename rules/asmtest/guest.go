@@ -1,4 +1,4 @@
-package wasmtest
+package asmtest
 
 // Description is that of a Guest: one parameter, one column, one line output, one summary field, one fault.
 const Description = `{"abi":1,"name":"x","params":[{"name":"rate","unit":"ratio"}],"scalars":[],` +

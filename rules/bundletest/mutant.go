@@ -1,4 +1,4 @@
-package ruletest
+package bundletest
 
 import (
 	"archive/zip"

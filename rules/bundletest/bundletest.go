@@ -1,5 +1,5 @@
-// Package ruletest makes rule bundles for tests: good ones under another version, and every kind of bad one.
-package ruletest
+// Package bundletest makes rule bundles for tests: good ones under another version, and every kind of bad one.
+package bundletest
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/abi"
+	w "dtegate/rules/asmtest"
 	"dtegate/rules/bundle"
-	w "dtegate/rules/wasmtest"
 )
 
 // Change alters a bundle before it is signed.

@@ -1,4 +1,4 @@
-package rulestest_test
+package abitest_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/abi"
+	"dtegate/rules/abi/abitest"
 	"dtegate/rules/bundle"
-	"dtegate/rules/rulestest"
 )
 
 const (
@@ -52,7 +52,7 @@ func TestPlugins(t *testing.T) {
 					documents = append(documents, plugintest.Ordinary(rng, r.Module.Description(), r.Params, lines))
 				}
 			}
-			rulestest.Run(t, parts["module.wasm"], rulestest.Options{Params: r.Params, Documents: documents,
+			abitest.Run(t, parts["module.wasm"], abitest.Options{Params: r.Params, Documents: documents,
 				CacheDir: filepath.Join(plugintest.Root(t), "var", "build", "cache")})
 		})
 	}

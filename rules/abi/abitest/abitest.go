@@ -1,7 +1,7 @@
-// Package rulestest is the conformance kit of rule modules: whatever language a guest is written in, Run holds it
+// Package abitest is the conformance kit of rule modules: whatever language a guest is written in, Run holds it
 // against what rules/abi/README.md asks of every module, in compiler and interpreter. What the right amounts are only its author
 // knows: those are the golden cases of its bundle.
-package rulestest
+package abitest
 
 import (
 	"context"

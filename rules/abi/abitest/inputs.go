@@ -1,4 +1,4 @@
-package rulestest
+package abitest
 
 import (
 	"math/rand/v2"

@@ -1,5 +1,5 @@
-// Package wasmtest assembles small WebAssembly modules by hand, so that tests have guests that no compiler would make.
-package wasmtest
+// Package asmtest assembles small WebAssembly modules by hand, so that tests have guests that no compiler would make.
+package asmtest
 
 import (
 	"maps"

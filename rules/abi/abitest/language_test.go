@@ -1,4 +1,4 @@
-package rulestest_test
+package abitest_test
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/abi"
-	"dtegate/rules/rulestest"
-	w "dtegate/rules/wasmtest"
+	"dtegate/rules/abi/abitest"
+	w "dtegate/rules/asmtest"
 )
 
 // TestAssemblyScript: the guest of the interface's page, in a language that is not Go, passes the kit and answers what
@@ -37,7 +37,7 @@ func TestAssemblyScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rulestest.Run(t, wasm, rulestest.Options{Documents: few})
+	abitest.Run(t, wasm, abitest.Options{Documents: few})
 
 	host, err := rules.NewHost(t.Context(), rules.Options{})
 	if err != nil {

@@ -1,4 +1,4 @@
-package wasmtest
+package asmtest
 
 // Sum is a whole guest without a compiler or a runtime, with the description of a Guest: it copies every line's
 // cantidad to ventaGravada and adds them up. Its pieces can be exchanged for worse ones.
