@@ -108,6 +108,20 @@ func (b *box) dtectl(args ...string) (said string, err error) {
 	return said, err
 }
 
+// chain is the settings of a chain whose store answers in hostile words.
+func (b *box) chain() string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`<Error><Code>=1&#x202e;</Code><Message>=1&#x202e;&#x9b;31m&#xd;&#xa;ok&#9;forged</Message></Error>`))
+	}))
+	b.t.Cleanup(server.Close)
+	b.must(config.WriteFile(b.at("store.secret"), []byte("x\n")))
+	b.must(config.WriteFile(b.at("fleet.toml"), []byte(`store = {endpoint = "`+server.URL+`", bucket = "cadena", access_key = "x", secret_file = "store.secret", path_style = true}
+director = {public = "director.pub"}
+`)))
+	return b.at("fleet.toml")
+}
+
 // TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line. Every verb is
 // here, or says why it prints nothing from outside.
 func TestHostile(t *testing.T) {
@@ -140,6 +154,7 @@ func TestHostile(t *testing.T) {
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"},
 		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
 		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},
+		{"fleet", "doctor", "--centre", b.chain()},
 		{"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"dtegate/cmd/dtectl/fleet"
 	"dtegate/cmd/screen"
 	"dtegate/cmd/version"
 )
@@ -40,6 +41,7 @@ type cli struct {
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
+	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
 	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 

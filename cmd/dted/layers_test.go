@@ -61,14 +61,15 @@ var layers = map[string][]string{
 	"plugins/retorno": {"plugins/sdk", "rules/abi"},
 	"plugins":         {"rules/bundle"},
 
-	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/vouch", "rules/bundle", "storage"},
+	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/sign", "engine/vouch", "rules/bundle", "storage"},
 	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
 	"cmd/dted": {"cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify": {"engine/dte"},
-	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
+	"cmd/dtectl/fleet":   {"cmd/dted/config", "cmd/screen", "engine/archive"},
+	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim":         {"engine/authority/simulator"},
 }
 

@@ -21,9 +21,10 @@ var (
 	ErrFull = errors.New("the archive is full")
 	// ErrInvalid: the key or the object is not one that an archive takes.
 	ErrInvalid = errors.New("this cannot be archived")
+	// ErrExists: something rests under the key, these bytes or others.
+	ErrExists = errors.New("the key is taken")
 
-	errExists = errors.New("the key is taken")
-	errNow    = errors.New("the archive cannot now")
+	errNow = errors.New("the archive cannot now")
 )
 
 // kinds are the codes whose HTTP status misleads: stores without status 507 that are full, and 400s that are of the
@@ -59,7 +60,7 @@ func classify(err error) error {
 	case r.StatusCode == http.StatusInsufficientStorage:
 		return answered(ErrFull, r)
 	case r.StatusCode == http.StatusPreconditionFailed:
-		return errExists
+		return ErrExists
 	case r.StatusCode == http.StatusNotFound && r.Code == "NoSuchKey":
 		return ErrNotFound
 	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusTooManyRequests,

@@ -21,6 +21,8 @@ type Object struct {
 	// Tag is the store's own name for these bytes (ETag): when it is the same again, they are.
 	Tag string
 	Sum string // base64 of its SHA-256; a List has none
+	// Modified is when it was written, by the store's clock; of a List alone.
+	Modified time.Time
 }
 
 // Stat tells of an object. A store that knows no SHA-256 of it must hand it over. Errors: [ErrNotFound], [ErrSetup].
@@ -83,7 +85,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 				yield(Object{}, fmt.Errorf("listing %s: %w", prefix, err))
 				return
 			}
-			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size, Tag: info.ETag}, nil) {
+			if !yield(Object{Key: strings.TrimPrefix(info.Key, a.prefix), Size: info.Size, Tag: info.ETag, Modified: info.LastModified}, nil) {
 				return
 			}
 		}

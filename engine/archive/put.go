@@ -39,7 +39,7 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 	}
 	o.SetMatchETagExcept("*") // If-None-Match: only where nothing is
 	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), o)
-	if err := classify(err); err != nil && !errors.Is(err, errExists) {
+	if err := classify(err); err != nil && !errors.Is(err, ErrExists) {
 		return Object{}, fmt.Errorf("putting %s: %w", key, err)
 	}
 	held, err := a.Stat(ctx, key)

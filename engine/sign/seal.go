@@ -32,9 +32,6 @@ func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)
 	}
-	if len(passphrase) < minPassphrase {
-		return nil, fmt.Errorf("sealing key: the passphrase has %d bytes, want %d or more", len(passphrase), minPassphrase)
-	}
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
 		return nil, fmt.Errorf("encoding key: %w", err)
@@ -43,6 +40,13 @@ func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	options := new(jose.EncrypterOptions)
 	if !k.until.IsZero() {
 		options.WithHeader(headerUntil, k.until.Unix())
+	}
+	return sealDER(der, passphrase, iterations, options)
+}
+
+func sealDER(der, passphrase []byte, iterations int, options *jose.EncrypterOptions) ([]byte, error) {
+	if len(passphrase) < minPassphrase {
+		return nil, fmt.Errorf("sealing key: the passphrase has %d bytes, want %d or more", len(passphrase), minPassphrase)
 	}
 	encrypter, err := jose.NewEncrypter(jose.A256GCM,
 		jose.Recipient{Algorithm: jose.PBES2_HS512_A256KW, Key: passphrase, PBES2Count: iterations}, options)
@@ -63,14 +67,9 @@ func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 // Open decrypts what Seal made. Errors: ErrSealed; ErrPassword, also for a file that was altered, which looks the
 // same; ErrKey.
 func Open(sealed, passphrase []byte) (*Key, error) {
-	jwe, err := jose.ParseEncryptedCompact(strings.TrimSpace(string(sealed)),
-		[]jose.KeyAlgorithm{jose.PBES2_HS512_A256KW}, []jose.ContentEncryption{jose.A256GCM})
+	jwe, der, err := openDER(sealed, passphrase)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSealed, err)
-	}
-	der, err := jwe.Decrypt(passphrase)
-	if err != nil {
-		return nil, fmt.Errorf("opening key file: %w", ErrPassword)
+		return nil, err
 	}
 	defer clear(der)
 	key, err := parsePKCS8(der)
@@ -78,4 +77,17 @@ func Open(sealed, passphrase []byte) (*Key, error) {
 		key.until = time.Unix(int64(seconds), 0).UTC()
 	}
 	return key, err
+}
+
+func openDER(sealed, passphrase []byte) (*jose.JSONWebEncryption, []byte, error) {
+	jwe, err := jose.ParseEncryptedCompact(strings.TrimSpace(string(sealed)),
+		[]jose.KeyAlgorithm{jose.PBES2_HS512_A256KW}, []jose.ContentEncryption{jose.A256GCM})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrSealed, err)
+	}
+	der, err := jwe.Decrypt(passphrase)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening key file: %w", ErrPassword)
+	}
+	return jwe, der, nil
 }

@@ -1,4 +1,5 @@
-// Package archivetest runs a real S3 server for tests: versitygw, over a folder.
+// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that the quirks of one
+// make do not pass for S3.
 package archivetest
 
 import (
@@ -27,18 +28,20 @@ const (
 // unreachable is what the go command says when modules are neither cached nor to be had.
 var unreachable = regexp.MustCompile(`dial tcp|lookup disabled by GOPROXY=off|i/o timeout|no such host|connection refused`)
 
-// built is the server's program, made once per test process. Its modules are none of the product's: they are pinned in
-// versitygw.mod and .sum beside this file. The first build takes two minutes of processor time, later ones come from the
-// build cache.
-var built struct {
+// program is a server's program, made once per test process. Its modules are none of the product's: they are pinned in a .mod and a
+// .sum of its name beside this file. The first build of versitygw takes two minutes of processor time, later ones come from
+// the build cache.
+type program struct {
 	once sync.Once
 	path string
 	err  error
 	skip string
 }
 
-// build gives the path of the server. Where it cannot be built for want of a network or of time, the test is skipped.
-func build(t testing.TB) string {
+var versitygw, gofakes3 program
+
+// build gives the path of a server. Where it cannot be built for want of a network or of time, the test is skipped.
+func (built *program) build(t testing.TB, name string) string {
 	t.Helper()
 	built.once.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -50,7 +53,7 @@ func build(t testing.TB) string {
 		defer cancel()
 		out, err := run(ctx, "", "go", "list", "-f", "{{.Dir}}", "dtegate/engine/archive/archivetest")
 		if err == nil {
-			out, err = run(ctx, out, "go", "tool", "-modfile=versitygw.mod", "-n", "versitygw")
+			out, err = run(ctx, out, "go", "tool", "-modfile="+name+".mod", "-n", name)
 		}
 		built.path = out
 		switch {
@@ -117,7 +120,7 @@ func (s *Store) Run(t testing.TB) {
 	if s.Limit != "" {
 		script = "ulimit -f " + s.Limit + "; " + script
 	}
-	s.process = exec.Command("bash", "-c", script, "bash", build(t), "--quiet", "--access", Access, "--secret", Secret, "--port", s.socket,
+	s.process = exec.Command("bash", "-c", script, "bash", versitygw.build(t, "versitygw"), "--quiet", "--access", Access, "--secret", Secret, "--port", s.socket,
 		"posix", "--sidecar", filepath.Join(s.folder, "side"), filepath.Join(s.folder, "data"))
 	var said strings.Builder
 	s.process.Stdout, s.process.Stderr = &said, &said

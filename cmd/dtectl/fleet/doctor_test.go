@@ -1,0 +1,205 @@
+package fleet
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/archive/archivetest"
+)
+
+// openStore opens the bucket of a test's server.
+func openStore(t testing.TB, endpoint string) *archive.Archive {
+	t.Helper()
+	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// statuses are an examination's, by check.
+func statuses(x *examination) map[string]string {
+	s := make(map[string]string)
+	for _, f := range x.findings {
+		s[f.Check] = f.Status
+	}
+	return s
+}
+
+// Servers of both makes keep what a chain rests on.
+func TestDoctor_Makes(t *testing.T) {
+	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t), "gofakes3": archivetest.StartOther(t).Endpoint()} {
+		x := newExamination(openStore(t, endpoint), 16, 20, time.Now)
+		x.examine(t.Context())
+		for _, f := range x.findings {
+			t.Logf("%s: %+v", name, f)
+			if f.Status != "ok" && f.Check != "refusal" || (f.Status == "ok") != (f.Do == "") {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+		if len(x.findings) < 7 {
+			t.Errorf("%s: %d findings", name, len(x.findings))
+		}
+	}
+}
+
+// Each thing that a store, or what stands before it, may break is found, by its own check.
+func TestDoctor_Broken(t *testing.T) {
+	endpoint := archivetest.StartOther(t).Endpoint()
+	for name, c := range map[string]struct {
+		proxy func(*httputil.ReverseProxy) http.Handler
+		check string
+	}{
+		"ignores the condition":     {ignoring, "create once"},
+		"looks first, writes then":  {looking, "race"},
+		"reads from a cache":        {caching, "read back"},
+		"forbids what is not there": {forbidding, "missing"},
+		"has old times":             {misdating, "clock"},
+		"lists nothing":             {unlisting, "list"},
+		"does not answer":           {failing, "reach"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(c.proxy(httputil.NewSingleHostReverseProxy(u)))
+			defer server.Close()
+			x := newExamination(openStore(t, server.URL), 8, 5, time.Now)
+			x.examine(t.Context())
+			want := "fail"
+			if c.check == "list" {
+				want = "warn"
+			}
+			if got := statuses(x); got[c.check] != want {
+				t.Errorf("%s is %q: %+v", c.check, got[c.check], x.findings)
+			}
+			if want == "fail" && x.failed() == 0 {
+				t.Error("nothing fails")
+			}
+		})
+	}
+}
+
+func ignoring(next *httputil.ReverseProxy) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("If-None-Match")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// looking keeps the condition as a careless server does: it looks whether the key is free, and writes then. It is right as long as
+// nobody races.
+func looking(next *httputil.ReverseProxy) http.Handler {
+	var mu sync.Mutex
+	waiting := make(map[string]chan struct{}) // who found the key free, until another one has too
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPut || r.Header.Get("If-None-Match") == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		r.Header.Del("If-None-Match")
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		look := httptest.NewRecorder()
+		next.ServeHTTP(look, httptest.NewRequest(http.MethodHead, r.URL.Path, nil))
+		if look.Code == http.StatusOK {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_, _ = io.WriteString(w, `<Error><Code>PreconditionFailed</Code></Error>`)
+			return
+		}
+		mu.Lock()
+		other := waiting[r.URL.Path]
+		if other == nil {
+			mine := make(chan struct{})
+			waiting[r.URL.Path] = mine
+			mu.Unlock()
+			select {
+			case <-mine:
+			case <-time.After(100 * time.Millisecond): // nobody races for this key
+			}
+		} else {
+			select {
+			case <-other:
+			default:
+				close(other)
+			}
+			mu.Unlock()
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// caching answers with the first body that it saw of a key.
+func caching(next *httputil.ReverseProxy) http.Handler {
+	var mu sync.Mutex
+	seen := make(map[string]*httptest.ResponseRecorder)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Query().Has("list-type") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answer := seen[r.URL.Path]
+		if answer == nil {
+			answer = httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			if answer.Code == http.StatusOK {
+				seen[r.URL.Path] = answer
+			}
+		}
+		for name, values := range answer.Header() {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	})
+}
+
+func forbidding(next *httputil.ReverseProxy) http.Handler {
+	next.ModifyResponse = func(r *http.Response) error {
+		if r.StatusCode == http.StatusNotFound {
+			r.StatusCode, r.Body = http.StatusForbidden, io.NopCloser(strings.NewReader(`<Error><Code>AccessDenied</Code></Error>`))
+			r.Header.Del("Content-Length")
+		}
+		return nil
+	}
+	return next
+}
+
+func misdating(next *httputil.ReverseProxy) http.Handler {
+	next.ModifyResponse = func(r *http.Response) error {
+		if r.Header.Get("Last-Modified") != "" {
+			r.Header.Set("Last-Modified", time.Now().Add(-3*time.Hour).UTC().Format(http.TimeFormat))
+		}
+		return nil
+	}
+	return next
+}
+
+func unlisting(next *httputil.ReverseProxy) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !r.URL.Query().Has("list-type") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>`)
+	})
+}
+
+func failing(*httputil.ReverseProxy) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+}

@@ -1,0 +1,254 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"dtegate/engine/archive"
+)
+
+// examined is what a store is examined by. *archive.Archive is one.
+type examined interface {
+	Create(ctx context.Context, key string, data []byte) error
+	Overwrite(ctx context.Context, key string, data []byte) error
+	Fetch(ctx context.Context, key string, limit int64) (archive.Held, error)
+	List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error]
+}
+
+// examination looks for what a store does not keep of the two operations that a chain rests on: create once, and overwrite by
+// one writer.
+type examination struct {
+	store           examined
+	writers, rounds int
+	now             func() time.Time
+	prefix          string // of the keys of this examination
+	findings        []finding
+}
+
+// probeSize of the objects written, in bytes: about that of an order.
+const probeSize = 2000
+
+func newExamination(store examined, writers, rounds int, now func() time.Time) *examination {
+	return &examination{store: store, writers: writers, rounds: rounds, now: now, prefix: "fleet/v1/doctor/" + rand.Text() + "/"}
+}
+
+func (x *examination) note(status, check, do, format string, args ...any) {
+	x.findings = append(x.findings, finding{Status: status, Check: check, Do: do, What: fmt.Sprintf(format, args...)})
+}
+
+func (x *examination) failed() (n int) {
+	for _, f := range x.findings {
+		if f.Status == "fail" {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *examination) examine(ctx context.Context) {
+	if !x.reach(ctx) {
+		return
+	}
+	x.missing(ctx)
+	x.once(ctx)
+	x.race(ctx)
+	x.readBack(ctx)
+	x.clock(ctx)
+}
+
+func probe(n byte) []byte { return bytes.Repeat([]byte{'a' + n%26}, probeSize) }
+
+func (x *examination) fetch(ctx context.Context, key string) (archive.Held, error) {
+	return x.store.Fetch(ctx, key, 2*probeSize)
+}
+
+func (x *examination) reach(ctx context.Context) bool {
+	began := x.now()
+	err := x.store.Create(ctx, x.prefix+"once", probe(0))
+	switch {
+	case errors.Is(err, archive.ErrSetup):
+		x.note("fail", "reach", "look at endpoint, bucket, region and path_style, and at what the access key may do", "%v", err)
+	case err != nil:
+		x.note("fail", "reach", "the store does not answer as it should: try again, then ask who runs it", "%v", err)
+	default:
+		x.note("ok", "reach", "", "an object of %d bytes was written in %v", probeSize, x.now().Sub(began).Round(time.Millisecond))
+	}
+	return err == nil
+}
+
+// missing: a box polls by asking for a key that is not there yet.
+func (x *examination) missing(ctx context.Context) {
+	_, err := x.fetch(ctx, x.prefix+"missing")
+	switch {
+	case errors.Is(err, archive.ErrNotFound):
+		x.note("ok", "missing", "", "a key that is not there answers 404")
+	case errors.Is(err, archive.ErrSetup):
+		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not there", "a box could not tell that nothing is new: %v", err)
+	default:
+		x.note("fail", "missing", "boxes poll by asking for what is not there yet: this store cannot say so", "%v", err)
+	}
+}
+
+// once: the second writer of a key is refused, also when nobody races.
+func (x *examination) once(ctx context.Context) {
+	const do = "the store does not keep If-None-Match: use another one, or a version of it that does"
+	err := x.store.Create(ctx, x.prefix+"once", probe(1))
+	if err == nil {
+		x.note("fail", "create once", do, "a second object was written over the first in spite of If-None-Match: *")
+		return
+	}
+	if !errors.Is(err, archive.ErrExists) {
+		x.note("fail", "create once", do, "the second writer was not refused with 412: %v", err)
+		return
+	}
+	held, err := x.fetch(ctx, x.prefix+"once")
+	if err != nil || !bytes.Equal(held.Data, probe(0)) {
+		x.note("fail", "create once", do, "the second writer was refused, but the first one's object is not there any more (%v)", err)
+		return
+	}
+	x.note("ok", "create once", "", "the second writer of a key is refused")
+}
+
+// race has many write one key at the same moment: one must win, and its bytes must stay.
+func (x *examination) race(ctx context.Context) {
+	var several, nobody, altered, hidden, undecided, refused int
+	for round := range x.rounds {
+		key := fmt.Sprintf("%srace/%d", x.prefix, round)
+		results := x.raceOnce(ctx, key)
+		held, err := x.fetch(ctx, key)
+		wins, winner, doubtful := 0, -1, 0
+		for n, r := range results {
+			switch {
+			case r.err == nil:
+				wins, winner = wins+1, n
+			case errors.Is(r.err, archive.ErrExists):
+				refused++
+				if r.hidden {
+					hidden++
+				}
+			default:
+				doubtful++ // it may have won
+			}
+		}
+		undecided += doubtful
+		switch {
+		case wins > 1:
+			several++
+		case wins == 0 && doubtful == 0:
+			nobody++
+		case err != nil, wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))):
+			altered++
+		}
+	}
+	const do = "two boxes could take one epoch, two directors one version: do not run a chain on this store"
+	switch {
+	case several > 0:
+		x.note("fail", "race", do, "in %d of %d races of %d writers more than one was told that it had created the object", several, x.rounds, x.writers)
+	case altered > 0:
+		x.note("fail", "race", do, "in %d of %d races the object is not the winner's", altered, x.rounds)
+	case nobody > 0:
+		x.note("fail", "race", do, "in %d of %d races every writer was refused", nobody, x.rounds)
+	case undecided > 0:
+		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet", "one winner in each of %d races, but %d of %d writings failed otherwise", x.rounds, undecided, x.rounds*x.writers)
+	default:
+		x.note("ok", "race", "", "one winner in each of %d races of %d writers", x.rounds, x.writers)
+	}
+	if hidden > 0 {
+		x.note("warn", "refusal", "boxes ask again; nothing to do", "%d of %d refused writers did not find the object at once", hidden, refused)
+	}
+}
+
+type raced struct {
+	err    error
+	hidden bool // it was refused, and then there was nothing
+}
+
+func (x *examination) raceOnce(ctx context.Context, key string) []raced {
+	results := make([]raced, x.writers)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for n := range results {
+		all.Go(func() {
+			<-start
+			err := x.store.Create(ctx, key, probe(byte(n)))
+			results[n].err = err
+			if errors.Is(err, archive.ErrExists) {
+				_, err := x.fetch(ctx, key)
+				results[n].hidden = errors.Is(err, archive.ErrNotFound)
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	return results
+}
+
+// readBack: what was written is what is read next, and what is listed.
+func (x *examination) readBack(ctx context.Context) {
+	const do = "a cache stands between, or the store is eventually consistent: statuses and orders would be old"
+	var stale int
+	var failure error
+	for round := range x.rounds {
+		want := probe(byte(round))
+		if err := x.store.Overwrite(ctx, x.prefix+"status", want); err != nil {
+			failure = err
+			continue
+		}
+		held, err := x.fetch(ctx, x.prefix+"status")
+		if err != nil {
+			failure = err
+		} else if !bytes.Equal(held.Data, want) {
+			stale++
+		}
+	}
+	switch {
+	case stale > 0:
+		x.note("fail", "read back", do, "%d of %d objects were read as they had been before", stale, x.rounds)
+	case failure != nil:
+		x.note("fail", "read back", "the access key must write, overwrite and read under fleet/v1/", "%v", failure)
+	default:
+		x.note("ok", "read back", "", "%d of %d objects were read as they had just been written", x.rounds, x.rounds)
+	}
+	listed := 0
+	for _, err := range x.store.List(ctx, x.prefix+"race/") {
+		if err != nil {
+			x.note("fail", "list", "the centre's access key needs s3:ListBucket; a box's does not list", "%v", err)
+			return
+		}
+		listed++
+	}
+	if listed != x.rounds {
+		x.note("warn", "list", "fleet status reads lists: it may not name a new branch at once", "%d of %d new objects are listed", listed, x.rounds)
+		return
+	}
+	x.note("ok", "list", "", "%d of %d new objects are listed", listed, x.rounds)
+}
+
+// clock: a silent box is told by the store's own time of its object.
+func (x *examination) clock(ctx context.Context) {
+	if err := x.store.Overwrite(ctx, x.prefix+"clock", probe(0)); err != nil {
+		x.note("fail", "clock", "the access key must overwrite under fleet/v1/", "%v", err)
+		return
+	}
+	held, err := x.fetch(ctx, x.prefix+"clock")
+	switch {
+	case err != nil:
+		x.note("fail", "clock", "try again", "%v", err)
+	case held.Modified.IsZero():
+		x.note("fail", "clock", "a silent box could not be told on this store", "answers bear no Last-Modified")
+	case held.Now.IsZero():
+		x.note("warn", "clock", "silence is told by this machine's clock", "answers bear no Date")
+	case held.Now.Sub(held.Modified).Abs() > time.Minute:
+		x.note("fail", "clock", "a silent box could not be told on this store", "an object that was just written is %v old", held.Now.Sub(held.Modified))
+	case held.Now.Sub(x.now()).Abs() > time.Minute:
+		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v", held.Now.Sub(x.now()).Abs().Round(time.Second))
+	default:
+		x.note("ok", "clock", "", "the store's time of an object is right")
+	}
+}

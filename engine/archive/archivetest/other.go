@@ -1,0 +1,55 @@
+package archivetest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Other is a server of another make, with the same bucket. It keeps its objects in memory and asks nobody who they are.
+type Other struct{ address string }
+
+// StartOther runs a server of another make until the test ends.
+func StartOther(t testing.TB) *Other {
+	t.Helper()
+	path := gofakes3.build(t, "gofakes3")
+	for range 20 { // a port that is free now may be taken when the server asks for it
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &Other{address: ln.Addr().String()}
+		_ = ln.Close()
+		process := exec.Command(path, "-quiet", "-backend", "memory", "-initialbucket", Bucket, "-host", o.address)
+		process.Env = append(os.Environ(), "GOMAXPROCS=2")
+		var said strings.Builder
+		process.Stdout, process.Stderr = &said, &said
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- process.Wait() }()
+		for n := 0; n < 1000; n++ {
+			if c, err := net.Dial("tcp", o.address); err == nil {
+				_ = c.Close()
+				t.Cleanup(func() { _ = process.Process.Kill(); <-ended })
+				return o
+			}
+			select {
+			case err := <-ended:
+				t.Logf("the other S3 server ended: %v: %s", err, said.String())
+				n = 1000
+			case <-time.After(10 * time.Millisecond): // another process: there is nothing to wait on
+			}
+		}
+		_ = process.Process.Kill()
+	}
+	t.Fatal("the other S3 server does not listen")
+	return nil
+}
+
+// Endpoint is its address.
+func (o *Other) Endpoint() string { return "http://" + o.address }
