@@ -115,14 +115,14 @@ func addTotal(counts map[string]*Sealed, t Total) {
 			continue
 		}
 		switch t.Estado {
-		case EstadoInvalidated:
+		case record.EstadoInvalidated:
 			counts["invalidacion"].Sealed += t.Count
 			c.Sealed += t.Count
-		case EstadoProcessed:
+		case record.EstadoProcessed:
 			c.Sealed += t.Count
-		case EstadoContingency:
+		case record.EstadoContingency:
 			c.Waiting += t.Count
-		case EstadoRejected:
+		case record.EstadoRejected:
 			c.Refused += t.Count
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
 // same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
-// returns what has come of it. An *Error of CodeNotCorrectable says that a new document is due instead.
+// returns what has come of it. A *refusal.Error of CodeNotCorrectable says that a new document is due instead.
 func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Record, error) {
 	if _, err := e.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
@@ -137,18 +137,13 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 
 // reconsider asks MH for a document that it refused. last: it can no longer be corrected.
 func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
-	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
+	entry, h, release, err := e.lockDocument(ctx, code)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	entry, err := e.store.Get(code)
-	if err != nil || entry.State != record.Rejected {
-		return false, err // corrected meanwhile
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return false, err
+	if entry.State != record.Rejected {
+		return false, nil // corrected meanwhile
 	}
 	if !last && !e.restoredUntil(h).IsZero() {
 		return false, nil
@@ -156,7 +151,7 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 	switch q := e.query(ctx, code, h.Document); {
 	case q.Kind == authority.Accepted:
 		e.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
-		_, err := e.adoptHeld(ctx, entry, h, q.Response, queryDoubt)
+		_, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
 		return true, err
 	case q.Kind != authority.NotFound:
 		return false, errAway

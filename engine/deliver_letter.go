@@ -43,7 +43,7 @@ type Resent struct {
 const resendWait = 5 * time.Second
 
 // Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
-// the caller's MailsOthers: else an *Error of CodePermission. The letter is in the outbox before anything is sent: what the
+// the caller's MailsOthers: else a *refusal.Error of CodePermission. The letter is in the outbox before anything is sent: what the
 // server does not take within five seconds is sent later.
 func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)

@@ -62,7 +62,7 @@ type Options struct {
 	Delivery Delivery
 	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Gate is asked before a new document; its error, best an *Error, is the answer. Default: always open.
+	// Gate is asked before a new document; its error, best a *refusal.Error, is the answer. Default: always open.
 	Gate func() error
 	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
 	Acted func(Act)
@@ -264,21 +264,31 @@ func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error
 	return e.store.Get(storage.Code(code))
 }
 
+// lockDocument reads a document's record while nobody else can change it; the caller ends with release, if err is nil.
+func (e *Engine) lockDocument(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(), err error) {
+	if release, err = e.codes.Acquire(ctx, dte.Code(code).String()); err != nil {
+		return entry, nil, nil, err
+	}
+	if entry, err = e.store.Get(code); err == nil {
+		h, err = record.DecodeHead(entry)
+	}
+	if err != nil {
+		release()
+		return entry, nil, nil, err
+	}
+	return entry, h, release, nil
+}
+
 // changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
-	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
+	entry, h, release, err := e.lockDocument(ctx, code)
 	if err != nil {
 		return err
 	}
 	defer release()
-	entry, err := e.store.Get(code)
-	if err != nil {
-		return err
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil || entry.State != record.Accepted && entry.State != record.Invalidated {
-		return err
+	if entry.State != record.Accepted && entry.State != record.Invalidated {
+		return nil
 	}
 	var d record.Delivery
 	if h.Delivery != nil {

@@ -161,7 +161,7 @@ func (c *contingency) undoubted(ctx context.Context, list []owing, unripe map[st
 		q := c.docs.query(ctx, o.entry.Code, o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
-			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
+			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
 			return err
 		case authority.NotFound:
 			if o.head.Known {

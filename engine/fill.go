@@ -11,7 +11,7 @@ import (
 // unnumbered stands for the number that a document will have. All are of one length.
 const unnumbered = 1
 
-// fill makes the document of a draft. A breach of the schema is an *Error.
+// fill makes the document of a draft. A breach of the schema is a *refusal.Error.
 func (e *Engine) fill(d *draft, ev *evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
 	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -59,33 +58,14 @@ func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault)
 	return nil
 }
 
-// signed returns the JWS of a document in the form of its record. Where the record names a form which was never signed (an
-// earlier version wrote such records after a restoration), h gets the form that MH sealed; mend makes that durable.
+// signed returns the JWS of a document in the form that was signed. Where its record names another, h gets that form's name; mend
+// makes that durable.
 func (e *Engine) signed(entry storage.Entry, h *record.Head) ([]byte, error) {
-	jws, err := e.store.Part(entry.Code, h.Form)
-	if !errors.Is(err, storage.ErrNotFound) {
-		return jws, err
+	jws, form, err := record.SignedForm(e.store, entry, h)
+	if err == nil {
+		h.Form = form
 	}
-	parts, readErr := e.store.Parts(entry.Code)
-	forms := record.FormsOf(parts)
-	if readErr != nil || len(forms) == 0 {
-		return nil, errors.Join(err, readErr)
-	}
-	names := make([]string, len(forms))
-	for i, f := range forms {
-		names[i] = f.Name
-	}
-	form := names[len(names)-1]
-	if h.Response != nil {
-		form = h.FormSealed(names, authority.ParseTime(h.Response.FhProcesamiento), queryDoubt)
-	}
-	for _, f := range forms {
-		if f.Name == form {
-			jws = f.Data
-		}
-	}
-	h.Form = form
-	return jws, nil
+	return jws, err
 }
 
 // mend writes a record anew as it stands, but for its head. Whoever changes the record meanwhile has read it, and mends it too.

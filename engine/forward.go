@@ -127,7 +127,7 @@ func (c *contingency) unsent(ctx context.Context, list []owing) ([]owing, error)
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, queryDoubt)
+			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
 			return err
 		case authority.NotFound:
 			return nil

@@ -16,10 +16,6 @@ import (
 // A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. Its query
 // returns the seal and the time of the seal, and not the form (MT1 §4.3). This file finds the form.
 
-// queryDoubt is the doubt about a document that a query finds: most likely its last form, whose answer was lost. MH's
-// refusal of that form as registered leaves none: most likely the other form came in between.
-const queryDoubt = 2 * time.Second
-
 // adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
 // query, or to a lot.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {

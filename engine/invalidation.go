@@ -187,18 +187,13 @@ func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) erro
 }
 
 func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
-	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
+	entry, h, release, err := e.lockDocument(ctx, code)
 	if err != nil {
 		return err
 	}
 	defer release()
-	entry, err := e.store.Get(code)
-	if err != nil {
-		return err
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil || entry.State != record.Accepted || !h.Invalidation.Pending() {
-		return err
+	if entry.State != record.Accepted || !h.Invalidation.Pending() {
+		return nil
 	}
 	// A crash may have lost the answer: from here on the event may be at MH.
 	event := *h.Invalidation

@@ -17,7 +17,7 @@ import (
 )
 
 // Issue makes one sale into one document, step by step as ARCHITECTURE.md numbers them. The errors that it returns
-// are *Error; on any of them no number was spent, except after step 4, where the document is safe and an error
+// are *refusal.Error; on any of them no number was spent, except after step 4, where the document is safe and an error
 // only says that the caller must ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
 	began := e.now()
@@ -163,7 +163,7 @@ func (e *Engine) open(req Request) (*draft, error) {
 	return d, nil
 }
 
-// compute evaluates a draft; faults are an *Error that names everything that is wrong with it.
+// compute evaluates a draft; faults are a *refusal.Error that names everything that is wrong with it.
 func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, error) {
 	computed, faults, err := r.evaluate(ctx, d.facts)
 	switch {

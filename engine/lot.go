@@ -175,7 +175,7 @@ func (c *contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 			case authority.Unknown:
 				return errAway
 			case authority.Accepted:
-				_, err := c.docs.adoptHeld(ctx, o.entry, o.head, out.Response, queryDoubt)
+				_, err := c.docs.adoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
 				return err
 			case authority.NotFound:
 				mu.Lock()

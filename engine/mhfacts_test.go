@@ -6,6 +6,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // TestPolicy_LoginCodes: whatever code MH refuses the branch's own credentials with, the branch sells on in contingency with cause 2
@@ -43,5 +44,5 @@ func TestInvalidate_HolyWeek(t *testing.T) {
 	}
 	w.clock.set(time.Date(2028, 4, 19, 6, 1, 0, 0, time.UTC))
 	_, err := w.engine.Invalidate(t.Context(), invalidation(late, 2, ""))
-	refused(t, err, CodeNotInvalidable, "")
+	refused(t, err, refusal.CodeNotInvalidable, "")
 }

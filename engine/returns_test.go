@@ -54,13 +54,13 @@ func TestReturn_OtherLine(t *testing.T) {
 	sold := w.issued(invoice("i", item(1, "3", "5.65"), item(2, "2", "11.30"), item(3, "7", "1.13")), record.EstadoProcessed)
 	w.issued(returnOf("second", sold, back(2, "2")), record.EstadoProcessed)
 	_, err := w.engine.Issue(context.Background(), returnOf("", sold, back(3, "1"), back(2, "0.5")))
-	refused(t, err, CodeOverReturn, "cuerpoDocumento[1].cantidad")
+	refused(t, err, refusal.CodeOverReturn, "cuerpoDocumento[1].cantidad")
 	if r := w.issued(returnOf("others", sold, back(3, "7"), back(1, "3")), record.EstadoProcessed); r.Total != "24.86" {
 		t.Errorf("%s came back of the other two lines", r.Total)
 	}
 	for line := range int64(3) {
 		_, err := w.engine.Issue(context.Background(), returnOf("", sold, back(line+1, "0.01")))
-		refused(t, err, CodeOverReturn, "cuerpoDocumento[0].cantidad")
+		refused(t, err, refusal.CodeOverReturn, "cuerpoDocumento[0].cantidad")
 	}
 }
 

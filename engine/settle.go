@@ -126,7 +126,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 		to = record.Rejected
 	case authority.Accepted:
 		if e.lost(authority.ParseTime(o.Response.FhProcesamiento)) {
-			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, queryDoubt)
+			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
 			if err != nil {
 				err = refusal.Internal(err)
 			}

@@ -190,7 +190,7 @@ func TestFormSealed(t *testing.T) {
 		"02/11/2026 08:29:57": {true, true},
 		"":                    {false, false},
 	} {
-		for i, doubt := range []time.Duration{queryDoubt, 0} {
+		for i, doubt := range []time.Duration{record.QueryDoubt, 0} {
 			for _, c := range []struct {
 				head  record.Head
 				forms []string

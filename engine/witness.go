@@ -46,7 +46,7 @@ func (e *Engine) stopNumbering(list []Ahead) {
 		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
 }
 
-// Behind is nil while no witness outside of the box knows more numbers than the store; else an *Error of CodeStoreBehind.
+// Behind is nil while no witness outside of the box knows more numbers than the store; else a *refusal.Error of CodeStoreBehind.
 func (e *Engine) Behind() error {
 	if err := e.ahead.Load(); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/refusal"
 )
 
 // Audit is the record of what operators do.
@@ -68,7 +68,7 @@ func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.Re
 		}
 		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: who(ctx), From: ctx.RemoteIP().String(), What: what})
 		if err != nil {
-			return &engine.Error{Code: engine.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
+			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
 		}
 		err = h(ctx)
 		open.Target, open.Detail = remark(ctx, actTarget), remark(ctx, actDetail)
@@ -83,7 +83,7 @@ func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.Re
 // outcome is what came of a request, as it will be answered.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	var p *Problem
-	var e *engine.Error
+	var e *refusal.Error
 	switch {
 	case errors.As(err, &p):
 		reason = p.english().Message

@@ -13,6 +13,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // Token is what a till's token is bound to. The token itself is kept nowhere.
@@ -71,7 +72,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	}
 	switch {
 	case token != "" && bearer != "" && token != bearer:
-		return "", problem(fasthttp.StatusBadRequest, engine.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
+		return "", problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
 	case token == "":
 		token = bearer
 	}
@@ -177,7 +178,7 @@ type Access struct {
 // engine knows.
 func (t *Token) permit(document string) error {
 	if p := record.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
-		return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no tiene el permiso "+p)
+		return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // Backups makes copies of the store while issuing goes on, one at a time.
@@ -23,7 +23,7 @@ func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
 		Dir string `json:"dir"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || !filepath.IsAbs(asked.Dir) {
-		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
+		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
 	}
 	concerns(ctx, asked.Dir, "")
 	if g.o.Backups == nil || !g.o.Backups.Begin(asked.Dir) {

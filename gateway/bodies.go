@@ -11,7 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is false
@@ -35,7 +35,7 @@ func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Durat
 var (
 	errAmbiguous = problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
 	errTooLarge  = problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
-	errBodies    = &Problem{Status: fasthttp.StatusServiceUnavailable, Type: engine.CodeUnavailable, RetryAfter: time.Second,
+	errBodies    = &Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
 		Message: "Hay demasiadas solicitudes grandes a la vez"}
 	errBodyShare = &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
 		Message: "Este token envía demasiadas solicitudes grandes a la vez"}

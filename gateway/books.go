@@ -6,9 +6,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/month"
+	"dtegate/engine/refusal"
 )
 
 // Books reads the documents of a month for the accountant: see month.Reader.
@@ -32,7 +32,7 @@ func (g *Gateway) monthPage(ctx *fasthttp.RequestCtx) error {
 		}
 		d, err := g.o.Books.Document(code)
 		if errors.Is(err, month.ErrNotFound) {
-			return operatorProblem(fasthttp.StatusNotFound, engine.CodeNotFound, "There is no document "+code.String())
+			return operatorProblem(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+code.String())
 		}
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/gateway/apitest"
 )
 
@@ -127,10 +128,10 @@ func TestContract_Answers(t *testing.T) {
 			// The caller is nobody, two, or may not.
 			ask(method, path, body)
 			ask(method, path, body, append(may, "Authorization", "Bearer other")...)
-			refusal := ask(method, path, body, "x-api-token", "may not").StatusCode
+			refusedStatus := ask(method, path, body, "x-api-token", "may not").StatusCode
 			// The engine knows what a return takes and who may read or mail what; a download's pass is its own permission.
-			if inner := strings.HasPrefix(path, "/dte/retorno") || method == "get" && path != "/dte/documentos" || strings.HasPrefix(path, "/dte/resend"); o.Value.Get("responses").Get("403").Exists() && !inner && refusal != http.StatusForbidden {
-				t.Errorf("%s without its permission: %d", path, refusal)
+			if inner := strings.HasPrefix(path, "/dte/retorno") || method == "get" && path != "/dte/documentos" || strings.HasPrefix(path, "/dte/resend"); o.Value.Get("responses").Get("403").Exists() && !inner && refusedStatus != http.StatusForbidden {
+				t.Errorf("%s without its permission: %d", path, refusedStatus)
 			}
 			ask(method, strings.Replace(path, "?token=", "?token=x", 1), body, may...)
 			for g.pace.take("3", now()) == 0 {
@@ -155,7 +156,7 @@ func TestContract_Answers(t *testing.T) {
 				for _, code := range itemsOf(codes) {
 					if _, engines := statuses[code]; engines {
 						g.resends = limiter{}
-						fake.err = &engine.Error{Code: code, Message: "no", RetryAfter: time.Second}
+						fake.err = &refusal.Error{Code: code, Message: "no", RetryAfter: time.Second}
 						ask(method, path, body, may...)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
@@ -38,7 +39,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 		return g.wholly(deadline, d, req)
 	}
 	r, err = g.o.Engine.Correct(deadline, code, req)
-	var refused *engine.Error
+	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.merge(refused.Faults)
 		return e.invalid(d.faults)

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
@@ -41,7 +42,7 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 		Archive bool     `json:"archive"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
-		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
 	}
 	concerns(ctx, strings.Join(asked.Codes, " "), "")
 	total := 0

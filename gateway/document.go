@@ -5,8 +5,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
@@ -30,7 +30,7 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
 	if err != nil {
-		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El código de generación no está bien escrito",
+		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El código de generación no está bien escrito",
 			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
 	}
 	return code, nil

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 var person = required("nombre", "tipoDocumento", "numDocumento")
@@ -33,7 +34,7 @@ var invalidationNames = map[string]string{
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
 func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
-		return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
+		return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
 	}
 	code, err := pathCode(ctx)
 	if err != nil {

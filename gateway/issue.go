@@ -16,6 +16,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // issue answers a creation endpoint.
@@ -39,10 +40,10 @@ func (g *Gateway) issue(e *endpoint) handler {
 			return g.wholly(deadline, d, req)
 		}
 		r, err := g.o.Engine.Issue(deadline, req)
-		var refused *engine.Error
+		var refused *refusal.Error
 		if errors.As(err, &refused) && len(refused.Faults) > 0 {
 			d.merge(refused.Faults)
-			if refused.Code == engine.CodeValidation {
+			if refused.Code == refusal.CodeValidation {
 				return e.invalid(d.faults)
 			}
 			return &Problem{Status: statuses[refused.Code], Type: refused.Code, Message: refused.Message, Faults: d.faults}
@@ -73,7 +74,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 	}
 	if key != nil {
 		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-			return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
+			return nil, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
 	}
@@ -100,7 +101,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		}
 		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 		if err != nil || n < 1 || time.Duration(n)*time.Second > maxWait {
-			return 0, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
+			return 0, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
 		}
 		ctx.Response.Header.Set("Preference-Applied", "wait="+strconv.Itoa(n))
 		return time.Duration(n) * time.Second, nil
@@ -132,7 +133,7 @@ func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 
 // syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
 func syntax(err error, body []byte) *Problem {
-	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "El cuerpo no es JSON válido"}
+	p := &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
 	var s *dte.SyntaxError
 	if errors.As(err, &s) {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
@@ -145,10 +146,10 @@ func syntax(err error, body []byte) *Problem {
 
 // invalid is a 400 with every path; a receptor that lacks what SPEC demands of it has its own code.
 func (e *endpoint) invalid(faults []dte.Fault) *Problem {
-	p := &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La solicitud no es válida", Faults: faults}
+	p := &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: faults}
 	for _, f := range faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
-		if f.Code == engine.CodeOriginType { // what a note's rule says of its original
+		if f.Code == refusal.CodeOriginType { // what a note's rule says of its original
 			p.Type, p.Message = f.Code, f.Message
 		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(e.receptor, member))

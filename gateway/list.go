@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // maxCodes is the most codes of one bulk look-up.
@@ -83,7 +84,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 			f.Documents = readable
 		}
 		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents, func(d string) bool { return !slices.Contains(readable, d) }) {
-			return problem(fasthttp.StatusForbidden, engine.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+engine.PermissionRead)
+			return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+engine.PermissionRead)
 		}
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
@@ -95,7 +96,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		g.metrics.refused(listenerAPI, "readers")
 		return tooMany(busy.Wait, "Demasiadas listas a la vez con este token")
 	case err != nil:
-		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: engine.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
 	}
 	defer leave()
 	l, err := g.o.Engine.List(deadline, f, c)
@@ -213,7 +214,7 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault
 
 // renamed gives the faults of an engine's error the request's own names.
 func renamed(err error, names map[string]string) error {
-	var refused *engine.Error
+	var refused *refusal.Error
 	if !errors.As(err, &refused) {
 		return err
 	}

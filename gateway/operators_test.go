@@ -15,9 +15,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
 )
 
@@ -70,7 +70,7 @@ func TestOperators_English(t *testing.T) {
 // TestOperatorText: no text for tills is in what /readyz, the supervisor, the trail and the English page say of an error.
 func TestOperatorText(t *testing.T) {
 	for _, c := range codes.All() {
-		e := &engine.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
+		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
 		if got := OperatorText(e); got != c.Name+": "+c.Meaning.EN+": the cause" {
 			t.Errorf("%s: %s", c.Name, got)
 		}

@@ -16,6 +16,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // overviews are the states of a branch that the page is looked at in.
@@ -64,12 +65,12 @@ func overviews() map[string]*Overview {
 	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
-	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour), To: engine.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
+	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
 	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed", Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
 		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written", Text: "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com", Count: 1}}
 
 	stopped := normal()
-	stopped.Stopped = &engine.Error{Code: engine.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
+	stopped.Stopped = &refusal.Error{Code: refusal.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
 	done := engine.Authorisation{Since: "2026-10-04", Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // fresh is how long an error of the log is red. An older one is history: what is still wrong has a line of its own, or
@@ -51,7 +51,7 @@ func (b *board) verdict(lang string, o *Overview) {
 
 // stopped is why nothing is issued, without the cause that is for the log.
 func stopped(lang string, err error) string {
-	var e *engine.Error
+	var e *refusal.Error
 	switch {
 	case errors.As(err, &e) && lang == "es" && !e.Operator:
 		return e.Message

@@ -17,6 +17,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // linkLife is how long a signed link works (SPEC section 8).
@@ -141,7 +142,7 @@ func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
-	missing := problem(fasthttp.StatusNotFound, engine.CodeNotFound, "No existe un documento en esta ruta")
+	missing := problem(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
 	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
 	if err != nil {
 		return missing

@@ -9,33 +9,33 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
 )
 
 // statuses is the one table from the engine's codes to HTTP.
 var statuses = map[string]int{
-	engine.CodeValidation:     fasthttp.StatusBadRequest,
-	engine.CodeKeyConflict:    fasthttp.StatusUnprocessableEntity,
-	engine.CodeNotFound:       fasthttp.StatusNotFound,
-	engine.CodeNoContingency:  fasthttp.StatusNotFound,
-	engine.CodeNotProcessed:   fasthttp.StatusConflict,
-	engine.CodeNotInvalidable: fasthttp.StatusConflict,
-	engine.CodeNotCorrectable: fasthttp.StatusConflict,
-	engine.CodeOriginType:     fasthttp.StatusBadRequest,
-	engine.CodeOriginStatus:   fasthttp.StatusBadRequest,
-	engine.CodeItemNotFound:   fasthttp.StatusBadRequest,
-	engine.CodeOverReturn:     fasthttp.StatusBadRequest,
-	engine.CodePermission:     fasthttp.StatusForbidden,
-	engine.CodeNoRecipient:    fasthttp.StatusConflict,
-	engine.CodeNotYet:         fasthttp.StatusConflict,
-	engine.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
-	engine.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
-	engine.CodeBusy:           fasthttp.StatusTooManyRequests,
-	engine.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
-	engine.CodeStoreBehind:    fasthttp.StatusServiceUnavailable,
-	engine.CodeInternal:       fasthttp.StatusInternalServerError,
+	refusal.CodeValidation:     fasthttp.StatusBadRequest,
+	refusal.CodeKeyConflict:    fasthttp.StatusUnprocessableEntity,
+	refusal.CodeNotFound:       fasthttp.StatusNotFound,
+	refusal.CodeNoContingency:  fasthttp.StatusNotFound,
+	refusal.CodeNotProcessed:   fasthttp.StatusConflict,
+	refusal.CodeNotInvalidable: fasthttp.StatusConflict,
+	refusal.CodeNotCorrectable: fasthttp.StatusConflict,
+	refusal.CodeOriginType:     fasthttp.StatusBadRequest,
+	refusal.CodeOriginStatus:   fasthttp.StatusBadRequest,
+	refusal.CodeItemNotFound:   fasthttp.StatusBadRequest,
+	refusal.CodeOverReturn:     fasthttp.StatusBadRequest,
+	refusal.CodePermission:     fasthttp.StatusForbidden,
+	refusal.CodeNoRecipient:    fasthttp.StatusConflict,
+	refusal.CodeNotYet:         fasthttp.StatusConflict,
+	refusal.CodeUnavailable:    fasthttp.StatusServiceUnavailable,
+	refusal.CodeStorageFull:    fasthttp.StatusServiceUnavailable,
+	refusal.CodeBusy:           fasthttp.StatusTooManyRequests,
+	refusal.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
+	refusal.CodeStoreBehind:    fasthttp.StatusServiceUnavailable,
+	refusal.CodeInternal:       fasthttp.StatusInternalServerError,
 }
 
 // Problem is an error as the tills see it.
@@ -86,7 +86,7 @@ var ErrNoRules = errors.New("no rule is valid today")
 
 // OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
 func OperatorText(err error) string {
-	var e *engine.Error
+	var e *refusal.Error
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
@@ -98,7 +98,7 @@ func OperatorText(err error) string {
 }
 
 // english is the message of an error in English.
-func english(e *engine.Error) string {
+func english(e *refusal.Error) string {
 	if e.Operator {
 		return e.Message
 	}
@@ -119,12 +119,12 @@ func problem(status int, kind, message string) *Problem {
 // refuse makes HTTP of an error. What is not meant for the till goes to the log.
 func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	var p *Problem
-	var e *engine.Error
+	var e *refusal.Error
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
 		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
-		if e.Code == engine.CodeBusy {
+		if e.Code == refusal.CodeBusy {
 			g.metrics.refused(listenerAPI, "printing")
 		}
 		if e.Err != nil {
@@ -132,7 +132,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 		}
 	default:
 		g.o.Logger.Error("request failed", "route", route, "error", err)
-		p = problem(fasthttp.StatusInternalServerError, engine.CodeInternal, "Error interno")
+		p = problem(fasthttp.StatusInternalServerError, refusal.CodeInternal, "Error interno")
 	}
 	g.slowed(ctx, p.Status)
 	fail(ctx, p)

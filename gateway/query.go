@@ -6,8 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // checkQuery refuses a query with a member that the route does not have (a misspelt filter must not choose everything), or
@@ -40,7 +40,7 @@ func wrongParameters(faults []dte.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
 }
 
 // once returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
@@ -48,7 +48,7 @@ func wrongParameters(faults []dte.Fault) error {
 func once(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
-		return nil, problem(fasthttp.StatusBadRequest, engine.CodeValidation, "La solicitud lleva dos encabezados "+name)
+		return nil, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
 	}
 	return h.Peek(name), nil
 }

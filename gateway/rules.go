@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 )
 
 // Rules is what the gateway asks of the shelf of rule bundles.
@@ -96,7 +97,7 @@ func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
 func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)) error {
 	var t engine.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
-		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := step(context.Background(), t, order(ctx))
@@ -138,7 +139,7 @@ func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
 }
 
 func wrongQuery(name, want string) error {
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: engine.CodeValidation, Message: "The query is not valid", Operator: true,
+	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
 		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 

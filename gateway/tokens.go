@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // Keeper makes and ends tokens, and records that it did. What it did is live when it returns.
@@ -62,7 +62,7 @@ func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
 		Permissions []string `json:"permissions"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
-		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
 	info, token, err := g.o.Keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
@@ -87,7 +87,7 @@ func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
 			grace, err = time.ParseDuration(asked.Grace)
 		}
 		if err != nil {
-			return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
+			return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
 	info, token, err := g.o.Keeper.RotateToken(by(ctx), id, grace)
@@ -126,7 +126,7 @@ func tokenError(err error) error {
 	case errors.Is(err, ErrNoToken):
 		return operatorProblem(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
 	case errors.Is(err, ErrTokenFault):
-		return operatorProblem(fasthttp.StatusBadRequest, engine.CodeValidation, err.Error())
+		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
 	}
 	return err
 }

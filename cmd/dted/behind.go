@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -22,7 +22,7 @@ func checkBehind(list []storage.Witness) error {
 	for i := range list {
 		english[i] = list[i].String()
 	}
-	return &engine.Error{Code: engine.CodeStoreBehind, RetryAfter: behindRetry,
+	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		English: "Nothing is numbered before dtectl reconcile: " + strings.Join(english, "; "),
 		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile"}

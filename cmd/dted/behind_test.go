@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // TestBehind: store and mark are put back as they were at an earlier moment; the card was not. The appliance says so and
@@ -44,7 +44,7 @@ func TestBehind(t *testing.T) {
 	}
 	status, body, err := b.post("/dte/dte01", 1, "fourth", hammerSale(1, 4))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != engine.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") || !strings.Contains(problem.Message, "dtectl reconcile") {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "hasta el 3, aquí el 1") || !strings.Contains(problem.Message, "dtectl reconcile") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // How far the clock may be off before nothing is issued, beside config.ClockBack and config.ClockFar.
@@ -87,7 +87,7 @@ func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
 	}
-	c.doubt = &engine.Error{Code: engine.CodeClockWrong, RetryAfter: clockRetry,
+	c.doubt = &refusal.Error{Code: refusal.CodeClockWrong, RetryAfter: clockRetry,
 		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) + ": no se emiten documentos nuevos hasta que esté en hora",
 		English: "The box's clock is " + fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -37,11 +37,11 @@ func (f *fakeClock) mh(off time.Duration) { f.observe(f.wall.Add(-off).Format(ht
 func (f *fakeClock) wants(t *testing.T, what string, right bool) {
 	t.Helper()
 	err := f.check()
-	var said *engine.Error
+	var said *refusal.Error
 	switch {
 	case (err == nil) != right:
 		t.Errorf("%s: %v", what, err)
-	case err != nil && (!errors.As(err, &said) || said.Code != engine.CodeClockWrong || said.RetryAfter == 0):
+	case err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeClockWrong || said.RetryAfter == 0):
 		t.Errorf("%s: %v", what, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	status, body, err := b.post("/dte/dte01", 1, "now", hammerSale(1, 2))
 	var problem struct{ Type, Message string }
-	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != engine.CodeClockWrong || !strings.Contains(problem.Message, "atrasado") {
+	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 || problem.Type != refusal.CodeClockWrong || !strings.Contains(problem.Message, "atrasado") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if status, body, err := b.post("/dte/dte01", 1, "before", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {

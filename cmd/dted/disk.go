@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // disk keeps room on the store's disk for what is issued already: to settle, report, forward and compact it. Below the
@@ -70,7 +70,7 @@ func (d *disk) check() error {
 	if !full {
 		return nil
 	}
-	return &engine.Error{Code: engine.CodeStorageFull, RetryAfter: diskRetry,
+	return &refusal.Error{Code: refusal.CodeStorageFull, RetryAfter: diskRetry,
 		English: fmt.Sprintf("The store's disk has %d MiB free and keeps %d for what is issued already: nothing new is issued", free>>20, least>>20),
 		Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando"}
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"dtegate/engine"
+	"dtegate/engine/refusal"
 )
 
 // TestDisk: nothing new below the reserve, and not again before there is clearly more; the ballast goes and comes back.
@@ -27,8 +27,8 @@ func TestDisk(t *testing.T) {
 		free = step.free
 		d.tend()
 		err := d.check()
-		var said *engine.Error
-		if (err == nil) != step.room || err != nil && (!errors.As(err, &said) || said.Code != engine.CodeStorageFull || said.RetryAfter == 0) {
+		var said *refusal.Error
+		if (err == nil) != step.room || err != nil && (!errors.As(err, &said) || said.Code != refusal.CodeStorageFull || said.RetryAfter == 0) {
 			t.Errorf("%d free: %v", free, err)
 		}
 		info, err := os.Stat(d.ballast)

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -89,7 +89,7 @@ func unfit(err error) error {
 	if errors.Is(err, storage.ErrTables) {
 		message, english = "El equipo no puede escribir en su disco: no se emiten documentos nuevos; avise a soporte", "The store's disk cannot be written: nothing new is issued"
 	}
-	return &engine.Error{Code: engine.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
+	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
 }
 
 // admit is check for a new document: the first one waits a moment until MH has said what time it is.

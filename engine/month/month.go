@@ -3,12 +3,10 @@ package month
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -157,7 +155,7 @@ func (p *Page) take(store *storage.Store, entry storage.Entry, month string) (in
 }
 
 func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*Document, error) {
-	jws, err := signed(store, entry, h)
+	jws, _, err := record.SignedForm(store, entry, h)
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
@@ -187,32 +185,4 @@ func invalidatedOn(h *record.Head) string {
 		return h.Date
 	}
 	return dte.Date(h.Invalidation.At)
-}
-
-// signed returns the JWS of a document in the form of its record. An earlier version wrote records, after a restoration, that name
-// a form which was never signed: the form that MH sealed is read then.
-func signed(store *storage.Store, entry storage.Entry, h *record.Head) ([]byte, error) {
-	jws, err := store.Part(entry.Code, h.Form)
-	if !errors.Is(err, storage.ErrNotFound) {
-		return jws, err
-	}
-	parts, readErr := store.Parts(entry.Code)
-	forms := record.FormsOf(parts)
-	if readErr != nil || len(forms) == 0 {
-		return nil, errors.Join(err, readErr)
-	}
-	names := make([]string, len(forms))
-	for i, f := range forms {
-		names[i] = f.Name
-	}
-	form := names[len(names)-1]
-	if h.Response != nil {
-		form = h.FormSealed(names, authority.ParseTime(h.Response.FhProcesamiento), 2*time.Second)
-	}
-	for _, f := range forms {
-		if f.Name == form {
-			jws = f.Data
-		}
-	}
-	return jws, nil
 }

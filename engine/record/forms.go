@@ -1,11 +1,13 @@
 package record
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/storage"
 )
 
@@ -68,4 +70,36 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 		}
 	}
 	return held
+}
+
+// QueryDoubt is the doubt about a document that a query finds: most likely its last form, whose answer was lost. MH's
+// refusal of that form as registered leaves none: most likely the other form came in between.
+const QueryDoubt = 2 * time.Second
+
+// SignedForm returns the JWS of a document in the form of its record, and that form's name. An earlier version wrote records,
+// after a restoration, that name a form which was never signed: the form that MH sealed is read then.
+func SignedForm(store *storage.Store, entry storage.Entry, h *Head) (jws []byte, form string, err error) {
+	jws, err = store.Part(entry.Code, h.Form)
+	if !errors.Is(err, storage.ErrNotFound) {
+		return jws, h.Form, err
+	}
+	parts, readErr := store.Parts(entry.Code)
+	forms := FormsOf(parts)
+	if readErr != nil || len(forms) == 0 {
+		return nil, h.Form, errors.Join(err, readErr)
+	}
+	names := make([]string, len(forms))
+	for i, f := range forms {
+		names[i] = f.Name
+	}
+	form = names[len(names)-1]
+	if h.Response != nil {
+		form = h.FormSealed(names, authority.ParseTime(h.Response.FhProcesamiento), QueryDoubt)
+	}
+	for _, f := range forms {
+		if f.Name == form {
+			jws = f.Data
+		}
+	}
+	return jws, form, nil
 }
