@@ -150,3 +150,35 @@ func TestContingency_SeededBugs(t *testing.T) {
 		})
 	}
 }
+
+// TestContingency_Resumed: trouble that comes back before a contingency is reported goes on with it, in one event. Trouble that
+// comes back later is another contingency, with an event of its own.
+func TestContingency_Resumed(t *testing.T) {
+	for name, c := range map[string]struct {
+		calm            time.Duration
+		resumed, events int
+	}{"before the report": {10 * time.Second, 1, 1}, "after it": {time.Minute, 0, 2}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.chaos(simulator.Chaos{})
+				b.issue(sale("before", 100))
+				b.outageOf(time.Minute, "first")
+				ended := time.Now()
+				time.Sleep(c.calm)
+				b.cable.set(refusing)
+				b.issue(sale("second", 200))
+				p := b.engine.current()
+				if p == nil || p.Resumed != c.resumed || p.Began.Before(ended) != (c.resumed > 0) {
+					t.Errorf("%v after the end of a contingency, at %v, trouble makes %+v", c.calm, ended, p)
+				}
+				time.Sleep(time.Minute)
+				b.plugIn()
+				b.drained()
+				if events := b.sim.Events(); len(events) != c.events {
+					t.Errorf("MH received %d events, want %d", len(events), c.events)
+				}
+				b.audit()
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,6 +55,48 @@ func TestForward_ClockSet(t *testing.T) {
 				b.t.Errorf("the clock was set by %v: %s %s", by, now.Estado, now.JSON)
 			}
 			b.audit()
+		})
+	}
+}
+
+// outage sells so many times offline, and returns when MH is there again and nothing of it is sent yet.
+func (b *box) outage(sales int) (codes []string) {
+	b.t.Helper()
+	b.cable.set(refusing)
+	for i := range sales {
+		codes = append(codes, b.issue(sale(fmt.Sprint("offline ", i), 200+i)).Code)
+	}
+	time.Sleep(time.Minute)
+	b.plugIn()
+	return codes
+}
+
+// TestForward_LotSizes: a lot is no larger than the branch's own setting, and what MH refuses whole comes again in two halves.
+func TestForward_LotSizes(t *testing.T) {
+	for name, c := range map[string]struct{ size, refusals, lots int }{
+		"one lot":                      {0, 0, 1},
+		"the setting":                  {3, 0, 3}, // three, three and two
+		"refused once":                 {0, 1, 2},
+		"refused, and each half of it": {0, 3, 4},
+		"of the setting, refused":      {4, 1, 3}, // of the first four twice two
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *box) {
+				b.engine.options.LotSize = c.size
+				b.chaos(simulator.Chaos{RejectLots: c.refusals})
+				b.issue(sale("before", 100))
+				codes := b.outage(8)
+				b.drained()
+				for _, code := range codes {
+					if r := b.document(code); r.Estado != record.EstadoProcessed {
+						t.Errorf("%s is %s", code, r.Estado)
+					}
+				}
+				if got := b.sim.Received(); got.Lots != c.lots || got.Documents != 9 {
+					t.Errorf("MH took %+v, want %d lots", got, c.lots)
+				}
+				b.audit()
+			})
 		})
 	}
 }

@@ -125,3 +125,33 @@ func TestInvalidate_Wire(t *testing.T) {
 		t.Fatalf("%+v %v, MH has %+v", got, err, w.sim.Received())
 	}
 }
+
+// Nothing is issued against a document while its invalidation waits for MH's answer; when MH has refused the invalidation, it is.
+func TestInvalidate_PendingBlocks(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	original, sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
+	if err := w.sim.Chaos(simulator.Chaos{LostRequests: 2, Only: "invalidations"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Record{original, sold} {
+		_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
+		refused(t, err, refusal.CodeUnavailable, "")
+	}
+	note, taken := noteOn("05", "c", original, item(1, "1", "100")), returnOf("r", sold, back(1, "1"))
+	_, err := w.engine.Issue(ctx, note)
+	refused(t, err, refusal.CodeNotProcessed, "")
+	_, err = w.engine.Issue(ctx, taken)
+	refused(t, err, refusal.CodeOriginStatus, "")
+	if err := w.sim.Chaos(simulator.Chaos{RejectEvents: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.issued(note, record.EstadoProcessed); r.SequenceNumber != "1" {
+		t.Errorf("the note that was refused spent a number: %s", r.SequenceNumber)
+	}
+	w.issued(taken, record.EstadoProcessed)
+}
