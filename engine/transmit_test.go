@@ -4,7 +4,10 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
@@ -75,6 +78,33 @@ func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 		}
 		if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
 			t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
+
+// TestSettle_Beside: a till repeats its sale while the recovery settles the document that a crash left behind. The till gets what
+// came of it, and MH gets the document once.
+func TestSettle_Beside(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{})
+		b.issue(sale("before", 100))
+		var signed *vfs.MemFS
+		b.at(func(point string) {
+			if point == "before /fesv/recepciondte" {
+				signed = b.snapshot()
+				b.cable.set(refusing)
+			}
+		})
+		b.issue(sale("k", 200))
+		b.close()
+		b.cable.set(plugged)
+		b.fs = signed
+		b.chaos(simulator.Chaos{DelayMS: 1000})
+		b.start()
+		synctest.Wait() // the recovery waits for MH's answer, and holds the document
+		if r := b.issue(sale("k", 200)); r.Estado != record.EstadoProcessed {
+			t.Errorf("it is %s", r.Estado)
 		}
 		b.audit()
 	})
