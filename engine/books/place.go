@@ -27,26 +27,6 @@ type row struct {
 	cells []string
 }
 
-// share is what a document adds to a line that it shares with others.
-type share struct {
-	date                      string // of the line, yyyy-mm-dd
-	exempt, nonSubject, taxed decimal.Decimal
-	operation, income         int
-	// adjust says why a line that stands alone takes something back; "" when the line is shared.
-	adjust string
-}
-
-func (s *share) negate() {
-	s.exempt, s.nonSubject, s.taxed = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg()
-}
-
-// cells are an adjustment's line of annex 2 by itself: from code to code.
-func (s *share) annexCells(first, last string) []string {
-	return []string{day(s.date), class, "01", notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
-		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), "0.00", "0.00", "0.00", "0.00", "0.00",
-		money(s.exempt.Add(s.nonSubject).Add(s.taxed)), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
-}
-
 const (
 	class         = "4"   // documento tributario electrónico (p. 1)
 	notApplicable = "N/A" // since documents are grouped by day (p. 8)
@@ -111,11 +91,6 @@ func (p *placement) file(d *sealed, s *Settings) {
 	default:
 		p.motive = "ningún anexo de lo emitido lleva el tipo " + d.Type
 	}
-}
-
-func (d *sealed) share(s *Settings) *share {
-	operation, income := s.sale(d)
-	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, operation: operation, income: income}
 }
 
 func (p *placement) consumer(d *sealed, s *Settings) {

@@ -1,0 +1,175 @@
+package books
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Options of New.
+type Options struct {
+	Month    string // "2026-11"
+	Settings Settings
+	// Dir is a folder that is there and empty; the files are made in it.
+	Dir string
+	// Print draws a book as PDF and returns its pages; nil draws none.
+	Print func(w io.Writer, t Table) (pages int, err error)
+	// Volume is how many rows one PDF holds, default 10,000: a volume is what can be bound, and memory stays bounded.
+	Volume int
+	Made   string // when the books are made, for resumen.json
+}
+
+// Table is a VAT book as it is printed, or a volume of one.
+type Table struct {
+	Title   string
+	Issuer  Issuer
+	Month   string // "noviembre de 2026"
+	Columns []string
+	Right   []bool // columns of amounts
+	Rows    [][]string
+	Total   []string   // cells of the line of totals; nil in all volumes but the last
+	Summary [][]string // what follows it: label and amount
+	Folio   int        // number of the first page
+	At      time.Time  // the first day of the month after: what the file says of its making, always the same
+}
+
+// Book collects a month. Memory grows by some 200 bytes a row of a file, whatever the size of the documents.
+type Book struct {
+	o      Options
+	issuer Issuer
+	test   bool // documents of the test ambiente
+	spools map[*layout]*spool
+	days   map[dayKey]*line
+	series map[seriesKey]*line
+	codes  [][16]byte
+	files  map[*layout]*tally
+	sum    summary
+}
+
+// New begins the books of a month.
+func New(o Options) (*Book, error) {
+	if _, err := monthName(o.Month); err != nil {
+		return nil, err
+	}
+	if err := o.Settings.Check(); err != nil {
+		return nil, err
+	}
+	if o.Volume == 0 {
+		o.Volume = 10_000
+	}
+	b := &Book{o: o, spools: make(map[*layout]*spool), days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
+	b.sum.groups = make(map[groupKey]*group)
+	for _, l := range layouts {
+		b.files[l] = &tally{sums: make([]decimal.Decimal, len(l.sums))}
+	}
+	return b, nil
+}
+
+// Close removes what was collected aside. It may be called at any time, and again.
+func (b *Book) Close() {
+	for l, s := range b.spools {
+		s.close()
+		delete(b.spools, l)
+	}
+	for _, s := range []**spool{&b.sum.nowhere, &b.sum.noted} {
+		if *s != nil {
+			(*s).close()
+			*s = nil
+		}
+	}
+}
+
+// Add takes a document of the month, or of an earlier one that was invalidated in it. Any order will do.
+func (b *Book) Add(doc Document) error {
+	d, err := read(doc)
+	if err != nil {
+		return err
+	}
+	if err := b.own(d); err != nil {
+		return err
+	}
+	o, err := orderOf(d, d.Date)
+	if err != nil {
+		return err
+	}
+	p := place(d, b.o.Month, &b.o.Settings)
+	if err := b.count(d, o, p); err != nil {
+		return err
+	}
+	for i, r := range p.rows {
+		o.tie = uint8(i)
+		if err := b.put(r.file, o, r.cells); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.names {
+		for _, l := range layouts {
+			if l.Name == name {
+				b.files[l].documents++
+			}
+		}
+	}
+	if p.daily != nil {
+		if err := b.daily(d, o, p.daily); err != nil {
+			return err
+		}
+	}
+	if p.sold != nil {
+		return b.sold(d, o, p.sold)
+	}
+	return nil
+}
+
+// own refuses documents of another taxpayer or ambiente: books are of one.
+func (b *Book) own(d *sealed) error {
+	test := d.Identificacion.Ambiente != "01"
+	switch {
+	case b.issuer.NIT == "":
+		b.issuer, b.test = d.Emisor, test
+	case d.Emisor.NIT != b.issuer.NIT:
+		return fmt.Errorf("document %s is of the taxpayer %s, others are of %s: books are of one taxpayer", d.Code, d.Emisor.NIT, b.issuer.NIT)
+	case test != b.test:
+		return fmt.Errorf("document %s is of ambiente %s, others are of the other one", d.Code, d.Identificacion.Ambiente)
+	}
+	if b.issuer.NRC == "" {
+		b.issuer.NRC = d.Emisor.NRC
+	}
+	code, err := codeBytes(d.Code)
+	b.codes = append(b.codes, code)
+	return err
+}
+
+// Finish writes the files. The folder holds them alone when it returns nil.
+func (b *Book) Finish() error {
+	defer b.Close()
+	if err := b.twice(); err != nil {
+		return err
+	}
+	if err := b.shared(); err != nil {
+		return err
+	}
+	for _, l := range layouts {
+		if err := b.write(l); err != nil {
+			return err
+		}
+	}
+	if err := b.print(); err != nil {
+		return err
+	}
+	return b.summarise()
+}
+
+// twice refuses what was read twice, such as two backups of one branch: it would be declared twice.
+func (b *Book) twice() error {
+	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
+	for i := 1; i < len(b.codes); i++ {
+		if b.codes[i] == b.codes[i-1] {
+			return fmt.Errorf("document %X is there twice: are two of the backups of one branch?", b.codes[i])
+		}
+	}
+	return nil
+}

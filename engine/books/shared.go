@@ -1,0 +1,168 @@
+package books
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/shopspring/decimal"
+)
+
+// share is what a document adds to a line that it shares with others.
+type share struct {
+	date                      string // of the line, yyyy-mm-dd
+	exempt, nonSubject, taxed decimal.Decimal
+	operation, income         int
+	// adjust says why a line that stands alone takes something back; "" when the line is shared.
+	adjust string
+}
+
+func (s *share) negate() {
+	s.exempt, s.nonSubject, s.taxed = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg()
+}
+
+// annexCells are an adjustment's line of annex 2 by itself: from code to code.
+func (s *share) annexCells(first, last string) []string {
+	return []string{day(s.date), class, "01", notApplicable, notApplicable, notApplicable, notApplicable, first, last, "",
+		money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed), "0.00", "0.00", "0.00", "0.00", "0.00",
+		money(s.exempt.Add(s.nonSubject).Add(s.taxed)), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
+}
+
+func (d *sealed) share(s *Settings) *share {
+	operation, income := s.sale(d)
+	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, operation: operation, income: income}
+}
+
+// dayKey is a row of annex 2: documents of one day with one type of income, of one establishment where Settings say so.
+type dayKey struct {
+	date, establishment string
+	income              int
+}
+
+// seriesKey is a row of the book of consumers.
+type seriesKey struct{ date, series string }
+
+// line is what documents that share a row add up to.
+type line struct {
+	first, last               order
+	firstCode, lastCode       string
+	firstNumber, lastNumber   string
+	exempt, nonSubject, taxed decimal.Decimal
+	operation, documents      int
+}
+
+func (l *line) add(d *sealed, o order, s *share) {
+	if l.documents == 0 || o.compare(l.first) < 0 {
+		l.first, l.firstCode, l.firstNumber = o, d.Code, d.ControlNumber
+	}
+	if l.documents == 0 || o.compare(l.last) > 0 {
+		l.last, l.lastCode, l.lastNumber = o, d.Code, d.ControlNumber
+	}
+	switch {
+	case l.documents == 0:
+		l.operation = s.operation
+	case l.operation != s.operation:
+		l.operation = mixed
+	}
+	l.documents++
+	l.exempt, l.nonSubject, l.taxed = l.exempt.Add(s.exempt), l.nonSubject.Add(s.nonSubject), l.taxed.Add(s.taxed)
+}
+
+func (b *Book) daily(d *sealed, o order, s *share) error {
+	if s.adjust != "" {
+		return b.put(annex02, o, s.annexCells(b.dayCode(d.Code), b.dayCode(d.Code)))
+	}
+	key := dayKey{date: s.date, income: s.income}
+	if b.o.Settings.ByEstablishment {
+		key.establishment = d.establishment
+	}
+	l := b.days[key]
+	if l == nil {
+		l = new(line)
+		b.days[key] = l
+	}
+	l.add(d, o, s)
+	return nil
+}
+
+func (b *Book) dayCode(code string) string {
+	if b.o.Settings.DayHyphens {
+		return code
+	}
+	return plain(code)
+}
+
+func (b *Book) sold(d *sealed, o order, s *share) error {
+	series := ""
+	if len(d.ControlNumber) == 31 {
+		series = d.ControlNumber[7:15]
+	}
+	b.sum.vat = b.sum.vat.Add(vatWithin(d, s))
+	if s.adjust != "" {
+		var err error
+		if o, err = orderOf(d, s.date); err != nil {
+			return err
+		}
+		o.tie = 1
+		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.Code, d.Code, s.exempt, s.nonSubject, s.taxed, 1, s.adjust))
+	}
+	key := seriesKey{s.date, series}
+	l := b.series[key]
+	if l == nil {
+		l = new(line)
+		b.series[key] = l
+	}
+	l.add(d, o, s)
+	return nil
+}
+
+// vatWithin is the VAT inside what a share adds to the consumers' sales.
+func vatWithin(d *sealed, s *share) decimal.Decimal {
+	if s.adjust != "" {
+		return d.vat.Neg()
+	}
+	return d.vat
+}
+
+func consumerCells(date, establishment, first, last string, exempt, nonSubject, taxed decimal.Decimal, documents int, adjust string) []string {
+	return []string{day(date), establishment, first, last, "", money(exempt), money(nonSubject), money(taxed), "0.00",
+		money(exempt.Add(nonSubject).Add(taxed)), "0.00", strconv.Itoa(documents), text(adjust)}
+}
+
+// shared spools the rows that documents share.
+func (b *Book) shared() error {
+	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
+		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income))
+	}) {
+		l := b.days[key]
+		s := share{date: key.date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, operation: l.operation, income: key.income}
+		o, err := dayOrder(key.date, key.establishment, uint64(key.income))
+		if err != nil {
+			return err
+		}
+		if err := b.put(annex02, o, s.annexCells(b.dayCode(l.firstCode), b.dayCode(l.lastCode))); err != nil {
+			return err
+		}
+	}
+	for key, l := range b.series {
+		o, err := dayOrder(key.date, key.series, 0)
+		if err != nil {
+			return err
+		}
+		establishment := key.series[:min(4, len(key.series))]
+		cells := consumerCells(key.date, establishment, l.firstNumber, l.lastNumber, l.exempt, l.nonSubject, l.taxed, l.documents, "")
+		if err := b.put(consumers, o, cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayOrder puts a row of a day before the rows of its documents.
+func dayOrder(date, series string, number uint64) (order, error) {
+	o, err := orderOf(&sealed{hour: "00:00:00"}, date)
+	copy(o.series[:], series)
+	o.number = number
+	return o, err
+}
