@@ -57,14 +57,15 @@ func people(number string) string {
 	return number
 }
 
-// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a spreadsheet.
+// text is a name as a cell holds it: nothing in it ends a cell or a line, wants quotes, or is a formula to a spreadsheet. Double
+// quotes go: “"La Ceiba", S.A.” is La Ceiba, S.A.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == ';':
 			return ','
 		case r == '"':
-			return '\''
+			return -1
 		case unicode.IsSpace(r), !unicode.IsPrint(r):
 			return ' '
 		}

@@ -11,15 +11,17 @@
 //	01 sealed                                anexo02 (p. 7), libro_consumidores (art. 83)
 //	03, 05, 06 sealed                        anexo01 (p. 1), libro_contribuyentes (art. 85); with perception anexo09 (p. 37) and f930 too
 //	05, 06 sealed, of a withholding voucher  none: no rule of this house computes one; named in resumen.json
-//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930
+//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930; other cases (C9) in f930 alone
 //	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too
 //	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns says so
 //	18 sealed, of a document 14              none: anexo05 takes no negative amounts; named in resumen.json
 //	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 18, which the list of types lacks
 //	01 invalidated in a later month          its own month as it was sealed; the month of the event has a negative row (p. 10)
+//	18 invalidated in a later month          likewise; the month of the event gives back what it took
 //	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated documents and nothing negative
 //	in contingency, without a seal           none: the annexes want the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
 //
-// Begin with place.go, which says document by document which rows it makes. writer.go collects them in files.
+// Begin with place.go, which says document by document which rows it makes. shared.go adds up the rows of several documents,
+// writer.go writes the files.
 package books

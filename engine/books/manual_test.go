@@ -7,7 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/shopspring/decimal"
 )
 
 // rules are what the manual says of each column of an annex, by letter. N is an amount, -N one that may be negative.
@@ -39,11 +42,13 @@ const (
 	income       = `[1-9]|10|12|13`
 )
 
-// TestManual holds the annexes against the manual's own rules: columns and lengths, names of files, days of the month, NIT or
-// DUI and never both, semicolons, no heading, no quotes.
+// TestManual compares the annexes with the manual's own rules, from the files alone: columns and lengths, names of files, days of
+// the month, NIT or DUI and never both, semicolons, no heading, no quotes; totals and percentages; negative rows of annex 2; no
+// document twice, none that was invalidated.
 func TestManual(t *testing.T) {
-	for seed, s := range []Settings{Defaults(), {Sale: SaleCodes{4, 12}, Purchase: PurchaseCodes{9, 9, 9, 9}, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true, ByEstablishment: true}} {
+	for seed, s := range []Settings{Defaults(), {Sale: SaleCodes{0, 12}, Purchase: PurchaseCodes{9, 9, 9, 9}, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true, ByEstablishment: true}} {
 		dir, b := madeBooks(t, "2026-11", s, newWorld(t, uint64(20+seed), "2026-11").documents(500))
+		files := make(map[*layout][][]string)
 		for l, columns := range manual {
 			text, err := os.ReadFile(filepath.Join(dir, l.Name))
 			if err != nil {
@@ -52,11 +57,38 @@ func TestManual(t *testing.T) {
 			if faults := breaches(string(text), l, columns, "11/2026"); len(faults) > 0 {
 				t.Errorf("%s breaks the manual: %s", l.Name, strings.Join(faults[:min(5, len(faults))], "\n"))
 			}
-			if rows := rowsOf(string(text)); len(rows) != b.files[l].rows || len(rows) < 2 {
+			rows := rowsOf(string(text))
+			files[l] = rows
+			if len(rows) != b.files[l].rows || len(rows) < 2 {
 				t.Errorf("%s: %d rows, resumen.json says %d", l.Name, len(rows), b.files[l].rows)
 			}
 		}
+		if faults := contradictions(files); len(faults) > 0 {
+			t.Errorf("the files break the manual together: %s", strings.Join(faults[:min(5, len(faults))], "\n"))
+		}
 	}
+}
+
+// contradictions are what files do against the manual together: a document is once in a file, and what was invalidated is in no
+// annex of what stands ("sin incluir anulados", pp. 4, 38, 42, 48).
+func contradictions(files map[*layout][][]string) (faults []string) {
+	gone := make(map[string]bool)
+	for _, row := range files[cancelled] {
+		gone[plain(row[9])] = true
+	}
+	for l, column := range map[*layout]int{annex01: 5, annex05: 5, annex09: 5, annex10: 5, annex12: 5, cancelled: 9} {
+		seen := make(map[string]bool)
+		for _, row := range files[l] {
+			code := plain(row[column])
+			if seen[code] {
+				faults = append(faults, l.Name+": twice "+code)
+			}
+			if seen[code] = true; l != cancelled && gone[code] {
+				faults = append(faults, l.Name+": invalidated "+code)
+			}
+		}
+	}
+	return faults
 }
 
 // TestManual_Bites: the checker finds what the manual forbids.
@@ -71,6 +103,26 @@ func TestManual_Bites(t *testing.T) {
 		if f := breaches(strings.Replace(good, change[0], change[1], 1), annex01, manual[annex01], "11/2026"); len(f) == 0 {
 			t.Errorf("%q for %q is not found", change[1], change[0])
 		}
+	}
+	day := "02/11/2026;4;01;N/A;N/A;N/A;N/A;A122607178BB4DB9922BC82397635393;B122607178BB4DB9922BC82397635393;;1.00;0.00;2.00;3.00;0.00;0.00;0.00;0.00;0.00;6.00;4;3;2\r\n"
+	back := "02/08/2026;4;01;N/A;N/A;N/A;N/A;A122607178BB4DB9922BC82397635393;A122607178BB4DB9922BC82397635393;;-1.00;0.00;-2.00;-3.00;0.00;0.00;0.00;0.00;0.00;-6.00;4;3;2\r\n"
+	held := "06140202801028;02/11/2026;07;DTE07M001P001000000000000001;2026884E690FE69740C794428B4E04689422SIMU;A122607178BB4DB9922BC82397635393;160.00;1.60;;10\r\n"
+	for _, c := range []struct {
+		l              *layout
+		good, old, new string
+	}{{annex01, good, ";180.80;", ";180.81;"}, {annex02, day, "6.00", "6.02"}, {annex02, day, "02/11/2026", "02/10/2026"}, {annex02, day, "1.00", "-1.00"}, {annex02, back, "02/08", "02/07"},
+		{annex02, back, "02/08", "02/12"}, {annex02, back, ";A122607178BB4DB9922BC82397635393;;", ";B122607178BB4DB9922BC82397635393;;"}, {annex02, day, "6.00;4", "6.00;1"}, {annex10, held, "1.60", "16.00"},
+		{annex10, held, "DTE07", "DTE05"}} {
+		if f := breaches(c.good, c.l, manual[c.l], "11/2026"); len(f) > 0 {
+			t.Fatal(f)
+		}
+		if f := breaches(strings.Replace(c.good, c.old, c.new, 1), c.l, manual[c.l], "11/2026"); len(f) == 0 {
+			t.Errorf("%s: %q for %q is not found", c.l.Name, c.new, c.old)
+		}
+	}
+	row := rowsOf(good)[0]
+	if f := contradictions(map[*layout][][]string{annex01: {row, row}, cancelled: {{9: row[5]}}}); len(f) != 3 {
+		t.Errorf("twice and invalidated: %v", f)
 	}
 }
 
@@ -98,20 +150,56 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 			if !regexp.MustCompile("^(?:" + rule + ")$").MatchString(cells[i]) {
 				fault("column %s: %q", l.Columns[i].Letter, cells[i])
 			}
-			if rule == date && !strings.HasSuffix(cells[i], month) && !(l == annex02 && strings.HasPrefix(cells[19], "-")) {
+			if rule == date && !strings.HasSuffix(cells[i], month) && !(l == annex02 && takesBack(cells, month)) {
 				fault("column %s: %q is not of the month", l.Columns[i].Letter, cells[i])
 			}
+		}
+		if len(faults) > 0 {
+			continue // what follows calculates with the cells
 		}
 		either := func(a, b int) {
 			if (cells[a] == "") == (cells[b] == "") {
 				fault("columns %s and %s: one, and not both", l.Columns[a].Letter, l.Columns[b].Letter)
 			}
 		}
+		// A percentage differs from that of the sum by what was cut of each line.
+		near := func(column int, want decimal.Decimal, cents int64) {
+			if off := amountOf(cells[column]).Sub(want).Abs(); off.GreaterThan(decimal.New(cents, -2)) {
+				fault("column %s: %s, calculated %s", l.Columns[column].Letter, cells[column], want)
+			}
+		}
+		sum := func(from, to int) (s decimal.Decimal) {
+			for _, c := range cells[from : to+1] {
+				s = s.Add(amountOf(c))
+			}
+			return s
+		}
 		switch l {
 		case annex01:
 			either(7, 16)
+			near(15, sum(9, 14), 0)
+			ofType(2, 3, cells, fault)
+		case annex02:
+			near(19, sum(10, 18), 0)
+			minus := strings.Count(line, ";-")
+			if minus > 0 && (cells[7] != cells[8] || minus != 1+nonZero(cells[10:19])) {
+				fault("what takes back is one document, and all of it")
+			}
+			if free := nonZero(cells[10:13]) > 0; cells[20] == "1" && free || cells[20] == "2" && nonZero(cells[13:14]) > 0 || cells[20] == "4" && minus == 0 && cells[7] == cells[8] && !(free && nonZero(cells[13:14]) > 0) {
+				fault("column U")
+			}
 		case annex09, annex10, annex12:
 			either(0, 8)
+			rate := decimal.New(1, -2)
+			if l == annex12 {
+				rate = decimal.New(13, -2)
+			}
+			near(7, amountOf(cells[6]).Mul(rate), 5)
+			if l == annex12 {
+				ofType(2, 4, cells, fault)
+			} else {
+				ofType(2, 3, cells, fault)
+			}
 		case annex05:
 			if want := map[string]int{"1": 14, "2": 9}[cells[0]]; want > 0 && len(cells[1]) != want {
 				fault("column B: %q of kind %s", cells[1], cells[0])
@@ -119,6 +207,35 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 		}
 	}
 	return faults
+}
+
+func amountOf(cell string) decimal.Decimal { return decimal.RequireFromString(cell) }
+
+func nonZero(cells []string) (n int) {
+	for _, c := range cells {
+		if c != "0.00" {
+			n++
+		}
+	}
+	return n
+}
+
+// ofType tells a control number of another type than its column says.
+func ofType(kind, control int, cells []string, fault func(string, ...any)) {
+	if !strings.HasPrefix(cells[control], "DTE"+cells[kind]) {
+		fault("a document of type %s", cells[kind])
+	}
+}
+
+// takesBack tells a row of annex 2 of an invoice of the three periods before that was invalidated (pp. 7 and 10).
+func takesBack(cells []string, month string) bool {
+	at, err := time.Parse("02/01/2006", cells[0])
+	of, bad := time.Parse("01/2006", month)
+	if err != nil || bad != nil || !strings.HasPrefix(cells[19], "-") {
+		return false
+	}
+	months := (of.Year()-at.Year())*12 + int(of.Month()-at.Month())
+	return months > 0 && months <= 3
 }
 
 // TestMoney: decimals are cut, never rounded (p. 2).

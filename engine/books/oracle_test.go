@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestOracle compares every cell of a seeded month with what testdata/oracle.py, a second reading of the manual in another
-// language, makes of the same stored documents. Go reads them in another order. DTE_SOAK=1: 20,000 documents.
+// TestOracle compares every cell of a seeded month with what testdata/oracle.py makes of the same stored documents: it was written
+// from the manual by somebody who had not read the Go. Go reads the documents in another order. DTE_SOAK=1: 20,000 documents.
 func TestOracle(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -24,12 +25,14 @@ func TestOracle(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
-	other := Settings{Sale: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002", SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}}},
+	other := Settings{Sale: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002", SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}},
+		{Establishment: "S003", Item: 1, SaleCodes: SaleCodes{Operation: 13, Income: 3}}},
 		Purchase: PurchaseCodes{1, 2, 4, 1}, Purchases: []PurchaseRule{{Establishment: "M001", Item: 1, PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}},
 		ByEstablishment: true, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true}
 	for i, s := range []Settings{Defaults(), other} {
 		month := []string{"2026-11", "2027-02"}[i]
 		list := newWorld(t, uint64(1+i), month).documents(n)
+		finer(list)
 		expected := t.TempDir()
 		oracle(t, python, month, s, list, expected)
 		rand.New(rand.NewPCG(9, 9)).Shuffle(n, func(a, b int) { list[a], list[b] = list[b], list[a] })
@@ -46,6 +49,15 @@ func TestOracle(t *testing.T) {
 			t.Errorf("in no file:\n%s\nthe oracle says\n%s", got, want)
 		}
 		fmt.Printf("    oracle: %s, %d documents, %d cells equal, %d documents in no file\n", month, n, cells, bytes.Count(want, []byte("\n")))
+	}
+}
+
+// finer gives some documents totals of more than two decimals, which the files cut.
+func finer(list []Document) {
+	for i := range list {
+		if i%7 == 0 {
+			list[i].JSON = regexp.MustCompile(`"totalExenta":[0-9]+\.[0-9]{2}`).ReplaceAll(list[i].JSON, []byte("${0}87"))
+		}
 	}
 }
 

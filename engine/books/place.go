@@ -55,10 +55,14 @@ func place(d *sealed, month string, s *Settings) *placement {
 	}
 	switch {
 	case !own: // of another month, and nothing happened to it in this one
-	case d.State == processed, d.State == invalidated && d.Type == "01":
+	case d.State == processed:
 		p.file(d, s)
-		if d.State == invalidated {
-			p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated), d.Invalidated[:7])
+	case d.State == invalidated && d.Type == "01":
+		p.file(d, s)
+		p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated), d.Invalidated[:7])
+	case d.State == invalidated && d.Type == "18":
+		if p.file(d, s); p.motive == "" {
+			p.note("invalidado el %s: se repone en el libro de consumidores de %s (art. 87)", day(d.Invalidated), d.Invalidated[:7])
 		}
 	case d.State == invalidated:
 		p.motive = fmt.Sprintf("invalidado el %s: los anexos no llevan documentos invalidados; consta en anulados.csv de %s. Si la declaración de %s ya se presentó, se modifica",
@@ -159,12 +163,12 @@ func (p *placement) withheld(d *sealed) {
 		p.motive = "el sujeto no tiene NIT ni DUI (columnas A e I, pp. 41 y 47); se declara a mano"
 		return
 	}
-	var base, amount, others decimal.Decimal
+	var base, others decimal.Decimal
 	for _, rate := range []struct {
 		code string
 		file *layout
 	}{{"22", annex10}, {"C4", annex12}} {
-		b, a := decimal.Zero, decimal.Zero
+		b, a := decimal.Zero, decimal.Zero // base and amount
 		for i := range d.Cuerpo {
 			if d.Cuerpo[i].Retention == rate.code {
 				b, a = b.Add(d.Cuerpo[i].Base), a.Add(d.Cuerpo[i].Retained)
@@ -173,7 +177,6 @@ func (p *placement) withheld(d *sealed) {
 		if b.IsZero() && a.IsZero() {
 			continue
 		}
-		base, amount = base.Add(b), amount.Add(a)
 		if rate.file == annex10 {
 			p.add(annex10, nit, day(d.Date), "07", plain(d.ControlNumber), d.Seal, plain(d.Code), money(b), money(a), dui, "10")
 		} else {
@@ -181,18 +184,15 @@ func (p *placement) withheld(d *sealed) {
 		}
 	}
 	for i := range d.Cuerpo {
+		base = base.Add(d.Cuerpo[i].Base)
 		if r := d.Cuerpo[i].Retention; r != "22" && r != "C4" {
 			others = others.Add(d.Cuerpo[i].Retained)
 		}
 	}
 	if others.IsPositive() {
-		p.note("retiene %s por otros casos (C9), que ni el anexo 10 ni el 12 llevan; se declara a mano", money(others))
+		p.note("retiene %s por otros casos (C9): está en f930, pero ni el anexo 10 ni el 12 los llevan; se declara a mano", money(others))
 	}
-	if len(p.rows) == 0 {
-		p.motive, p.notes = "solo retiene por otros casos (C9), que ni el anexo 10 ni el 12 llevan; se declara a mano", nil
-		return
-	}
-	p.report(d, nit+dui, retention, "3", base, amount)
+	p.report(d, nit+dui, retention, "3", base, d.retained)
 }
 
 // bought places a purchase from an excluded subject.
@@ -211,14 +211,18 @@ func (p *placement) bought(d *sealed, s *Settings) {
 	c := s.purchase(d)
 	p.add(annex05, kind, number, text(d.customer.Name), day(d.Date), d.Seal, plain(d.Code), money(d.purchase), money(d.retained),
 		strconv.Itoa(c.Operation), strconv.Itoa(c.Classification), strconv.Itoa(c.Sector), strconv.Itoa(c.Cost), "5")
-	if d.retained.IsPositive() {
+	switch {
+	case !d.retained.IsPositive():
+	case kind == "3":
+		p.note("no cabe en f930: el sujeto excluido no tiene NIT ni DUI; se declara a mano")
+	default:
 		p.report(d, number, retention, "7", d.purchase, d.retained)
 	}
 }
 
 // returned places a return: of an invoice it is taken off the sales of its own day (art. 87).
 func (p *placement) returned(d *sealed, s *Settings) {
-	if len(d.Relacionados) == 0 || d.Relacionados[0].Type != "01" {
+	if !d.returnsInvoice() {
 		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara a mano"
 		return
 	}
@@ -228,20 +232,29 @@ func (p *placement) returned(d *sealed, s *Settings) {
 	if n := len(d.Relacionados); n > 1 {
 		back.adjust += fmt.Sprintf(" y %d más", n-1)
 	}
+	p.adjust(back, s)
+}
+
+func (d *sealed) returnsInvoice() bool {
+	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
+}
+
+// adjust places what a return takes off the sales, or gives back when it is invalidated.
+func (p *placement) adjust(by *share, s *Settings) {
 	if s.ReturnsInAnnex {
-		p.daily = back
+		p.daily = by
 		p.in(annex02)
 	} else {
-		p.note("no está en anexo02, que solo lleva montos negativos de documentos invalidados (p. 10): se ajusta a mano, o con returns = \"annex2\"")
+		p.note("no está en anexo02, cuya lista de tipos (p. 8) no lleva retornos: se ajusta a mano, o con returns = \"annex2\"")
 	}
-	p.sold = back
+	p.sold = by
 	p.in(consumers)
 }
 
 // cancel places a document that an event of this month took back.
 func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	if d.Type == "18" {
-		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
+		p.cancelReturn(d, own, s)
 		return
 	}
 	control, code := d.ControlNumber, d.Code
@@ -266,6 +279,18 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	if p.sold != nil {
 		p.in(consumers)
 	}
+}
+
+// cancelReturn places a return that was invalidated. One of an earlier month lowered the sales of that month, which is filed; its
+// amounts come back in the month of the event, as those of an invoice go (art. 87).
+func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
+	if own || !d.returnsInvoice() {
+		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
+		return
+	}
+	back := d.share(s)
+	back.date, back.adjust = d.Invalidated, "Invalidación del retorno del "+day(d.Date)
+	p.adjust(back, s)
 }
 
 // monthsBetween counts the months from one day to another.

@@ -13,13 +13,14 @@ import (
 type share struct {
 	date                      string // of the line, yyyy-mm-dd
 	exempt, nonSubject, taxed decimal.Decimal
+	vat                       decimal.Decimal // inside taxed
 	operation, income         int
-	// adjust says why a line that stands alone takes something back; "" when the line is shared.
+	// adjust says why a line stands alone, taking something back or giving it back; "" when the line is shared.
 	adjust string
 }
 
 func (s *share) negate() {
-	s.exempt, s.nonSubject, s.taxed = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg()
+	s.exempt, s.nonSubject, s.taxed, s.vat = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg(), s.vat.Neg()
 }
 
 // annexCells are an adjustment's line of annex 2 by itself: from code to code.
@@ -31,13 +32,15 @@ func (s *share) annexCells(first, last string) []string {
 
 func (d *sealed) share(s *Settings) *share {
 	operation, income := s.sale(d)
-	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, operation: operation, income: income}
+	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat, operation: operation, income: income}
 }
 
 // dayKey is a row of annex 2: documents of one day with one type of income, of one establishment where Settings say so.
 type dayKey struct {
 	date, establishment string
 	income              int
+	// apart is a type of operation that joins no other: 3, 12 or 13. Taxed (1) and exempt (2) together are mixed (4, p. 9).
+	apart int
 }
 
 // seriesKey is a row of the book of consumers.
@@ -71,9 +74,16 @@ func (l *line) add(d *sealed, o order, s *share) {
 
 func (b *Book) daily(d *sealed, o order, s *share) error {
 	if s.adjust != "" {
+		o, err := orderOf(d, s.date)
+		if err != nil {
+			return err
+		}
 		return b.put(annex02, o, s.annexCells(b.dayCode(d.Code), b.dayCode(d.Code)))
 	}
 	key := dayKey{date: s.date, income: s.income}
+	if s.operation == 3 || s.operation > mixed {
+		key.apart = s.operation
+	}
 	if b.o.Settings.ByEstablishment {
 		key.establishment = d.establishment
 	}
@@ -98,14 +108,14 @@ func (b *Book) sold(d *sealed, o order, s *share) error {
 	if len(d.ControlNumber) == 31 {
 		series = d.ControlNumber[7:15]
 	}
-	b.sum.vat = b.sum.vat.Add(vatWithin(d, s))
+	b.sum.vat = b.sum.vat.Add(s.vat)
 	if s.adjust != "" {
 		var err error
 		if o, err = orderOf(d, s.date); err != nil {
 			return err
 		}
 		o.tie = 1
-		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.Code, d.Code, s.exempt, s.nonSubject, s.taxed, 1, s.adjust))
+		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.bookNumber(), d.bookNumber(), s.exempt, s.nonSubject, s.taxed, 1, s.adjust))
 	}
 	key := seriesKey{s.date, series}
 	l := b.series[key]
@@ -117,12 +127,13 @@ func (b *Book) sold(d *sealed, o order, s *share) error {
 	return nil
 }
 
-// vatWithin is the VAT inside what a share adds to the consumers' sales.
-func vatWithin(d *sealed, s *share) decimal.Decimal {
-	if s.adjust != "" {
-		return d.vat.Neg()
+// bookNumber is what the book of consumers calls a document by: its control number, or the code of a return, which MH gives no
+// control number.
+func (d *sealed) bookNumber() string {
+	if d.Type == "18" {
+		return d.Code
 	}
-	return d.vat
+	return d.ControlNumber
 }
 
 func consumerCells(date, establishment, first, last string, exempt, nonSubject, taxed decimal.Decimal, documents int, adjust string) []string {
@@ -133,11 +144,11 @@ func consumerCells(date, establishment, first, last string, exempt, nonSubject, 
 // shared spools the rows that documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
-		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income))
+		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income, y.income), cmp.Compare(x.apart, y.apart))
 	}) {
 		l := b.days[key]
 		s := share{date: key.date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, operation: l.operation, income: key.income}
-		o, err := dayOrder(key.date, key.establishment, uint64(key.income))
+		o, err := dayOrder(key.date, key.establishment, uint64(100*key.income+key.apart))
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (w *world) chance(percent int) bool { return w.r.IntN(100) < percent }
 
 func (w *world) cents(most int) int { return w.r.IntN(most) }
 
-// usd is an amount in cents as JSON writes it; now and then with more decimals than two, as lines have.
+// usd is an amount in cents as JSON writes it.
 func usd(cents int) json.Number {
 	sign := ""
 	if cents < 0 {
@@ -155,8 +155,11 @@ func (w *world) content(d *Document) (object, int) {
 	emisor := object{"nit": "06141804941035", "nrc": "2390516", "nombre": "Tienda de Ejemplo, S.A. de C.V."}
 	id := object{"ambiente": "01", "tipoDte": d.Type, "numeroControl": d.ControlNumber, "codigoGeneracion": d.Code, "fecEmi": d.Date,
 		"horEmi": fmt.Sprintf("%02d:%02d:%02d", 7+w.r.IntN(14), w.r.IntN(60), w.r.IntN(60))}
-	if w.chance(5) {
-		id["horEmi"] = "09:30:5" // MH's schema allows it
+	switch w.r.IntN(10) { // several in a day's first and last second
+	case 0:
+		id["horEmi"] = "07:00:0" // MH's schema allows it
+	case 1:
+		id["horEmi"] = "20:59:59"
 	}
 	doc := object{"identificacion": id, "emisor": emisor, "documentoRelacionado": nil, "apendice": nil}
 	switch d.Type {
@@ -180,8 +183,11 @@ func (w *world) content(d *Document) (object, int) {
 func (w *world) sale(doc object, kind string, old bool) int {
 	var lines []object
 	sum := map[string]int{}
+	amount := 0
 	for range 1 + w.r.IntN(4) {
-		amount := 1 + w.cents(40_000)
+		if amount == 0 || w.chance(90) { // else two kinds of item of one amount
+			amount = 1 + w.cents(40_000)
+		}
 		into := w.one("ventaGravada", "ventaGravada", "ventaGravada", "ventaExenta", "ventaNoSuj")
 		line := object{"numItem": len(lines) + 1, "tipoItem": 1 + w.r.IntN(3), "ventaNoSuj": 0, "ventaExenta": 0, "ventaGravada": 0, "cantidad": 1}
 		line[into] = usd(amount)

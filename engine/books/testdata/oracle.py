@@ -1,298 +1,350 @@
 #!/usr/bin/env python3
-"""A second reading of the F-07 v14 manual, to compare with what package books writes.
+"""The month's files a second time, from MH's manual alone.
 
-usage: oracle.py MONTH SETTINGS.json OUT < documents.ndjson
+Usage: oracle.py MONTH SETTINGS.json OUT < documents.jsonl
 
-A line of the input is a stored document: the members of the record (codigoGeneracion, numeroControl, tipoDte, estado, fecEmi,
-total, selloRecibido, contingencia, invalidado) and "document", the JSON that was signed. Pages are the manual's. Only the
-standard library is used; amounts are exact decimals. Columns are filled by letter, row by row, and whole files are sorted at the end.
+Reads one stored document a line and writes each file of the month to OUT, data rows only: no headings and no totals. Written from
+the F-07 v14 manual of annexes (January 2025) and articles 82 to 87 of the Código Tributario's regulation, by somebody who had not read
+the Go. "p. N" is the manual's page, "art. N" the regulation's article. What neither says is marked "convention".
+Python's standard library only; money is decimal.Decimal, never a float.
 """
-import collections
-import decimal
+
 import json
-import os
+import re
 import sys
+from collections import defaultdict
+from decimal import ROUND_DOWN, Decimal
+from pathlib import Path
 
-D = decimal.Decimal
-ZERO = D(0)
-CUT = decimal.Context(prec=40, rounding=decimal.ROUND_DOWN)
-
-
-def usd(x):
-    """"en caso de ingresar valores con más de 2 decimales, el Sistema tomará únicamente 2" (p. 2)"""
-    s = str(x.quantize(D("0.01"), context=CUT))
-    return "0.00" if s == "-0.00" else s
+ZERO = Decimal(0)
+SHORT = {"03": "CCF", "05": "NC", "06": "ND"}
 
 
-def dmy(iso):
-    y, m, d = iso.split("-")
-    return f"{d}/{m}/{y}"
+def money(amount):
+    """Two decimals, a point, no thousands; further decimals fall away: "el Sistema tomará únicamente 2" (p. 2)."""
+    cut = amount.quantize(Decimal("0.01"), rounding=ROUND_DOWN)
+    return str(abs(cut) if cut == 0 else cut)
 
 
-def bare(s):
-    return (s or "").replace("-", "")
+def dashless(text):
+    return (text or "").replace("-", "")
 
 
-def alnum(s):
-    return "".join(c for c in (s or "") if c.isalnum())
+def day(iso):
+    """DD/MM/AAAA (p. 1)."""
+    year, month, of = iso.split("-")
+    return f"{of}/{month}/{year}"
 
 
-def name(s):
-    out = []
-    for c in s or "":
-        if c == ";":
-            c = ","
-        elif c == '"':
-            c = "'"
-        elif not c.isprintable():
-            c = " "
-        out.append(c)
-    s = " ".join("".join(out).split())
-    while s and s[0] in "=+-@＝＋－＠' ":
-        s = s[1:]
-    return s
+def months_between(earlier, later):
+    a, b = (int(m[:4]) * 12 + int(m[5:7]) for m in (earlier, later))
+    return b - a
 
 
-class Row(dict):
-    """A row by the letters of its columns."""
-
-    def line(self, last):
-        return ";".join(self.get(chr(c), "") for c in range(ord("A"), ord(last) + 1))
-
-
-def num(x):
-    return ZERO if x is None else D(str(x))
+def name(text):
+    """The file is text between semicolons without quoting (p. 3), made to be opened in a spreadsheet (p. 2). Convention: the
+    separator becomes a comma, double quotes go, spaces run together, and a leading sign of a formula goes."""
+    text = " ".join((text or "").replace('"', "").replace(";", ",").split())
+    return text.lstrip("=+-@ ")
 
 
-class Doc:
-    def __init__(self, rec):
-        self.rec, self.json = rec, rec["document"]
-        self.kind, self.state, self.date = rec["tipoDte"], rec["estado"], rec["fecEmi"]
-        self.code, self.control, self.seal = rec["codigoGeneracion"], rec["numeroControl"], rec.get("selloRecibido", "")
-        h, m, s = self.json["identificacion"]["horEmi"].split(":")
-        self.hour = f"{h}:{m}:{int(s):02d}"
-        self.taken = rec.get("invalidado", "")
-        self.sum = self.json["resumen"]
-        r = self.sum
-        get = lambda k: num(r.get(k))
-        self.exempt = get("totalExenta") - get("descuExenta")
-        self.nonsubject = get("totalNoSuj") - get("descuNoSuj")
-        self.taxed = get("totalGravada") - get("descuGravada")
-        self.vat = sum((num(t["valor"]) for t in r.get("tributos") or [] if t["codigo"] == "20"), ZERO)
-        self.perceived = get("ivaPerci") + get("ivaPerci1")
-        who = self.json.get("receptor") or self.json.get("sujetoExcluido") or {}
-        self.name = name(who.get("nombre"))
-        self.nrc = alnum(who.get("nrc"))
-        self.idtype, self.idnumber = who.get("tipoDocumento"), alnum(who.get("numDocumento"))
-        number = alnum(who.get("nit")) or (self.idnumber if self.idtype in ("36", "13") else "")
-        # "14 dígitos en caso que corresponda al NIT" (p. 2); the DUI "debe contener 9 caracteres" (p. 3); one excludes the other
-        self.nit = number if len(number) == 14 else ""
-        self.dui = number if len(number) == 9 else ""
-        self.sales = self.exempt + self.nonsubject + self.taxed
-        self.place = self.control[7:11] if len(self.control) == 31 else ""
-        self.series = self.control[7:15] if len(self.control) == 31 else ""
-        self.number = int(self.control[16:]) if len(self.control) == 31 else 0
-        self.when = (self.date, self.hour, self.series, self.number)
-        weight = collections.defaultdict(lambda: ZERO)
-        for it in self.json["cuerpoDocumento"]:
-            weight[it.get("tipoItem") or 0] += sum((num(it.get(k)) for k in ("ventaNoSuj", "ventaExenta", "ventaGravada", "compra")), ZERO)
-        self.item = sorted(((-w, k) for k, w in weight.items()))[0][1] if weight else 0
+class Party:
+    """Who the document was issued to, with the numbers that the annexes want."""
+
+    def __init__(self, raw):
+        raw = raw or {}
+        self.name = name(raw.get("nombre"))
+        self.nrc = dashless(raw.get("nrc"))
+        kind, number = raw.get("tipoDocumento"), raw.get("numDocumento") or ""
+        if raw.get("nit"):
+            kind, number = "36", raw["nit"]
+        plain = dashless(number)
+        self.nit = self.dui = self.other = ""
+        if kind in ("36", "13") and re.fullmatch(r"\d{14}", plain):
+            self.nit = plain
+        elif kind in ("36", "13") and re.fullmatch(r"\d{9}", plain):
+            self.dui = plain  # a person's NIT is the DUI since 2022 and has nine digits
+        else:
+            self.other = plain
+
+    def buyer(self):
+        """Annex 1: NIT or NRC in H (p. 2), or DUI in Q and then H empty (p. 3)."""
+        if self.dui:
+            return "", self.dui
+        return self.nit or self.nrc, ""
+
+    def subject(self):
+        """Annexes 9, 10, 12: NIT in A, or DUI in I and then A empty (pp. 37, 38, 41, 42)."""
+        return self.nit, self.dui
 
 
-def choose(rules, doc, default):
-    for r in rules or []:
-        if r.get("establishment", "") in ("", doc.place) and r.get("item", 0) in (0, doc.item):
-            return r
-    return default
+class Document:
+    def __init__(self, record):
+        self.code = record["codigoGeneracion"]
+        self.number = record["numeroControl"]
+        self.type = record["tipoDte"]
+        self.state = record["estado"]
+        self.date = record["fecEmi"]
+        self.seal = record["selloRecibido"]
+        self.invalidated = record["invalidado"]
+        body = record["document"]
+        self.body = body
+        self.sum = body.get("resumen") or {}
+        self.lines = body.get("cuerpoDocumento") or []
+        self.related = body.get("documentoRelacionado") or []
+        self.party = Party(body.get("receptor") or body.get("sujetoExcluido"))
+        clock = body["identificacion"]["horEmi"].split(":")
+        self.clock = tuple(int(c) for c in clock)
+        _, _, self.series, number = self.number.split("-")
+        self.sequence = int(number)
+        self.establishment = self.series[:4]
+
+    def order(self, date=None):
+        """Rows stand by time of issue. Convention: within one second by series and number."""
+        return (date or self.date, *self.clock, self.series, self.sequence)
+
+    def amount(self, *keys):
+        return sum((Decimal(str(self.sum[k])) for k in keys if self.sum.get(k) is not None), ZERO)
+
+    exempt = property(lambda d: d.amount("totalExenta") - d.amount("descuExenta"))
+    nonsubject = property(lambda d: d.amount("totalNoSuj") - d.amount("descuNoSuj"))
+    taxed = property(lambda d: d.amount("totalGravada") - d.amount("descuGravada"))
+    perceived = property(lambda d: d.amount("ivaPerci", "ivaPerci1"))
+    retained = property(lambda d: d.amount("ivaRete", "ivaRete1"))
+
+    @property
+    def vat(self):
+        """Débito fiscal: tax 20 of the document's summary. Other taxes are not VAT."""
+        return sum((Decimal(str(t["valor"])) for t in self.sum.get("tributos") or [] if t["codigo"] == "20"), ZERO)
+
+    @property
+    def item(self):
+        """The kind of item that most of the amount is of. Convention: the lowest of equals."""
+        of = defaultdict(Decimal)
+        for line in self.lines:
+            for key in ("ventaGravada", "ventaExenta", "ventaNoSuj", "compra"):
+                of[line.get("tipoItem", 0)] += Decimal(str(line.get(key) or 0))
+        return min(of, key=lambda k: (-of[k], k), default=0)
+
+    def held(self, *codes):
+        """Base and withheld tax of the lines with these codes of CAT-006, or of all lines."""
+        lines = [l for l in self.lines if not codes or l["codigoRetencionMH"] in codes]
+        total = lambda key: sum((Decimal(str(l[key])) for l in lines), ZERO)
+        return total("montoSujetoGrav"), total("ivaRetenido")
+
+    def of(self, kind):
+        return any(r["tipoDocumento"] == kind for r in self.related)
 
 
-class Books:
+class Month:
     def __init__(self, month, settings):
-        self.month, self.set = month, settings
-        self.files = collections.defaultdict(list)
-        self.days, self.till = {}, {}
-        self.nowhere = []
+        self.month, self.settings = month, settings
+        self.rows = defaultdict(list)  # file -> (order, cells)
+        self.days = defaultdict(list)  # the invoices that share a row of annex 2
+        self.bookdays = defaultdict(list)
+        self.placed, self.seen = set(), []
 
-    def renta(self, d):
-        """columns R and S of annex 1, U and V of annex 2 (pp. 3, 4, 9, 10)"""
-        r = choose(self.set.get("sale"), d, self.set)
-        op = r.get("operation", 0)
-        if op == 0:
-            free = d.exempt != 0 or d.nonsubject != 0
-            op = 4 if free and d.taxed != 0 else 2 if free else 1
-        return op, r["income"]
+    def put(self, file, document, cells, order=None):
+        self.placed.add(document.code)
+        self.rows[file].append((order or document.order(), cells))
 
-    def put(self, file, key, row):
-        self.files[file].append((key, row))
+    def rent(self, d):
+        """Tipo de operación and tipo de ingreso (pp. 3, 4): of the first rule that fits, operation 0 by the amounts."""
+        rule = self.settings
+        for r in self.settings["sale"] or []:
+            if r["establishment"] in ("", d.establishment) and r["item"] in (0, d.item):
+                rule = r
+                break
+        operation = rule["operation"]
+        if operation == 0:
+            taxed, free = d.taxed > 0, d.exempt + d.nonsubject > 0
+            operation = 4 if taxed and free else 2 if free else 1
+        return str(operation), str(rule["income"])
 
-    def take(self, d):
-        own = d.date[:7] == self.month
-        if d.state == "INVALIDATED" and d.taken[:7] == self.month:
-            return self.invalidated(d, own)
-        if not own:
-            return None
-        if d.state == "PROCESSED":
-            return self.stands(d)
-        if d.state == "INVALIDATED" and d.kind == "01":  # it stood at the end of this month; taken off later (p. 10)
-            return self.stands(d)
-        self.nowhere.append(d.code)  # "sin incluir anulados" (p. 4); no seal, no column E
+    def cost(self, d):
+        """Columns I to L of annex 5 (pp. 23, 24)."""
+        rule = self.settings["purchase_default"]
+        for r in self.settings["purchase"] or []:
+            if r["establishment"] in ("", d.establishment) and r["item"] in (0, d.item):
+                rule = r
+                break
+        return [str(rule[k]) for k in ("operation", "classification", "sector", "cost")]
 
-    def invalidated(self, d, own):
-        """XIX, pp. 55 to 57"""
-        if d.kind == "18":  # not in the list of column E
-            self.nowhere.append(d.code)
+    def add(self, d):
+        self.seen.append(d)
+        if not d.seal or d.state == "REJECTED":
+            return  # without MH's seal there is nothing for the columns that want it, and no legal document
+        issued_here = d.date.startswith(self.month)
+        cancelled_here = d.invalidated.startswith(self.month)
+        if cancelled_here:
+            self.cancelled(d)
+            if not issued_here:
+                self.takes_back(d)
             return
-        hyphens = self.set["cancelled_hyphens"]
-        self.put("anulados.csv", d.when, Row(A=d.control if hyphens else bare(d.control), B="4", C="0", D="0", E=d.kind, F="D", G=d.seal, H="0", I="0",
-                                             J=d.code if hyphens else bare(d.code)))
-        if d.kind == "01" and not own:
-            then = lambda s: int(s[:4]) * 12 + int(s[5:7])
-            if then(d.taken) - then(d.date) <= 3:  # "documentos de 3 periodos anteriores al que está declarando" (p. 7)
-                self.alone(d)
-            self.adjust(d, d.taken, "Invalidación de la factura del " + dmy(d.date))
+        # An invoice or a return that is invalidated in a later month is adjusted in that month (art. 87; p. 10 allows what that
+        # takes). The other annexes hold documents "sin incluir anulados" (pp. 4, 38, 42, 48), whenever they are made.
+        if issued_here and (not d.invalidated or d.type in ("01", "18")):
+            self.live(d)
 
-    def stands(self, d):
-        if d.kind == "01":
-            self.consumer(d)
-        elif d.kind in ("03", "05", "06"):
-            self.taxpayer(d)
-        elif d.kind == "07":
-            self.withheld(d)
-        elif d.kind == "14":
-            self.excluded(d)
-        elif d.kind == "18":
-            self.back(d)
+    def live(self, d):
+        if d.type in SHORT:
+            self.to_taxpayer(d)
+        elif d.type == "01":
+            self.invoice(d)
+        elif d.type == "07":
+            self.withholding(d)
+        elif d.type == "14":
+            self.purchase(d)
+        elif d.type == "18":
+            self.returned(d, -1, d.date)
 
-    def sales2(self, row, exempt, nonsubject, taxed):
-        row.update({c: "0.00" for c in "LOPQRS"})
-        row.update(K=usd(exempt), M=usd(nonsubject), N=usd(taxed), T=usd(exempt + nonsubject + taxed))
-        return row
+    # Annex 1 (pp. 1 to 4) and the book of sales to taxpayers (art. 85)
+    def to_taxpayer(self, d):
+        if d.of("07"):
+            return  # a note on a withholding voucher belongs to annex 10 or 12 (pp. 41, 48), and does not say its base
+        h, q = d.party.buyer()
+        operation, income = self.rent(d)
+        total = d.exempt + d.nonsubject + d.taxed + d.vat
+        if h or q:  # "es obligatorio que complete el NIT o NRC" (p. 3)
+            self.put("anexo01.csv", d, [
+                day(d.date), "4", d.type, dashless(d.number), d.seal, dashless(d.code), "", h, d.party.name, money(d.exempt),
+                money(d.nonsubject), money(d.taxed), money(d.vat), "0.00", "0.00", money(total), q, operation, income, "1"])
+        sign = -1 if d.type == "05" else 1
+        self.put("libro_contribuyentes.csv", d, [
+            day(d.date), SHORT[d.type], d.number, d.code, "", d.party.name, hyphened(d.party.nrc),
+            *(money(sign * a) for a in (d.exempt, d.nonsubject, d.taxed, d.vat)), "0.00", "0.00",
+            money(sign * d.perceived), money(sign * total)])
+        # Annex 9 (pp. 37, 38): "obligatorio que complete el NIT" without a DUI
+        a, i = d.party.subject()
+        if d.perceived > 0 and a + i:
+            self.put("anexo09.csv", d, [a, day(d.date), d.type, dashless(d.number), d.seal, dashless(d.code), money(d.taxed), money(d.perceived), i, "9"])
+            self.f930(d, "1", {"03": "1", "06": "4", "05": "5"}[d.type], d.taxed, d.perceived)
 
-    def daycode(self, code):
-        return code if self.set["day_hyphens"] else bare(code)
+    # Annex 2 (pp. 7 to 10) and the book of sales to consumers (art. 83)
+    def invoice(self, d):
+        place = d.establishment if self.settings["consumer_rows"] == "establishment" else ""
+        operation, income = self.rent(d)
+        # "Agrupar por día" (p. 8): one row, of one tipo de ingreso. Taxed (1) and exempt (2) in it are mixed (4, p. 9); types 3, 12
+        # and 13 join no other.
+        self.days[d.date, place, int(income), 0 if operation in "124" else int(operation)].append((d, operation))
+        self.bookdays[d.date, d.establishment, d.series].append(d)
+        self.placed.add(d.code)
 
-    def base2(self, date, first, last, op, income):
-        row = Row(A=dmy(date), B="4", C="01", H=self.daycode(first), I=self.daycode(last), J="", U=str(op), V=str(income), W="2")
-        row.update({c: "N/A" for c in "DEFG"})  # "debido a que los documentos se agruparán por día" (p. 8)
-        return row
+    def day_code(self, code):
+        return code if self.settings["day_hyphens"] else dashless(code)
 
-    def alone(self, d):
-        op, income = self.renta(d)
-        self.put("anexo02.csv", (d.date, d.hour, d.series, d.number),
-                 self.sales2(self.base2(d.date, d.code, d.code, op, income), -d.exempt, -d.nonsubject, -d.taxed))
+    def consumer_row(self, date, first, last, exempt, nonsubject, taxed, operation, income):
+        return [day(date), "4", "01", "N/A", "N/A", "N/A", "N/A", self.day_code(first), self.day_code(last), "",
+                money(exempt), "0.00", money(nonsubject), money(taxed), "0.00", "0.00", "0.00", "0.00", "0.00",
+                money(exempt + nonsubject + taxed), operation, income, "2"]
 
-    def consumer(self, d):
-        op, income = self.renta(d)
-        key = (d.date, d.place if self.set["consumer_rows"] == "establishment" else "", income)
-        self.days.setdefault(key, []).append((d, op))
-        self.till.setdefault((d.date, d.series), []).append(d)
+    def takes_back(self, d):
+        """Issued in an earlier month and invalidated in this one."""
+        if d.type == "01":
+            # Negative rows for invalidated documents of the three periods before (pp. 7, 10).
+            if months_between(d.date, self.month) <= 3:
+                self.put("anexo02.csv", d, self.consumer_row(d.date, d.code, d.code, -d.exempt, -d.nonsubject, -d.taxed, *self.rent(d)))
+            # "en el mes en que ello ocurra, restando los valores" (art. 87)
+            self.adjustment(d, -1, d.invalidated, f"Invalidación de la factura del {day(d.date)}")
+        elif d.type == "18":
+            self.returned(d, 1, d.invalidated)
 
-    def adjust(self, d, date, why):
-        """art. 87: in the month in which it happens, taken off"""
-        self.put("libro_consumidores.csv", (date, d.hour, d.series, d.number, 1),
-                 Row(A=dmy(date), B=d.place, C=d.code, D=d.code, F=usd(-d.exempt), G=usd(-d.nonsubject), H=usd(-d.taxed), I="0.00", J=usd(-d.sales), K="0.00",
-                     L="1", M=name(why)))
+    def adjustment(self, d, sign, date, why):
+        amounts = [sign * a for a in (d.exempt, d.nonsubject, d.taxed)]
+        number = d.code if d.type == "18" else d.number  # MH gives a return no control number
+        self.put("libro_consumidores.csv", d, [
+            day(date), d.establishment, number, number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)), "0.00", "1", why],
+            d.order(date))
 
-    def back(self, d):
-        origin = (d.json.get("documentoRelacionado") or [{}])
-        if origin[0].get("tipoDocumento") != "01":
-            self.nowhere.append(d.code)  # annex 5: "No debe ingresar valores negativos" (p. 23)
+    def returned(self, d, sign, date):
+        """A return (18) of invoices lowers the month's sales: in the book, and by a setting in annex 2."""
+        if not d.of("01"):
             return
-        if self.set["returns"] == "annex2":
-            self.alone(d)
-        more = "" if len(origin) == 1 else f" y {len(origin) - 1} más"
-        self.adjust(d, d.date, "Retorno de la factura " + origin[0]["codigoGeneracion"] + more)
+        codes = [r["codigoGeneracion"] for r in d.related]
+        why = f"Retorno de la factura {codes[0]}" + (f" y {len(codes) - 1} más" if len(codes) > 1 else "")
+        if sign > 0:
+            why = f"Invalidación del retorno del {day(d.date)}"
+        self.adjustment(d, sign, date, why)
+        if self.settings["returns"] == "annex2":
+            amounts = [sign * a for a in (d.exempt, d.nonsubject, d.taxed)]
+            self.put("anexo02.csv", d, self.consumer_row(date, d.code, d.code, *amounts, *self.rent(d)), d.order(date))
 
-    def taxpayer(self, d):
-        if any(r["tipoDocumento"] == "07" for r in d.json.get("documentoRelacionado") or []):
-            self.nowhere.append(d.code)
-            return
-        op, income = self.renta(d)
-        h = d.nit or ("" if d.dui else d.nrc)
-        total = d.sales + d.vat
-        if h or d.dui:
-            self.put("anexo01.csv", d.when, Row(A=dmy(d.date), B="4", C=d.kind, D=bare(d.control), E=d.seal, F=bare(d.code), G="", H=h, I=d.name, J=usd(d.exempt),
-                                                K=usd(d.nonsubject), L=usd(d.taxed), M=usd(d.vat), N="0.00", O="0.00", P=usd(total), Q=d.dui, R=str(op),
-                                                S=str(income), T="1"))
-        if d.perceived > 0 and (d.nit or d.dui):
-            self.put("anexo09.csv", d.when, Row(A=d.nit, B=dmy(d.date), C=d.kind, D=bare(d.control), E=d.seal, F=bare(d.code), G=usd(d.taxed),
-                                                H=usd(d.perceived), I=d.dui, J="9"))
-            self.f930(d, d.nit or d.dui, "1", {"03": "1", "05": "5", "06": "4"}[d.kind], d.taxed, d.perceived)
-        k = -1 if d.kind == "05" else 1
-        self.put("libro_contribuyentes.csv", d.when, Row(B=dmy(d.date), C={"03": "CCF", "05": "NC", "06": "ND"}[d.kind], D=d.control, E=d.code, F="", G=d.name, H=d.nrc[:-1] + "-" + d.nrc[-1] if d.nrc else "", I=usd(k * d.exempt),
-                                                         J=usd(k * d.nonsubject), K=usd(k * d.taxed), L=usd(k * d.vat), M="0.00", N="0.00",
-                                                         O=usd(k * d.perceived), P=usd(k * total)))
-
-    def f930(self, d, nit, mode, document, base, amount):
-        self.put("f930.csv", d.when, Row(B=nit, C=d.name, D="1", E=mode, F=document, G=dmy(d.date), H=d.seal, I=bare(d.code), J=usd(base), K=usd(amount)))
-
-    def withheld(self, d):
-        if not (d.nit or d.dui):
-            self.nowhere.append(d.code)
-            return
-        found, base, amount = False, ZERO, ZERO
-        for code, annex in (("22", 10), ("C4", 12)):
-            lines = [i for i in d.json["cuerpoDocumento"] if i["codigoRetencionMH"] == code]
-            if not lines:
-                continue
-            b, a = sum((num(i["montoSujetoGrav"]) for i in lines), ZERO), sum((num(i["ivaRetenido"]) for i in lines), ZERO)
-            found, base, amount = True, base + b, amount + a
-            row = Row(A=d.nit, B=dmy(d.date), C="07", F=bare(d.code), G=usd(b), H=usd(a), I=d.dui, J=str(annex))
-            if annex == 10:
-                row.update(D=bare(d.control), E=d.seal)  # pp. 41, 42
-            else:
-                row.update(D=d.seal, E=bare(d.control))  # p. 48: the other way round
-            self.put(f"anexo{annex}.csv", d.when, row)
-        if not found:
-            self.nowhere.append(d.code)
-            return
-        self.f930(d, d.nit or d.dui, "3", "3", base, amount)
-
-    def excluded(self, d):
-        a, b = ("1", d.nit) if d.nit else ("2", d.dui) if d.dui else ("3", d.idnumber)
-        if not b or len(b) > 14:  # "si es Otro documento, máximo 14 caracteres" (p. 23)
-            self.nowhere.append(d.code)
-            return
-        c = choose(self.set["purchase"], d, self.set["purchase_default"])
-        held = num(d.sum.get("ivaRete")) + num(d.sum.get("ivaRete1"))
-        self.put("anexo05.csv", d.when, Row(A=a, B=b, C=d.name, D=dmy(d.date), E=d.seal, F=bare(d.code), G=usd(num(d.sum["subTotal"])), H=usd(held),
-                                            I=str(c["operation"]), J=str(c["classification"]), K=str(c["sector"]), L=str(c["cost"]), M="5"))
+    # Annex 5 (pp. 22 to 24)
+    def purchase(self, d):
+        p = d.party
+        if len(p.other) > 14:
+            return  # "máximo 14 caracteres" (p. 23): a number that is cut would be somebody else's
+        kind = "1" if p.nit else "2" if p.dui else "3"
+        amount = d.amount("totalCompra") - d.amount("descu")
+        held = d.amount("ivaRete1", "ivaRete")
+        self.put("anexo05.csv", d, [kind, p.nit or p.dui or p.other, p.name, day(d.date), d.seal, dashless(d.code),
+                                    money(amount), money(held), *self.cost(d), "5"])
         if held > 0:
-            self.f930(d, b, "3", "7", num(d.sum["subTotal"]), held)
+            self.f930(d, "3", "7", amount, held)
+
+    # Annexes 10 (pp. 41, 42) and 12 (pp. 47, 48: D is the seal and E the number)
+    def withholding(self, d):
+        a, i = d.party.subject()
+        if not a + i:
+            return  # "es obligatorio que complete el NIT" (pp. 42, 48)
+        number = dashless(d.number)
+        for file, code, annex in (("anexo10.csv", "22", "10"), ("anexo12.csv", "C4", "12")):
+            base, tax = d.held(code)
+            if tax > 0:
+                pair = [number, d.seal] if annex == "10" else [d.seal, number]
+                self.put(file, d, [a, day(d.date), "07", *pair, dashless(d.code), money(base), money(tax), i, annex])
+        self.f930(d, "3", "3", *d.held())
+
+    # The F-930: correlativo, NIT, name, calidad (1, the agent), modalidad (1 perception, 3 withholding), code of the document,
+    # date, series, number, base, tax. Whatever was withheld or perceived; its second column is a NIT, or a person's DUI.
+    def f930(self, d, modality, kind, base, tax):
+        p = d.party
+        if p.nit or p.dui:
+            self.put("f930.csv", d, [p.nit or p.dui, p.name, "1", modality, kind, day(d.date), d.seal, dashless(d.code), money(base), money(tax)])
+
+    # Annex XIX (pp. 55 to 57). Its types have no 18.
+    def cancelled(self, d):
+        if d.type == "18":
+            return
+        keep = self.settings["cancelled_hyphens"]
+        number, code = (d.number, d.code) if keep else (dashless(d.number), dashless(d.code))
+        self.put("anulados.csv", d, [number, "4", "0", "0", d.type, "D", d.seal, "0", "0", code])
 
     def finish(self, out):
-        for (date, place, income), docs in self.days.items():
-            docs.sort(key=lambda x: x[0].when)
-            ops = {op for _, op in docs}
-            total = lambda f: sum((f(d) for d, _ in docs), ZERO)
-            row = self.base2(date, docs[0][0].code, docs[-1][0].code, ops.pop() if len(ops) == 1 else 4, income)
-            self.put("anexo02.csv", (date, "", place, income), self.sales2(row, total(lambda d: d.exempt), total(lambda d: d.nonsubject), total(lambda d: d.taxed)))
-        for (date, series), docs in self.till.items():
-            docs.sort(key=lambda d: d.when)
-            total = lambda f: sum((f(d) for d in docs), ZERO)
-            self.put("libro_consumidores.csv", (date, "", series, 0, 0),
-                     Row(A=dmy(date), B=series[:4], C=docs[0].control, D=docs[-1].control, F=usd(total(lambda d: d.exempt)), G=usd(total(lambda d: d.nonsubject)),
-                         H=usd(total(lambda d: d.taxed)), I="0.00", J=usd(total(lambda d: d.sales)), K="0.00", L=str(len(docs)), M=""))
-        last = {"anexo01.csv": "T", "anexo02.csv": "W", "anexo05.csv": "M", "anexo09.csv": "J", "anexo10.csv": "J", "anexo12.csv": "J", "anulados.csv": "J",
-                "libro_contribuyentes.csv": "P", "libro_consumidores.csv": "M", "f930.csv": "K"}
-        for file, letter in last.items():
-            rows = sorted(self.files[file], key=lambda kr: kr[0])
-            with open(os.path.join(out, file), "w", encoding="utf-8", newline="") as f:
-                for n, (_, row) in enumerate(rows, 1):
-                    if file in ("libro_contribuyentes.csv", "f930.csv"):
-                        row["A"] = str(n)
-                    f.write(row.line(letter) + "\r\n")
-        with open(os.path.join(out, "sin_archivo.txt"), "w") as f:
-            f.write("".join(c + "\n" for c in sorted(self.nowhere)))
+        # A shared row stands before what adjusts its day.
+        totals = lambda invoices: [sum((getattr(d, key) for d in invoices), ZERO) for key in ("exempt", "nonsubject", "taxed")]
+        for (date, place, income, apart), pairs in self.days.items():
+            invoices = sorted((d for d, _ in pairs), key=Document.order)
+            operations = {o for _, o in pairs}
+            operation = operations.pop() if len(operations) == 1 else "4"
+            row = self.consumer_row(date, invoices[0].code, invoices[-1].code, *totals(invoices), operation, str(income))
+            self.rows["anexo02.csv"].append(((date, 0, 0, 0, place, 100 * income + apart), row))
+        for (date, place, series), invoices in self.bookdays.items():
+            invoices.sort(key=Document.order)
+            amounts = totals(invoices)
+            row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)),
+                   "0.00", str(len(invoices)), ""]
+            self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, 0), row))
+        for file in ("anexo01.csv", "anexo02.csv", "anexo05.csv", "anexo09.csv", "anexo10.csv", "anexo12.csv", "anulados.csv",
+                     "libro_contribuyentes.csv", "libro_consumidores.csv", "f930.csv"):
+            rows = [cells for _, cells in sorted(self.rows[file], key=lambda r: r[0])]
+            if file in ("libro_contribuyentes.csv", "f930.csv"):
+                rows = [[str(n), *cells] for n, cells in enumerate(rows, 1)]
+            (out / file).write_text("".join(";".join(r) + "\r\n" for r in rows), encoding="utf-8", newline="")
+        nowhere = sorted(d.code for d in self.seen if d.code not in self.placed)
+        (out / "sin_archivo.txt").write_text("".join(c + "\n" for c in nowhere))
 
 
-def main():
-    month, settings, out = sys.argv[1:]
-    with open(settings) as f:
-        b = Books(month, json.load(f))
+def hyphened(nrc):
+    """An NRC as its card shows it: the last digit after a hyphen."""
+    return nrc[:-1] + "-" + nrc[-1] if nrc else ""
+
+
+def main(month, settings, out):
+    made = Month(month, json.loads(Path(settings).read_text()))
     for line in sys.stdin:
-        b.take(Doc(json.loads(line, parse_float=D)))
-    b.finish(out)
+        made.add(Document(json.loads(line, parse_float=Decimal)))
+    made.finish(Path(out))
 
 
-main()
+main(*sys.argv[1:])
