@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
 	"engine/fleet/wire":          {"rules/signed"},
+	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
 	"engine/month":               {"engine/dte", "engine/record", "storage"},

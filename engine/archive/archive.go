@@ -47,7 +47,9 @@ type Options struct {
 	PathStyle bool
 	// Timeout is how long a call may take in all. Default 1 min.
 	Timeout time.Duration
-	// Transport, default a few kept connections and no proxy.
+	// Connections are how many are kept for the next calls. Default 4.
+	Connections int
+	// Transport, default one that keeps connections, and no proxy.
 	Transport http.RoundTripper
 }
 
@@ -82,7 +84,7 @@ func New(o Options) (*Archive, error) {
 			DialContext:           (&net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout:   o.Timeout,
 			ResponseHeaderTimeout: o.Timeout,
-			MaxIdleConnsPerHost:   4,
+			MaxIdleConnsPerHost:   cmp.Or(o.Connections, 4),
 			IdleConnTimeout:       30 * time.Second,
 			DisableCompression:    true,
 		}

@@ -21,6 +21,8 @@ var (
 	ErrFull = errors.New("the archive is full")
 	// ErrInvalid: the key or the object is not one that an archive takes.
 	ErrInvalid = errors.New("this cannot be archived")
+	// ErrTooLarge: the object has more bytes than the caller takes.
+	ErrTooLarge = errors.New("the object is larger than it may be")
 	// ErrExists: something rests under the key, these bytes or others.
 	ErrExists = errors.New("the key is taken")
 

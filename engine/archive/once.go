@@ -58,8 +58,8 @@ func (a *Archive) write(ctx context.Context, key string, data []byte, once bool)
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes and its time, in one request. Errors: [ErrNotFound], [ErrSetup], [ErrInvalid] of one
-// that is larger.
+// Fetch returns an object of at most limit bytes and its time, in one request. Errors: [ErrNotFound], [ErrSetup],
+// [ErrTooLarge].
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, err
 		return Held{}, fmt.Errorf("reading %s: %w", key, err)
 	}
 	if int64(len(data)) > limit {
-		return Held{}, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrInvalid, limit)
+		return Held{}, fmt.Errorf("reading %s: %w: more than %d bytes", key, ErrTooLarge, limit)
 	}
 	h := Held{Data: data, Modified: info.LastModified}
 	if now, err := http.ParseTime(header.Get("Date")); err == nil {

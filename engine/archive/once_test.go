@@ -39,7 +39,7 @@ func TestCreate(t *testing.T) {
 		if err != nil || string(h.Data) != "one" || time.Since(h.Modified).Abs() > time.Minute || time.Since(h.Now).Abs() > time.Minute {
 			t.Errorf("%s: %+v %v", name, h, err)
 		}
-		if _, err := a.Fetch(t.Context(), k, 2); !errors.Is(err, ErrInvalid) {
+		if _, err := a.Fetch(t.Context(), k, 2); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := a.Create(t.Context(), "a//b", []byte("x")); !errors.Is(err, ErrInvalid) {

@@ -62,9 +62,12 @@ func LoadCentre(path string) (*Centre, error) {
 	return c, nil
 }
 
+// StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of small objects.
+const StoreConnections = 64
+
 // OpenStore returns the chain's store; it is not asked yet.
 func (c *Centre) OpenStore() (*archive.Archive, error) {
-	a, err := c.Store.Open()
+	a, err := c.Store.open(StoreConnections)
 	if err != nil {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), "archive.", "store."))
 	}

@@ -29,13 +29,16 @@ func (c *Config) BoxAuthority() *certificate.Own {
 }
 
 // Open returns the archive; it is not asked yet.
-func (a *Archive) Open() (*archive.Archive, error) {
+func (a *Archive) Open() (*archive.Archive, error) { return a.open(0) }
+
+// open keeps so many connections; 0: a few.
+func (a *Archive) open(connections int) (*archive.Archive, error) {
 	secret, err := ReadSecret("archive.secret_file", a.SecretFile)
 	if err != nil {
 		return nil, err
 	}
 	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
-		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle})
+		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle, Connections: connections})
 	if err != nil {
 		return nil, errors.New(archiveSettings.Replace(err.Error()))
 	}

@@ -140,7 +140,7 @@ func (s *Store) Get(ctx context.Context, key string, limit int64) (held wire.Obj
 		if int64(len(o.Data)) > limit {
 			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, wire.ErrTooLarge, len(o.Data))
 		}
-		held = wire.Object{Data: bytes.Clone(o.Data), Modified: o.Modified}
+		held = wire.Object{Data: bytes.Clone(o.Data), Modified: o.Modified, Now: s.now()}
 		return len(o.Data), nil
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, e
 			list = nil
 			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) {
-					list = append(list, wire.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified})
+					list = append(list, wire.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified, Tag: wire.Digest(o.Data)})
 				}
 			}
 			return 0, nil

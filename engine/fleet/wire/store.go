@@ -37,8 +37,10 @@ type Lister interface {
 
 // Object is what rests under a key.
 type Object struct {
-	Data     []byte
-	Modified time.Time // when it was written, by the store's clock
+	Data []byte
+	// Modified is when it was written, and Now when the store answered, both by the store's clock. Now is zero where the
+	// answer bore no time.
+	Modified, Now time.Time
 }
 
 // Entry is an object of a List.
@@ -46,4 +48,5 @@ type Entry struct {
 	Key      string
 	Size     int64     // in bytes
 	Modified time.Time // by the store's clock
+	Tag      string    // the store's own name for these bytes (ETag): when it is the same again, they are
 }

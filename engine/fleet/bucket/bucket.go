@@ -1,0 +1,58 @@
+// Package bucket is a chain's store on an S3-compatible server.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/fleet/wire"
+)
+
+// Bucket is a wire.Lister. Its errors are those of wire, and of the archive: [archive.ErrSetup] and [archive.ErrFull] stay until
+// somebody changes something.
+type Bucket struct{ archive *archive.Archive }
+
+var _ wire.Lister = Bucket{}
+
+// New returns the store in an archive's bucket, under the archive's prefix.
+func New(a *archive.Archive) Bucket { return Bucket{a} }
+
+// Create implements wire.Store.
+func (b Bucket) Create(ctx context.Context, key string, data []byte) error {
+	return named(b.archive.Create(ctx, key, data))
+}
+
+// Put implements wire.Store.
+func (b Bucket) Put(ctx context.Context, key string, data []byte) error {
+	return named(b.archive.Overwrite(ctx, key, data))
+}
+
+// Get implements wire.Store.
+func (b Bucket) Get(ctx context.Context, key string, limit int64) (wire.Object, error) {
+	h, err := b.archive.Fetch(ctx, key, limit)
+	return wire.Object{Data: h.Data, Modified: h.Modified, Now: h.Now}, named(err)
+}
+
+// List implements wire.Lister.
+func (b Bucket) List(ctx context.Context, prefix string) iter.Seq2[wire.Entry, error] {
+	return func(yield func(wire.Entry, error) bool) {
+		for o, err := range b.archive.List(ctx, prefix) {
+			if !yield(wire.Entry{Key: o.Key, Size: o.Size, Modified: o.Modified, Tag: o.Tag}, named(err)) {
+				return
+			}
+		}
+	}
+}
+
+// named gives an error of the archive the name that wire has for it.
+func named(err error) error {
+	for of, name := range map[error]error{archive.ErrExists: wire.ErrExists, archive.ErrNotFound: wire.ErrNotFound, archive.ErrTooLarge: wire.ErrTooLarge} {
+		if errors.Is(err, of) {
+			return fmt.Errorf("%w: %w", name, err)
+		}
+	}
+	return err
+}
