@@ -145,7 +145,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	a := &Activation{}
 	pace := s.pace(2)
 	c := s.check(s.o.Interpreter)
-	c.Pace = pace.rest
+	c.Pace, c.Named = pace.rest, true
 	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
 		if s.already(a.Rule) != nil {

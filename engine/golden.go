@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"dtegate/engine/dte"
@@ -88,13 +90,18 @@ func (r *rule) remake(ctx context.Context, dst []byte, facts dte.Value, o dte.Fi
 func (g *golden) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
-		if want != got || len(faults) == 0 {
-			return fmt.Errorf("it is to be refused with %s, and with %s it was", want, got)
+		switch {
+		case len(g.Faults) == 0:
+			return errors.New("it has no document: then want a refusal that names its faults")
+		case len(faults) == 0:
+			return fmt.Errorf("it is to be refused with %s, and it makes a document", want)
+		case want != got:
+			return fmt.Errorf("it is to be refused with %s, and it is refused with %s", want, got)
 		}
 		return nil
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("it is refused: %w", faults[0])
+		return fmt.Errorf("it is to make a document, and it is refused: %w (%d faults)", faults[0], len(faults))
 	}
 	var want bytes.Buffer
 	if err := json.Compact(&want, g.Document); err != nil {
@@ -112,13 +119,13 @@ func (g *golden) compare(document []byte, faults []dte.Fault) error {
 		return fmt.Errorf("reading what was made: %w", err)
 	}
 	if list := differences(old, made); len(list) > 0 {
-		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, list[0].New, list[0].Old, len(list))
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"), cmp.Or(list[0].Old, "nothing there"), len(list))
 	}
 	at := 0
 	for at < len(document) && at < want.Len() && document[at] == want.Bytes()[at] {
 		at++
 	}
-	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:])
+	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:]) // a text: no amount differs
 }
 
 // PeakFuel is the most that a call of a rule's module has used, for its golden cases and for documents of as many lines

@@ -23,7 +23,8 @@ import (
 var layers = map[string][]string{
 	"rules/abi":    {},
 	"rules/signed": {},
-	"rules/bundle": {"rules/signed"},
+	"rules/bundle": {"rules/near", "rules/signed"},
+	"rules/near":   {},
 	"rules/fuel":   {},
 	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
@@ -68,10 +69,11 @@ var layers = map[string][]string{
 	"cmd/version":     {},
 	"cmd/dted": {"engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
-	"cmd/dtectl/certify": {"engine/dte"},
-	"cmd/dtectl/fleet":   {"cmd/dted/config", "cmd/screen", "engine/archive"},
-	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
-	"cmd/dtesim":         {"engine/authority/simulator"},
+	"cmd/dtectl/certify":  {"engine/dte"},
+	"cmd/dtectl/fleet":    {"cmd/dted/config", "cmd/screen", "engine/archive"},
+	"cmd/dtectl/workshop": {"engine", "engine/dte", "plugins", "rules", "rules/bundle"},
+	"cmd/dtectl":          {"cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtesim":          {"engine/authority/simulator"},
 }
 
 // libraries is who may import which third-party module. Prometheus may be imported everywhere.
