@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"engine/fair":                {},
 	"engine/fleet/wire":          {"rules/signed"},
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
+	"engine/fleet":               {"engine/fleet/wire", "engine/dte", "rules/bundle"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
 	"engine/month":               {"engine/dte", "engine/record", "storage"},
