@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -145,7 +146,7 @@ type box struct {
 	// forgetful: a fault sown: the period is lost at a restart.
 	forgetful bool
 	delivery  Delivery
-	book      *Rulebook // instead of the one that all have in common
+	book      *rulebook.Book // instead of the one that all have in common
 
 	store  *storage.Store
 	engine *Engine

@@ -16,7 +16,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
-	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
@@ -72,7 +71,7 @@ func constantRule(t testing.TB) bundletest.Change {
 	t.Helper()
 	w := newWorld(t)
 	defer w.close()
-	r, err := w.engine.rules().pick("01", "00", dte.Date(start))
+	r, err := w.engine.rules().Pick("01", "00", dte.Date(start))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,15 +79,12 @@ func constantRule(t testing.TB) bundletest.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in abi.Input
-	var out abi.Output
-	if faults := r.bind.input(d.facts, r.params, &in); len(faults) > 0 {
-		t.Fatal(faults)
+	computed, faults, err := r.Evaluate(t.Context(), d.facts)
+	if err != nil || len(faults) > 0 {
+		t.Fatal(faults, err)
 	}
-	if err := r.module.Evaluate(t.Context(), &in, &out); err != nil {
-		t.Fatal(err)
-	}
-	return bundletest.Constant(t, "dte01/v2", &out)
+	defer computed.Free()
+	return bundletest.Constant(t, "dte01/v2", &computed.Out)
 }
 
 // live activates a bundle at a branch of its own, cuts the power, starts again and sells.

@@ -15,7 +15,7 @@ import (
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
-	"dtegate/engine"
+	"dtegate/engine/rulebook"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
@@ -134,7 +134,7 @@ func (c *rulesTestCommand) test(ctx context.Context, w *workshop.Workshop, name 
 	}
 	if c.Fuel && p.Rule.Module != nil {
 		var peak int64
-		if peak, err = engine.PeakFuel(ctx, p.Rule); err == nil {
+		if peak, err = rulebook.PeakFuel(ctx, p.Rule); err == nil {
 			err = declareFuel(filepath.Join(w.Folder(name), "manifest.json"), peak)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -137,7 +137,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	p := &Proof{Manifest: m, parts: parts}
 	p.Manifest.Fuel = declared
 	p.Rule, p.Steps, err = w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
-		Interpreter: w.hosts[1], Case: engine.Golden(w.catalogues), Cases: 1})
+		Interpreter: w.hosts[1], Case: rulebook.Golden(w.catalogues), Cases: 1})
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}
