@@ -33,19 +33,31 @@ func (box *outbox) Printed(ctx context.Context, code dte.Code, c Caller, layout 
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
+	// To read a document of 2,000 lines costs more than to refuse it.
+	if err := box.delivery.printing.Refusal(c.TokenID); err != nil {
+		return nil, printedEnough(err)
+	}
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
 	b, err := box.print(ctx, c.TokenID, printable(r), l, escpos)
-	var busy *fair.Busy
-	if errors.As(err, &busy) {
-		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
+	if busy := printedEnough(err); busy != nil {
+		return nil, busy
 	}
 	if err != nil {
 		return nil, refusal.Unavailable(err, "La versión legible no pudo generarse")
 	}
 	return b, nil
+}
+
+// printedEnough is the answer to a token whose share of printing is used up; nil for any other error.
+func printedEnough(err error) error {
+	var busy *fair.Busy
+	if !errors.As(err, &busy) {
+		return nil
+	}
+	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 }
 
 // LinkHolders is the TokenID of those who have a link to a document and no token: they share one turn.

@@ -46,6 +46,10 @@ func TestPrinted_Shares(t *testing.T) {
 	if _, err := w.engine.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
+	// It is told before its document is read.
+	if _, err := w.engine.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) || refused.Code != refusal.CodeBusy {
+		t.Errorf("beyond its allowance, of a document that there is not: %v", err)
+	}
 	if _, err := w.engine.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
 		t.Errorf("another till: %v", err)
 	}

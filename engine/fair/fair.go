@@ -68,13 +68,9 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 		c = &claim{who: who}
 		q.by[who] = c
 	}
-	if wait := q.owed(c); wait > 0 {
+	if err := q.refusal(c); err != nil {
 		q.mu.Unlock()
-		return nil, &Busy{wait}
-	}
-	if len(c.waiting) >= q.o.Waiting && who != House {
-		q.mu.Unlock()
-		return nil, &Busy{time.Second}
+		return nil, err
 	}
 	turn := make(chan struct{})
 	if c.waiting = append(c.waiting, turn); len(c.waiting) == 1 {
@@ -92,6 +88,28 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 	}
 	began := q.o.Now()
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
+}
+
+// Refusal is the *Busy that Enter would answer who with now, nil for none: whoever has to prepare what takes work of its own asks
+// before. It takes no turn and promises none.
+func (q *Queue) Refusal(who int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.by[who]; c != nil {
+		return q.refusal(c)
+	}
+	return nil
+}
+
+// refusal is the *Busy of a claimant that asks for too much. The caller holds mu.
+func (q *Queue) refusal(c *claim) error {
+	if wait := q.owed(c); wait > 0 {
+		return &Busy{wait}
+	}
+	if len(c.waiting) >= q.o.Waiting && c.who != House {
+		return &Busy{time.Second}
+	}
+	return nil
 }
 
 // owed is how long a claimant must wait until its work is within its allowance again.

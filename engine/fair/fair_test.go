@@ -121,3 +121,36 @@ func TestQueue_Soundness(t *testing.T) {
 		}
 	})
 }
+
+// TestQueue_Refusal: whoever asks before preparing the work hears what Enter would say, and takes no turn by that.
+func TestQueue_Refusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second, Share: .5}})
+		for range 3 {
+			if err := q.Refusal(1); err != nil {
+				t.Fatalf("one who asked for nothing: %v", err)
+			}
+		}
+		leave, err := q.Enter(t.Context(), 1)
+		if err != nil || q.Refusal(1) != nil {
+			t.Fatalf("while it works: %v, %v", err, q.Refusal(1))
+		}
+		waits, stop := context.WithCancel(t.Context())
+		go func() { _, _ = q.Enter(waits, 1) }()
+		synctest.Wait()
+		var busy *Busy
+		if err := q.Refusal(1); !errors.As(err, &busy) || q.Refusal(2) != nil {
+			t.Errorf("while one waits: %v; another: %v", err, q.Refusal(2))
+		}
+		stop()
+		synctest.Wait()
+		if err := q.Refusal(1); err != nil {
+			t.Errorf("when none waits any more: %v", err)
+		}
+		time.Sleep(time.Minute)
+		leave()
+		if err := q.Refusal(1); !errors.As(err, &busy) || busy.Wait != 118*time.Second {
+			t.Errorf("after a minute's work: %v", err)
+		}
+	})
+}
