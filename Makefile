@@ -59,7 +59,7 @@ bench-shares: ## of the budgets, those of one till that takes all it can beside 
 bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
 	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl
 
-soak: ## the long versions of the property, oracle and crash tests
+soak: ## the long versions of the property, oracle and crash tests, and every mutant of testdata/mutants
 	@DTE_SOAK=1 go test -timeout 90m ./...
 
 clients: ## a sale by a Go, a TypeScript and a Python client, generated from the contract (installs generators into var/clients; says so and skips what is out of reach)

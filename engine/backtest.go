@@ -9,7 +9,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -61,7 +60,7 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
 // Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
 // Activation, and the rule nil.
-func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activation, error) {
+func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	pace := s.pace(2)
 	c.Pace = pace.rest
@@ -79,7 +78,7 @@ func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activati
 		a.Refused, a.Error = stepLayout, "a bundle of kind "+m.Kind+" computes nothing"
 		return nil, a, nil
 	}
-	made, err := rulebook.Compile(r, s.book.Load().Catalogues())
+	made, err := compile(r, s.book.Load().catalogues)
 	return made, a, err
 }
 
@@ -91,8 +90,8 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 		return nil, a, err
 	}
 	began := time.Now()
-	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
-	document := candidate.Document
+	t := &BacktestTotals{Rule: candidate.ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
+	document := candidate.document
 	var buffer []byte
 	told := began
 	err = s.each(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *stored) error {
@@ -122,7 +121,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	return t, a, err
 }
 
-func (t *BacktestTotals) add(list []rulebook.Difference) {
+func (t *BacktestTotals) add(list []Difference) {
 	for _, d := range list {
 		name := lineNumber.ReplaceAllString(d.Path, "")
 		f := t.Fields[name]

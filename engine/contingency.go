@@ -11,7 +11,6 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -23,7 +22,7 @@ type contingency struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	rules   func() *rulebook.Book
+	rules   func() *Rulebook
 	issuer  Issuer
 	log     *slog.Logger
 	now     func() time.Time
@@ -33,7 +32,6 @@ type contingency struct {
 	options Contingency
 	back    <-chan struct{} // Options.Reachable
 	every   time.Duration   // how often is looked for what is owed
-	bugs    *bugs
 
 	// mu: a sale reads the period and is stored under it, so that no document of a period is stored behind its end.
 	mu         sync.RWMutex
@@ -59,7 +57,7 @@ type holder interface {
 
 func newContingency(e *Engine, o Options) *contingency {
 	c := &contingency{docs: e, store: e.store, signer: e.signer, client: e.client, rules: e.rules, issuer: e.issuer, log: e.log, now: e.now, rand: e.rand,
-		sends: &e.sends, metrics: e.metrics, options: o.Contingency, back: o.Reachable, every: e.every, bugs: &e.bugs, suspicion: newBell(), work: newBell()}
+		sends: &e.sends, metrics: e.metrics, options: o.Contingency, back: o.Reachable, every: e.every, suspicion: newBell(), work: newBell()}
 	c.options.setDefaults()
 	return c
 }

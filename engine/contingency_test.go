@@ -107,48 +107,22 @@ func hesitant(b *box) {
 	b.audit()
 }
 
-// refused: MH refuses a sale over HTTP 400. That is an answer.
-func refused400(b *box) {
-	b.chaos(simulator.Chaos{Reject: 1})
-	if r := b.issue(sale("refused", 100)); r.Estado != record.EstadoRejected {
-		b.t.Errorf("a refusal makes %s", r.Estado)
-	}
-	if b.engine.current() != nil {
-		b.t.Errorf("a refusal is taken for an outage")
-	}
+// MH refuses a sale over HTTP 400. That is an answer.
+func TestContingency_RefusedIsNoOutage(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{Reject: 1})
+		if r := b.issue(sale("refused", 100)); r.Estado != record.EstadoRejected {
+			t.Errorf("a refusal makes %s", r.Estado)
+		}
+		if b.engine.current() != nil {
+			t.Error("a refusal is taken for an outage")
+		}
+	})
 }
 
 func TestContingency_NormalFormHeld(t *testing.T) {
 	inBubble(t, swallowed)
 	inBubble(t, hesitant)
-}
-
-// TestContingency_SeededBugs: each fault that the books tell of is caught by a story.
-func TestContingency_SeededBugs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the full suite sows them")
-	}
-	for name, c := range map[string]struct {
-		sown  bugs
-		story func(*box)
-	}{
-		"no query before the report":          {bugs{reportBlindly: true}, hesitant},
-		"documents before the event's seal":   {bugs{forwardEarly: true}, saturday},
-		"a document changed after the event":  {bugs{changeLater: true}, saturday},
-		"the period lost at a restart":        {bugs{}, func(b *box) { b.forgetful = true; saturday(b) }},
-		"a deadline from the time of issue":   {bugs{deadlineFromIssue: true}, saturday},
-		"a refusal taken for an outage":       {bugs{refusalIsOutage: true}, refused400},
-		"doubtful documents resent unqueried": {bugs{resendBlindly: true}, func(b *box) { b.chaos(simulator.Chaos{LostAnswers: 1}); b.issue(sale("k", 100)); b.audit() }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := &recorder{TB: t}
-			inBubbleFor(t, r, c.sown, func(b *box) { r.hears(func() { c.story(b) }) })
-			if len(r.said) == 0 {
-				t.Fatal("nobody noticed")
-			}
-			t.Logf("caught: %.300s", r.said[0])
-		})
-	}
 }
 
 // TestContingency_Resumed: trouble that comes back before a contingency is reported goes on with it, in one event. Trouble that

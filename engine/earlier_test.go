@@ -14,7 +14,7 @@ import (
 // The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it. It
 // has no withholding voucher that ships, and no return.
 func TestEarlier_EveryType(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		for _, document := range []string{"07", "18"} {
 			_, err := b.engine.Issue(context.Background(), b.originals("none "+document).request(document, "none"))
 			refused(t, err, refusal.CodeNotYet, "")
@@ -30,7 +30,7 @@ func TestEarlier_EveryType(t *testing.T) {
 // issued after, even against a document of the day before, are of the next.
 func TestEarlier_OutageOverItsEnd(t *testing.T) {
 	eve := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // 18:00 of 31 December in El Salvador
-	inBubbleFrom(t, eve, t, bugs{}, func(b *box) {
+	inBubbleFrom(t, eve, func(b *box) {
 		b.chaos(simulator.Chaos{})
 		o, next := b.originals("first"), b.originals("second")
 		list := b.offline(earlier, o, "old year")
@@ -48,7 +48,7 @@ func TestEarlier_OutageOverItsEnd(t *testing.T) {
 
 // A document of the generation before that MH refuses under the next is corrected in its own, with its own date.
 func TestEarlier_Corrected(t *testing.T) {
-	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), func(b *box) {
 		list := late(b, 2)
 		for i, was := range list {
 			if now := b.document(was.Code); now.Estado != record.EstadoRejected {
@@ -69,7 +69,7 @@ func TestEarlier_Corrected(t *testing.T) {
 
 // Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		b.takenBack(earlier, []*Record{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), record.EstadoProcessed)})
 		b.audit()
 	})
@@ -77,7 +77,7 @@ func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 
 // An invalidation says of the customer what the invoice says, and nothing of a mail address that it does not know.
 func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), t, bugs{}, func(b *box) {
+	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		for _, correo := range []dte.Value{dte.Null(), {}} {
 			sold := invoice("", item(1, "1", "5.65"))
 			customer := dte.Obj(member("nombre", dte.Str("Ana Morales")), member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("01234567-8")))

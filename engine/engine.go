@@ -19,7 +19,6 @@ import (
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -49,7 +48,7 @@ type Options struct {
 	Authority *authority.Client
 	// Rules is what a Shelf holds, or a book that never changes.
 	Shelf  *Shelf
-	Rules  *rulebook.Book
+	Rules  *Rulebook
 	Issuer Issuer
 	Policy Policy
 	// Contingency is how the branch lives without MH.
@@ -74,8 +73,8 @@ type Engine struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	shelf   *Shelf                // may be nil
-	rules   func() *rulebook.Book // in force
+	shelf   *Shelf           // may be nil
+	rules   func() *Rulebook // in force
 	issuer  Issuer
 	policy  Policy
 	log     *slog.Logger
@@ -89,7 +88,6 @@ type Engine struct {
 	gate    func() error
 	onAct   func(Act)
 	metrics *metrics
-	bugs    bugs // seeded faults: only tests set them
 
 	*contingency
 	gaps  []storage.Gap                 // times that the store lost in restorations
@@ -98,17 +96,6 @@ type Engine struct {
 	owed  owedCache
 	*outbox
 	ledger *ledger.Ledger
-}
-
-// bugs are faults that a test sows to see that the suite catches them.
-type bugs struct {
-	forwardEarly      bool // forward documents whose event is not sealed
-	changeLater       bool // change a document after its event
-	deadlineFromIssue bool // count the event's deadline from the document
-	refusalIsOutage   bool // take HTTP 400 for an outage
-	reportBlindly     bool // list a doubtful document in an event without asking for it
-	resendBlindly     bool // resend without asking whether MH has it
-	forgetKey         bool // store no idempotency key
 }
 
 // New returns an engine; it starts nothing.
@@ -145,7 +132,7 @@ func New(o Options) (e *Engine, err error) {
 	if e.shelf = o.Shelf; e.shelf != nil {
 		e.rules = e.shelf.Book
 	} else {
-		e.rules = func() *rulebook.Book { return o.Rules }
+		e.rules = func() *Rulebook { return o.Rules }
 	}
 	e.contingency = newContingency(e, o)
 	if e.gaps, err = o.Store.Gaps(); err != nil {

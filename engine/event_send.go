@@ -24,12 +24,6 @@ func (c *contingency) sendEvents(ctx context.Context) (progress bool, err error)
 		if err := json.Unmarshal(entry.Head, h); err != nil {
 			return progress, fmt.Errorf("decoding contingency event: %w", err)
 		}
-		if c.bugs.forwardEarly && entry.State == record.EventSigned {
-			if err := c.spread(ctx, entry, h); err != nil {
-				return progress, err
-			}
-			continue
-		}
 		if entry.State == record.EventSigned {
 			if entry, err = c.sendEvent(ctx, entry, h); err != nil {
 				return progress, err

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -25,7 +24,6 @@ import (
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -133,7 +131,6 @@ type box struct {
 	path   *linktest.Path // to the cable, where connections are kept ready; nil: none are
 	fs     *vfs.MemFS
 	skew   atomic.Int64 // of the branch's clock, ns
-	bugs   bugs
 	log    *slog.Logger
 	policy Contingency
 	rand   *rand.Rand
@@ -142,11 +139,9 @@ type box struct {
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
 	// every is how often the branch looks for what is owed when nothing rings, default a minute.
-	every time.Duration
-	// forgetful: a fault sown: the period is lost at a restart.
-	forgetful bool
-	delivery  Delivery
-	book      *rulebook.Book // instead of the one that all have in common
+	every    time.Duration
+	delivery Delivery
+	book     *Rulebook // instead of the one that all have in common
 
 	store  *storage.Store
 	engine *Engine
@@ -161,19 +156,14 @@ type box struct {
 var monday = time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
 
 // inBubble runs a test in fake time, from monday.
-func inBubble(t *testing.T, fn func(*box)) { inBubbleFor(t, t, bugs{}, fn) }
+func inBubble(t *testing.T, fn func(*box)) { inBubbleFrom(t, monday, fn) }
 
-// inBubbleFor is inBubble with faults sown, whose consequences witness hears of.
-func inBubbleFor(t *testing.T, witness testing.TB, sown bugs, fn func(*box)) {
-	inBubbleFrom(t, monday, witness, sown, fn)
-}
-
-// inBubbleFrom is inBubbleFor from a time of its own.
-func inBubbleFrom(t *testing.T, begin time.Time, witness testing.TB, sown bugs, fn func(*box)) {
+// inBubbleFrom is inBubble from a time of its own.
+func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &box{t: witness, bugs: sown, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
+		b := &box{t: t, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
 			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
@@ -185,9 +175,6 @@ func inBubbleFrom(t *testing.T, begin time.Time, witness testing.TB, sown bugs, 
 		}
 		b.start()
 		fn(b)
-		if r, ok := witness.(*recorder); ok {
-			r.quiet = true // the end of a branch with faults is no news
-		}
 		b.close()
 		_ = b.server.Close()
 		<-serving
@@ -218,10 +205,6 @@ func (b *box) start() {
 		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
-	}
-	b.engine.bugs = b.bugs
-	if b.forgetful {
-		b.engine.contingency.period = nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -341,36 +324,4 @@ func (b *box) audit() {
 	if n := documentsOf(report); n < held {
 		b.t.Errorf("%d documents, MH holds %d", n, held)
 	}
-}
-
-// recorder is a testing.TB that remembers what would have failed a test. Fatal ends the story that runs under hears.
-type recorder struct {
-	testing.TB
-	mu    sync.Mutex
-	said  []string
-	quiet bool
-}
-
-type fatal struct{}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.quiet {
-		r.said = append(r.said, fmt.Sprintf(format, args...))
-	}
-}
-func (r *recorder) Error(args ...any)                 { r.Errorf("%s", fmt.Sprint(args...)) }
-func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); panic(fatal{}) }
-func (r *recorder) Fatal(args ...any)                 { r.Fatalf("%s", fmt.Sprint(args...)) }
-func (r *recorder) Helper()                           {}
-
-// hears runs a story until it ends or the recorder has a Fatal.
-func (r *recorder) hears(story func()) {
-	defer func() {
-		if v := recover(); v != nil && v != any(fatal{}) {
-			panic(v)
-		}
-	}()
-	story()
 }

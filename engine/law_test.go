@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dtegate/engine/record"
-	"dtegate/engine/rulebook"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -25,11 +24,11 @@ func TestContingency_OtherLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := common(t).book
-	g, err := rules.NewGeneration(append(was.Rules(), &rules.Rule{Bundle: other})...)
+	g, err := rules.NewGeneration(append(was.generation.Rules(), &rules.Rule{Bundle: other})...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := rulebook.New(g, nil, was.Catalogues(), was)
+	book, err := newRulebook(g, nil, was.catalogues, was)
 	if err != nil {
 		t.Fatal(err)
 	}

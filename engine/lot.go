@@ -62,13 +62,6 @@ func (c *contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		if err != nil {
 			return err
 		}
-		if c.bugs.changeLater {
-			form, err := c.docs.contingencyForm(ctx, o.entry.Code, jws, record.ContingencyMarks(o.head.Cause+1, ""))
-			if err != nil {
-				return err
-			}
-			jws = form.Data
-		}
 		lot.JWS = append(lot.JWS, string(jws))
 	}
 	out, code, text := c.client.SubmitLot(ctx, lot)

@@ -125,7 +125,7 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 			o.Refused = text
 		}
 	}
-	if h.Period == "" || e.bugs.deadlineFromIssue {
+	if h.Period == "" {
 		record.Earliest(&o.EventDeadline, h.Until.Add(o.law.event))
 		return nil
 	}

@@ -14,6 +14,20 @@ import (
 	"dtegate/engine/record"
 )
 
+// MH has taken the sale, and its answer is lost: it is asked, and the sale is not sent again.
+func TestPolicy_LostAnswer(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.chaos(simulator.Chaos{LostAnswers: 1})
+		if r := b.issue(sale("k", 100)); r.Estado != record.EstadoProcessed {
+			t.Errorf("the sale is %s", r.Estado)
+		}
+		if got := b.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
+			t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
+
 // timed issues a sale and measures what it cost the till.
 func (b *box) timed(req Request) (*Record, time.Duration) {
 	b.t.Helper()

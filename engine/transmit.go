@@ -24,7 +24,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 		if sends+queries > 0 && e.current() != nil {
 			break // the branch has found meanwhile that nobody is there
 		}
-		if doubtful && !e.bugs.resendBlindly {
+		if doubtful {
 			if queries > e.policy.Queries {
 				break
 			}
@@ -49,9 +49,6 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 		sends++
 		began := e.now()
 		o := e.client.Submit(ctx, s)
-		if e.bugs.refusalIsOutage && o.Kind == authority.Rejected {
-			o.Kind = authority.Unknown
-		}
 		switch o.Kind {
 		case authority.Accepted:
 			return o

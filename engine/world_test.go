@@ -21,7 +21,6 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
-	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/plugins"
@@ -45,7 +44,7 @@ func (c *clock) now() time.Time  { return time.Unix(0, c.at.Load()) }
 // shared is what all worlds have in common, made once: key, rules.
 type shared struct {
 	key  *sign.Key
-	book *rulebook.Book
+	book *Rulebook
 }
 
 var (
@@ -72,7 +71,7 @@ func common(t testing.TB) shared {
 	return sharedVal
 }
 
-func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
+func loadBook(t testing.TB, host *rules.Host) *Rulebook {
 	t.Helper()
 	var loaded []*rules.Rule
 	for _, name := range plugins.Names {
@@ -98,7 +97,7 @@ func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
 			}
 		}
 	}
-	book, err := rulebook.New(g, nil, catalogues, nil)
+	book, err := newRulebook(g, nil, catalogues, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +115,6 @@ type world struct {
 	engine *Engine
 	now    func() time.Time // of clock
 	clock  clock
-	bugs   bugs
 	box    *vouch.Key   // of the shelf
 	pinned []bundle.Key // instead of the tests' own
 	log    *slog.Logger // of the shelf; quiet
@@ -257,7 +255,6 @@ func (w *world) client(way http.RoundTripper, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	w.engine.bugs = w.bugs
 	return nil
 }
 

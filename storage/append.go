@@ -72,7 +72,7 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 		return err
 	}
 	var names []string
-	if keys.Idempotency != nil && !s.o.bugs.openedKey {
+	if keys.Idempotency != nil {
 		names = append(names, lockOfKey(keys.Idempotency.Key))
 	}
 	for _, o := range keys.Origins {
@@ -154,7 +154,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 	row, err := s.series(keys.Series)
-	if err != nil || row.Last+1 != turn.number && !s.o.bugs.blindTurn {
+	if err != nil || row.Last+1 != turn.number {
 		return Entry{}, errors.Join(err, onlyIf(err == nil, ErrTurn))
 	}
 	settle, ok := s.pending.begin(draft.Code, origins(draft.Counters))
@@ -182,10 +182,6 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 	s.change(b, keys.Series, &row, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
-	if s.o.bugs.markAhead {
-		s.mark.note([]seriesRow{row})
-		s.mark.wait(row.Sequence, e.Number)
-	}
 
 	// 2. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
 	// later one and loses the earlier.
@@ -198,17 +194,12 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 
 	// 3. Written down outside of the store. The mark trails by one, so that one record at a time does not wait for a second
 	// sync; the last number of a series is what a damaged end of the log could still take unseen.
-	if !s.o.bugs.markBehind {
-		s.mark.wait(row.Sequence, e.Number-1)
-	}
+	s.mark.wait(row.Sequence, e.Number-1)
 	return e.Entry, nil
 }
 
 // series reads the row of a series, whose lock is held.
 func (s *Store) series(name string) (seriesRow, error) {
-	if row, ok := s.o.memory.Load(name); ok {
-		return row.(seriesRow), nil
-	}
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
 		return seriesRow{Sequence: s.names.of(name)}, nil
@@ -245,21 +236,5 @@ func (s *Store) link(b *pebble.Batch, series string, row *seriesRow, l *link) {
 	key, value := journalKey(row.Sequence, row.Position), l.encode()
 	set(b, key, value)
 	row.Hash = hashLink(key, value)
-	s.setSeries(b, series, row)
-}
-
-func (s *Store) setSeries(b *pebble.Batch, name string, row *seriesRow) {
-	switch bugs := s.o.bugs; {
-	case bugs.splitBatch:
-		if err := s.db.Set(seriesKey(name), row.encode(), pebble.Sync); err != nil {
-			s.o.die("writing series: %v", err)
-		}
-		return
-	case bugs.numberInMemory:
-		s.o.memory.Store(name, *row)
-		if row.Position%4 != 1 {
-			return
-		}
-	}
-	set(b, seriesKey(name), row.encode())
+	set(b, seriesKey(series), row.encode())
 }

@@ -33,10 +33,6 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	if err := b.Close(); err != nil {
 		s.o.die("closing batch: %v", err)
 	}
-	if s.o.bugs.noSync {
-		s.mark.note([]seriesRow{*row})
-		return
-	}
 	s.syncer.wait(row)
 	if s.second != nil {
 		s.second.push(place{row.Sequence, row.Position, row.Hash, row.Last, s.names.named(row.Sequence)}, feed, batch)

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -155,23 +156,30 @@ func TestIdempotency_AtOnce(t *testing.T) {
 	sound(t, s)
 }
 
-// Without the key's lock two requests find the key free and both make a record.
-func TestIdempotency_OpenedKeyBug(t *testing.T) {
-	s, _ := newStore(t)
-	s.o.bugs.openedKey = true
-	_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
-		put(t, s, "b", 1) // the same request on another connection, meanwhile
-		return draft(code(2), slot), nil
+// A request waits while another of its key is at work, and finds what that one made.
+func TestIdempotency_SecondWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newStore(t)
+		second := make(chan error, 1)
+		_, err := s.build(ctx, Keys{Series: "a", Idempotency: idem(1)}, func(slot Slot) (Draft, error) {
+			go func() {
+				_, err := s.build(ctx, Keys{Series: "b", Idempotency: idem(1)}, func(slot Slot) (Draft, error) { return draft(code(3), slot), nil })
+				second <- err
+			}()
+			synctest.Wait()
+			if len(second) > 0 {
+				t.Error("two requests of one key are at work at once")
+			}
+			return draft(code(2), slot), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-second; !errors.Is(err, ErrKeyTaken) {
+			t.Errorf("the second request ends with %v", err)
+		}
+		sound(t, s)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if checkSound(s) == nil {
-		t.Error("nobody noticed")
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 // Of many who advance the same record from the same state, one does.

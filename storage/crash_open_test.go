@@ -69,7 +69,7 @@ func TestCrash_Create(t *testing.T) {
 }
 
 // crashOpen cuts the power at every write of an Open, and says how many of the disks open again.
-func crashOpen(t *testing.T, rules disktest.Rules, seed uint64, b bugs) (opened, failed int) {
+func crashOpen(t *testing.T, rules disktest.Rules, seed uint64) (opened, failed int) {
 	disk := disktest.New(rules)
 	if err := Create(options(disk)); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,6 @@ func crashOpen(t *testing.T, rules disktest.Rules, seed uint64, b bugs) (opened,
 	sound(t, s)
 	fs, taken := cutAtWrites(disk, seed, 0, 50, 50, 50, 50, 50, 50, 50)
 	o := options(fs)
-	o.bugs = b
 	s = openStoreWith(t, o)
 	disks := taken()
 	sound(t, s)
@@ -107,31 +106,10 @@ func TestCrash_Open(t *testing.T) {
 	for _, rules := range disktest.AllRules {
 		t.Run(rules.String(), func(t *testing.T) {
 			for seed := range seeds {
-				if opened, failed := crashOpen(t, rules, seed, bugs{}); opened == 0 || failed != 0 {
+				if opened, failed := crashOpen(t, rules, seed); opened == 0 || failed != 0 {
 					t.Fatalf("seed %d: %d disks opened, %d did not", seed, opened, failed)
 				}
 			}
 		})
-	}
-}
-
-// Pebble as it is leaves folders without their marker, or markers without their manifest.
-func TestCrash_OpenBareMarkers(t *testing.T) {
-	for _, tt := range []struct {
-		rules disktest.Rules
-		bugs  bugs
-	}{
-		{disktest.CreationOnly, bugs{bareMarkers: true}},
-		{disktest.Strict, bugs{bareMarkers: true}},
-		{disktest.Strict, bugs{bareRemovals: true}},
-	} {
-		caught := false
-		for seed := uint64(1); seed <= 10 && !caught; seed++ {
-			_, failed := crashOpen(t, tt.rules, seed, tt.bugs)
-			caught = failed > 0
-		}
-		if !caught {
-			t.Errorf("%v, %+v: nobody noticed: is Pebble mended, and markerFS not needed any more?", tt.rules, tt.bugs)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -103,7 +102,6 @@ type crashRun struct {
 	series  int
 	each    int
 	rules   disktest.Rules
-	bugs    bugs
 }
 
 func (r crashRun) run() (scenarios int, problems error) {
@@ -139,7 +137,6 @@ func (r crashRun) run() (scenarios int, problems error) {
 
 func (r crashRun) work(c *crasher) error {
 	o := options(errorfs.Wrap(c.disk, c))
-	o.bugs = r.bugs
 	s, err := Open(o)
 	if err != nil {
 		return err
@@ -150,11 +147,7 @@ func (r crashRun) work(c *crasher) error {
 		workers.Go(func() { errs[w] = r.worker(s, c, uint64(w)) })
 	}
 	workers.Wait()
-	err = errors.Join(errs...)
-	if r.bugs == (bugs{}) {
-		err = errors.Join(err, checkSound(s))
-	}
-	err = errors.Join(err, s.Close())
+	err = errors.Join(errors.Join(errs...), checkSound(s), s.Close())
 	c.off.Store(true)
 	return err
 }
@@ -340,40 +333,5 @@ func TestCrash(t *testing.T) {
 	}
 	if sum < want {
 		t.Errorf("only %d crashes", sum)
-	}
-}
-
-// TestCrash_SeededBugs breaks the store in ways that people really do, and sees that TestCrash would notice.
-func TestCrash_SeededBugs(t *testing.T) {
-	for name, tt := range map[string]struct {
-		bugs bugs
-		says string // the alarm must be about this very bug
-	}{
-		"no sync":          {bugs{noSync: true}, "is lost"},
-		"number in memory": {bugs{numberInMemory: true}, "fsck: |does not end as its row says|code is taken|the mark says"},
-		"split batch":      {bugs{splitBatch: true}, "does not end as its row says"},
-		"blind turn":       {bugs{blindTurn: true}, "was made as"},
-		"mark ahead":       {bugs{markAhead: true}, ErrMark.Error()},
-		"mark behind":      {bugs{markBehind: true}, "the mark said"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 3; seed++ {
-				r := crashRun{seed: seed, workers: 4, ops: 8, series: 2, rules: disktest.CreationOnly, bugs: tt.bugs}
-				switch {
-				case tt.bugs.numberInMemory:
-					r.workers, r.ops = 1, 30
-				case tt.bugs.blindTurn: // many at once in one series
-					r.workers, r.ops, r.series, r.each = 8, 40, 1, 20
-				}
-				if _, err := r.run(); err != nil {
-					if !regexp.MustCompile(tt.says).MatchString(err.Error()) {
-						t.Errorf("another fault was found: %v", err)
-					}
-					t.Logf("caught with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Error("nobody noticed")
-		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // dyingDisk fails every write from the k-th on. The store must call Fatal and acknowledge nothing more; what it had
 // acknowledged must be on the disk.
-func dyingDisk(k int64, b bugs) (died bool, err error) {
+func dyingDisk(k int64) (died bool, err error) {
 	mem := disktest.New(disktest.Strict)
 	if err := Create(options(mem)); err != nil {
 		return false, err
@@ -28,9 +28,6 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	var writes atomic.Int64
 	var armed atomic.Bool
 	o := options(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if b.fatalReturns && !strings.HasSuffix(op.Path, ".log") {
-			return nil // the mark's disk is well: all the worse
-		}
 		if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= k {
 			return errorfs.ErrInjected
 		}
@@ -40,11 +37,8 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	var once sync.Once
 	o.Fatal = func(string) { // stands for the end of the process: this goroutine does nothing more
 		once.Do(func() { close(dead) })
-		if !b.fatalReturns {
-			select {} // Pebble may hold a lock here
-		}
+		select {} // Pebble may hold a lock here
 	}
-	o.bugs = b
 	s, err := Open(o)
 	if err != nil {
 		return false, err
@@ -66,9 +60,6 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 	select {
 	case <-dead:
 		died = true
-		if b.fatalReturns {
-			<-finished // it goes on as if nothing had been
-		}
 	case <-finished:
 		// The disk held long enough for the work; or its end came so late that only Close would see it.
 	}
@@ -80,7 +71,7 @@ func dyingDisk(k int64, b bugs) (died bool, err error) {
 func TestFault_DyingDisk(t *testing.T) {
 	deaths := 0
 	for k := int64(1); k <= 60; k += 3 {
-		died, err := dyingDisk(k, bugs{})
+		died, err := dyingDisk(k)
 		if err != nil {
 			t.Errorf("from write %d on: %v", k, err)
 		}
@@ -91,19 +82,6 @@ func TestFault_DyingDisk(t *testing.T) {
 	if deaths < 10 {
 		t.Errorf("only %d deaths", deaths)
 	}
-}
-
-// A Fatal that returns makes Pebble report a failed write as done.
-func TestFault_FatalReturns(t *testing.T) {
-	for k := int64(1); k <= 20; k++ {
-		if _, err := dyingDisk(k, bugs{fatalReturns: true}); err != nil {
-			if !strings.Contains(err.Error(), "is lost") && !errors.Is(err, ErrMark) {
-				t.Errorf("another fault was found: %v", err)
-			}
-			return
-		}
-	}
-	t.Error("nobody noticed")
 }
 
 // gate, while it is shut, holds back every sync of a store's log.
@@ -128,7 +106,7 @@ func (*gate) String() string { return "gate" }
 
 // slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile.
 // It returns what the probe saw before the sync, false when it had to wait, and what it saw in the end.
-func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, finally bool) {
+func slowDisk(t *testing.T, probe func(s *Store) (shown bool)) (shown, finally bool) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
 		if err := Create(options(mem)); err != nil {
@@ -136,7 +114,6 @@ func slowDisk(t *testing.T, b bugs, probe func(s *Store) (shown bool)) (shown, f
 		}
 		var log gate
 		o := options(errorfs.Wrap(mem, &log))
-		o.bugs = b
 		s, err := Open(o)
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +182,7 @@ var probes = map[string]func(*Store) bool{
 func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 	for name, probe := range probes {
 		t.Run(name, func(t *testing.T) {
-			shown, finally := slowDisk(t, bugs{}, probe)
+			shown, finally := slowDisk(t, probe)
 			if shown {
 				t.Error("shows what a crash would take back")
 			}
@@ -217,19 +194,9 @@ func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 	}
 }
 
-func TestReads_EarlyBug(t *testing.T) {
-	for _, name := range []string{"Get", "Part", "Parts", "Lookup", "Due", "Counter", "Records"} {
-		t.Run(name, func(t *testing.T) {
-			if shown, _ := slowDisk(t, bugs{earlyRead: true}, probes[name]); !shown {
-				t.Error("nobody noticed")
-			}
-		})
-	}
-}
-
 // The next number of a series is given while the one before is still on its way to the disk.
 func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
-	asked, _ := slowDisk(t, bugs{}, func(s *Store) bool {
+	asked, _ := slowDisk(t, func(s *Store) bool {
 		refused := errors.New("refused")
 		_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			if slot.Number != 3 {

@@ -16,11 +16,8 @@ import (
 //
 // The store then does not open any more. markerFS syncs the folder before a marker is made and before one is removed:
 // after a cut there is always a marker, and what it names. Pebble makes a marker about once for each 128 MiB of manifest
-// and at every Open, so this costs nothing. TestCrash_OpenBareMarkers shows both faults.
-type markerFS struct {
-	vfs.FS
-	bareRemovals bool // of bugs
-}
+// and at every Open, so this costs nothing. TestCrash_Open shows both faults without it (testdata/mutants).
+type markerFS struct{ vfs.FS }
 
 // Create implements vfs.FS.
 func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -34,7 +31,7 @@ func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 
 // Remove implements vfs.FS. Pebble takes an error for a marker that stays, and removes it at the next Open.
 func (f markerFS) Remove(name string) error {
-	if f.isMarker(name) && !f.bareRemovals {
+	if f.isMarker(name) {
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
 			return fmt.Errorf("syncing folder before %s is removed: %w", name, err)
 		}

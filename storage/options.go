@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -42,23 +41,7 @@ type Options struct {
 	readOnly  bool         // of OpenReadOnly
 	anyLayout bool         // of Check: the row that says so may be what cannot be read
 	tables    *tableWrites // of Open: Pebble's failed writes are watched
-	bugs      bugs         // set by tests only
-	memory    *sync.Map    // of bugs.numberInMemory: rows by series
-}
-
-// bugs are faults that tests seed, each to prove that some test would catch it. None outside of tests.
-type bugs struct {
-	noSync         bool // acknowledge what is only in memory
-	numberInMemory bool // keep a series in memory and write its row every fourth time
-	splitBatch     bool // the number in one batch, the record in the next
-	markAhead      bool // raise the mark before the record is durable
-	markBehind     bool // acknowledge without waiting for the mark
-	blindTurn      bool // store a record after the one in front of it failed
-	earlyRead      bool // show what is not durable yet
-	openedKey      bool // take an idempotency key without its lock
-	fatalReturns   bool // go on after a failed write
-	bareMarkers    bool // Pebble 2.1.7 as it is, without markerFS
-	bareRemovals   bool // an old marker is removed before the folder with the new one is synced
+	exit      func(int)    // os.Exit
 }
 
 func (o *Options) setDefaults() error {
@@ -77,31 +60,27 @@ func (o *Options) setDefaults() error {
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
 	}
+	if o.exit == nil {
+		o.exit = os.Exit
+	}
 	if o.segment == 0 {
 		o.segment = segmentSize
 	}
 	if o.SecondPatience == 0 {
 		o.SecondPatience = 2 * time.Second
 	}
-	o.memory = new(sync.Map)
 	return nil
 }
 
 // die reports a failed write and ends the process, whatever Fatal does.
 func (o *Options) die(format string, args ...any) {
 	o.Fatal(fmt.Sprintf(format, args...))
-	if !o.bugs.fatalReturns {
-		os.Exit(1)
-	}
+	o.exit(1)
 }
 
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
-	fs := vfs.FS(markerFS{o.FS, o.bugs.bareRemovals})
-	if o.bugs.bareMarkers {
-		fs = o.FS
-	}
-	fs = badBlocksFS{fs, &d.blocks, func(path, what string) { o.damaged(d, path, what) }}
+	fs := vfs.FS(badBlocksFS{markerFS{o.FS}, &d.blocks, func(path, what string) { o.damaged(d, path, what) }})
 	tables := o.tables
 	if tables == nil {
 		tables = newTableWrites(o)

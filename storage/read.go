@@ -155,9 +155,6 @@ func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	}
 	defer s.leave()
 	upper := s.ids.floor()
-	if s.o.bugs.earlyRead {
-		upper = 1<<64 - 1
-	}
 	for afterID+1 < upper {
 		chunk, err := s.chunk(afterID, upper, recordsChunk)
 		if err != nil {
@@ -178,11 +175,7 @@ func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 }
 
 // settled waits for the changes of a record that are under way.
-func (s *Store) settled(code Code) {
-	if !s.o.bugs.earlyRead {
-		s.pending.wait(code)
-	}
-}
+func (s *Store) settled(code Code) { s.pending.wait(code) }
 
 func (s *Store) id(code Code) (uint64, error) {
 	row, err := get(s.db, codeKey(code))

@@ -141,7 +141,7 @@ func TestTables_StartEnds(t *testing.T) {
 				medium.on.Store(false) // so that the test ends too
 			})
 		}
-		o.bugs.fatalReturns = true // Pebble holds its lock here: the goroutine must go on
+		o.exit = func(int) {} // Pebble holds its lock here: the goroutine must go on
 		start := time.Now()
 		s, err := Open(o)
 		if reason := context.Cause(ctx); reason == nil || !strings.Contains(reason.Error(), "did not take the store's tables") ||

@@ -1,4 +1,4 @@
-package rulebook
+package engine
 
 import (
 	"context"
@@ -25,45 +25,45 @@ func bind(d *abi.Description) binding {
 	return b
 }
 
-// Evaluation is the memory of one call of a module, reused.
-type Evaluation struct {
+// evaluation is the memory of one call of a module, reused.
+type evaluation struct {
 	in       abi.Input
-	Out      abi.Output
+	out      abi.Output
 	taxes    []dte.TaxAmount
-	Computed dte.Computed
-	Warnings []string
-	Rule     *Rule // that computed it
+	computed dte.Computed
+	warnings []string
+	rule     *rule // that computed it
 }
 
-var evaluations = sync.Pool{New: func() any { return new(Evaluation) }}
+var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 // Free gives the memory of an evaluation back; nothing of it is read afterwards.
-func (ev *Evaluation) Free() { evaluations.Put(ev) }
+func (ev *evaluation) Free() { evaluations.Put(ev) }
 
-// Evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
+// evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
 // The evaluation goes back to the pool when the document is filled.
-func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
-	ev := evaluations.Get().(*Evaluation)
+func (r *rule) evaluate(ctx context.Context, facts dte.Value) (*evaluation, []dte.Fault, error) {
+	ev := evaluations.Get().(*evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
 		evaluations.Put(ev)
 		return nil, faults, nil
 	}
-	if err := r.module.Evaluate(ctx, &ev.in, &ev.Out); err != nil {
+	if err := r.module.Evaluate(ctx, &ev.in, &ev.out); err != nil {
 		evaluations.Put(ev)
-		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.Ref.Name, r.Ref.Version, err)
+		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.ref.Name, r.ref.Version, err)
 	}
 	var refused []dte.Fault
-	refused, ev.Warnings = r.bind.faults(ev.Out.Faults)
+	refused, ev.warnings = r.bind.faults(ev.out.Faults)
 	if len(refused) > 0 {
 		evaluations.Put(ev)
 		return nil, refused, nil
 	}
 	ev.taxes = ev.taxes[:0]
-	for _, t := range ev.Out.Taxes {
+	for _, t := range ev.out.Taxes {
 		ev.taxes = append(ev.taxes, dte.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
 	}
-	ev.Computed = dte.Computed{N: ev.in.N, Lines: ev.Out.Lines, Summary: ev.Out.Summary, Taxes: ev.taxes}
-	ev.Rule = r
+	ev.computed = dte.Computed{N: ev.in.N, Lines: ev.out.Lines, Summary: ev.out.Summary, Taxes: ev.taxes}
+	ev.rule = r
 	return ev, nil, nil
 }
 
