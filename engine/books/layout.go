@@ -38,6 +38,9 @@ func book(name string, sums string, names ...string) *layout {
 	return l
 }
 
+// documentsColumn is how many documents a row of the book of consumers holds.
+const documentsColumn = "Documentos"
+
 // The files of rows. Their columns are those of the manual's tables, in their order.
 var (
 	annex01 = annex("anexo01.csv", "JKLMNOP", Column{Name: "Fecha de emisión del documento", Page: 1}, Column{Name: "Clase de documento", Page: 1},
@@ -89,7 +92,7 @@ var (
 		"Débito fiscal por cuenta de terceros", "Impuesto percibido", "Total de ventas")
 	// consumers is the book of article 83, by day and series; adjustments (art. 87) have a row of their own.
 	consumers = book("libro_consumidores.csv", "FGHIJK", "Fecha", "Establecimiento", "Del No.", "Al No.", "Máquina registradora", "Ventas exentas",
-		"Ventas no sujetas", "Ventas gravadas locales", "Exportaciones", "Total de ventas", "Por cuenta de terceros", "Documentos", "Ajuste")
+		"Ventas no sujetas", "Ventas gravadas locales", "Exportaciones", "Total de ventas", "Por cuenta de terceros", documentsColumn, "Ajuste")
 )
 
 var layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930}

@@ -100,7 +100,7 @@ func (b *Book) print() error {
 		t := Table{Title: titles[l], Issuer: Issuer{NIT: people(b.issuer.NIT), NRC: people(b.issuer.NRC), Name: b.issuer.Name}, Month: name, Columns: make([]string, len(l.Columns)), Right: make([]bool, len(l.Columns)), Folio: 1,
 			At: at.AddDate(0, 1, 0)}
 		for i, c := range l.Columns {
-			t.Columns[i] = c.Name
+			t.Columns[i], t.Right[i] = c.Name, c.Name == documentsColumn
 		}
 		for _, i := range l.sums {
 			t.Right[i] = true

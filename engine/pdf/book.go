@@ -73,7 +73,7 @@ func (d *bookDrawer) measure() {
 	need := make([]float64, n)
 	see := func(cells []string, st style) {
 		for i := 0; i < min(n, len(cells)); i++ {
-			need[i] = max(need[i], d.fonts.width(d.fonts.clean(cells[i]), st.size, st.bold))
+			need[i] = max(need[i], d.fonts.width(d.shown(i, cells[i]), st.size, st.bold))
 		}
 	}
 	for _, row := range d.b.Rows {
@@ -117,6 +117,14 @@ func (d *bookDrawer) measure() {
 
 func (d *bookDrawer) right(i int) bool { return i < len(d.b.Right) && d.b.Right[i] }
 
+// shown is a cell as it is drawn: amounts with their thousands apart.
+func (d *bookDrawer) shown(i int, cell string) string {
+	if d.right(i) {
+		cell = printed(cell, 0)
+	}
+	return d.fonts.clean(cell)
+}
+
 // head draws what stands on every folio.
 func (d *bookDrawer) head() {
 	c := d.c
@@ -136,7 +144,7 @@ func (d *bookDrawer) cells(cells []string, st style, ground rgb) {
 	lines := make([][]string, min(len(cells), len(d.widths)))
 	most := 1
 	for i := range lines {
-		lines[i] = c.wrap(d.fonts.clean(cells[i]), d.widths[i]-2*bookPad, 0, st)
+		lines[i] = c.wrap(d.shown(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
 		most = max(most, len(lines[i]))
 	}
 	h := float64(most)*st.size*leading + 2
@@ -188,6 +196,7 @@ func (d *bookDrawer) summary() {
 				c.text(c.left, c.y+bookBody.size, c.ellipsis(t, bookSummary, st), st)
 				continue
 			}
+			t = printed(t, 0)
 			right := c.left + bookSummary + float64(k)*bookAmount
 			c.text(right-c.fonts.width(t, st.size, st.bold), c.y+bookBody.size, t, st)
 		}

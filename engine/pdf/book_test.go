@@ -37,12 +37,17 @@ func TestBook(t *testing.T) {
 	for _, row := range b.Rows {
 		d.row(row, bookBody)
 	}
+	drawn := make(map[string]int)
 	for n, pg := range c.pages {
 		for _, o := range pg.ops {
+			drawn[o.text]++
 			if o.x < bookMargin-0.01 || o.x+o.w > bookW-bookMargin+0.01 || o.y > bookH-bookMargin+1 {
 				t.Errorf("page %d: %q lies at %.1f, %.1f, %.1f wide", n+1, o.text, o.x, o.y, o.w)
 			}
 		}
+	}
+	if drawn["1,000,000,000.00"] != len(b.Rows) {
+		t.Errorf("%d amounts with their thousands apart", drawn["1,000,000,000.00"])
 	}
 	b.Rows, b.Total = nil, nil
 	if pages, err := p.Book(&second, b); err != nil || pages != 1 {
