@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/engine/books/sample"
 	"dtegate/engine/dte"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/codes"
@@ -315,7 +316,7 @@ func TestContract_Amounts(t *testing.T) {
 	walk("", contractOf(t))
 }
 
-// TestDocs: the reference page shows every operation and schema, and its links lead somewhere.
+// TestDocs: the reference page shows every operation and schema and a sample month's files, and its links lead somewhere.
 func TestDocs(t *testing.T) {
 	page := string(renderDocs())
 	for _, path := range contractOf(t).Get("paths").Members() {
@@ -323,6 +324,11 @@ func TestDocs(t *testing.T) {
 			if !strings.Contains(page, `<article id="`+o.Value.Get("operationId").Text()+`">`) {
 				t.Errorf("%s is not on the page", path.Name)
 			}
+		}
+	}
+	for _, f := range sample.Files() {
+		if !strings.Contains(page, "<summary>"+f.Name+"</summary>") || len(f.Rows) == 0 {
+			t.Errorf("%s is not on the page", f.Name)
 		}
 	}
 	for _, m := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {

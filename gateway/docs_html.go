@@ -24,7 +24,7 @@ func (v *docView) html() []byte {
 				return g.Group{txt("h2", t.Name), listed("ul", t.Operations, func(o operationView) g.Node { return item("#"+o.ID, o.Summary) })}
 			}),
 			txt("h2", "Reference"),
-			el("ul", item("#guide", "From another system"), item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
+			el("ul", item("#guide", "From another system"), item("#books", "What the accountant files"), item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
 		el("main", attr("id", "top"),
 			txt("h1", v.Title), el("p", class("lead"), g.Text(v.Summary)),
 			g.Map(v.Description, func(p string) g.Node { return txt("p", p) }),
@@ -33,6 +33,7 @@ func (v *docView) html() []byte {
 				return el("section", txt("h2", t.Name), txt("p", t.Description), g.Map(t.Operations, operationView.html))
 			}),
 			guideSection(),
+			sampleSection(),
 			el("section", attr("id", "errors"), txt("h2", "Error codes"),
 				el("p", g.Text("What each code means, and what to do. "), txt("code", "message"), g.Text(" is for the cashier: show it as it is.")),
 				el("div", class("codes"), listed("table", v.Types, codeRow, el("caption", g.Text("The member "), txt("code", "type"), g.Text(" of an "), link("#Error", "Error")))),

@@ -44,7 +44,7 @@ func newAuthorisation(lang string, a *engine.Authorisation) *authorisation {
 }
 
 func (a *authorisation) html(t func(string) string) g.Node {
-	return el("section", txt("h2", t("authorisation")),
+	return el("section", class("progress"), txt("h2", t("authorisation")),
 		txt("p", a.Note),
 		g.If(a.Partial, el("p", class("partial"), g.Text(t("authorisation.partial")))),
 		listed("table", a.Lines, func(q queue) g.Node { return row(q.Level, q.Name, q.Note, q.N) }))

@@ -33,7 +33,7 @@ func (b *board) month(lang string, o *Overview) {
 				line.N, sum = count(t.Count), t.Amount
 			default:
 				void += t.Count
-				notes = append(notes, count(t.Count)+" "+say(lang, "month."+t.Estado))
+				notes = append(notes, say(lang, "month."+t.Estado)+": "+count(t.Count))
 			}
 		}
 		if sum == "" && void == 0 {
@@ -64,7 +64,11 @@ func thousands(amount string) string {
 }
 
 func (b *board) monthHTML(t func(string) string) g.Node {
-	return el("section", class("month"), txt("h2", strings.TrimSpace(t("month")+" "+b.Month)),
+	title := t("month.this")
+	if b.Month != "" {
+		title = t("month") + " " + b.Month
+	}
+	return el("section", class("month"), txt("h2", title),
 		g.If(b.Month == "", txt("p", t("month.counting"))),
 		listed("table", b.MonthLines, func(l monthLine) g.Node {
 			return el("tr", el("th", attr("scope", "row"), g.Text(l.Name), small(l.Note)), txt("td", l.N), txt("td", l.Amount))

@@ -197,11 +197,21 @@ const unfit = `(() => {
   if (document.documentElement.scrollWidth > wide) bad.push("the page scrolls sideways: " + document.documentElement.scrollWidth);
   const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => (x /= 255) <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
   const below = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return "rgb(255, 255, 255)" };
+  const written = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect() };
+  for (const e of document.body.querySelectorAll("td + td")) {
+    const a = written(e.previousElementSibling), b = written(e);
+    if (a.width && b.width && b.left > a.left && b.left - a.right < 6) bad.push(e.textContent + " touches what stands before it");
+  }
   for (const e of document.body.querySelectorAll("*")) {
     const box = e.getBoundingClientRect(), name = e.tagName + " " + e.textContent.trim().slice(0, 40);
-    if (box.right > wide + 1 && !e.closest("pre")) bad.push(name + " ends at " + box.right);
+    const scrolls = e.parentElement.closest("pre, .sheet");
+    if (box.right > wide + 1 && !scrolls) bad.push(name + " ends at " + box.right);
     const sheet = e.closest("section");
-    if (sheet && box.right > sheet.getBoundingClientRect().right + 1) bad.push(name + " leaves its sheet");
+    if (sheet && !scrolls && box.right > sheet.getBoundingClientRect().right + 1) bad.push(name + " leaves its sheet");
+    if (e.tagName == "TABLE" && !scrolls) {
+      const p = e.parentElement, edge = p.getBoundingClientRect().right - parseFloat(getComputedStyle(p).paddingRight);
+      if (box.right > edge + 1) bad.push(name + " ends " + (box.right - edge) + " beyond what holds it");
+    }
     if (e.closest("svg") || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
     const a = light(getComputedStyle(e).color), b = light(below(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     if (ratio < 4.5) bad.push(name + " has a contrast of " + ratio.toFixed(2));
@@ -222,6 +232,8 @@ func TestBrowser(t *testing.T) {
 	look := func(name, url string, wide int, scheme string) {
 		b.open(url, wide, scheme)
 		var bad []string
+		var closed int
+		b.evaluate(`[...document.querySelectorAll("details:not([open])")].map(d => d.open = true).length`, &closed)
 		b.evaluate(unfit, &bad)
 		for _, what := range bad {
 			t.Errorf("%s, %d points: %s", name, wide, what)

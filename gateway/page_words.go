@@ -76,6 +76,7 @@ var words = func() map[string]map[string]string {
 		"authorisation.since":   {"Cuentan las pruebas desde el", "Tests count since"},
 		"authorisation.partial": {"Contando todavía.", "Still counting."},
 		"month":                 {"Lo que va de", "So far in"},
+		"month.this":            {"Este mes", "This month"},
 		"month.counting":        {"Contando por primera vez desde el arranque.", "Counting for the first time since the start."},
 		"month.none":            {"Este mes no se ha emitido ninguno.", "None was issued this month."},
 		"month.CONTINGENCIA":    {"sin sello todavía", "without a seal yet"},

@@ -44,12 +44,13 @@ var layers = map[string][]string{
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
+	"engine/books/sample":        {},
 	"engine/month":               {"engine/dte", "engine/record", "storage"},
 	"engine/refusal":             {"engine/dte"},
 	"engine":                     {"engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
-	"gateway":             {"engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
