@@ -21,7 +21,7 @@ import (
 // more, and a check that root makes is no check of what dted may read. Two things are root's before: who asked, for the trail, and
 // the files that the operator names, which may lie where only root reads.
 
-// authoring are the verbs of those who make rules and demonstrations. They touch no box, and their files are their own.
+// authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre, and their files are their own.
 var authoring = []string{"rules keygen", "rules new", "rules test", "rules build", "rules sign", "demo"}
 
 // handed are the files that the operator named, read before root became the account; nil when there was nothing to become.
@@ -38,7 +38,7 @@ func readNamed(path string) ([]byte, error) {
 // becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for authoring
 // verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
 func becomeAccount(path string, command *kong.Context) error {
-	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || toBranches(command) {
+	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") || toBranches(command) {
 		return nil
 	}
 	cfg, err := config.Load(path)

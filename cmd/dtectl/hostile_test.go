@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -14,8 +16,10 @@ import (
 	"unicode"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -108,17 +112,28 @@ func (b *box) dtectl(args ...string) (said string, err error) {
 	return said, err
 }
 
-// chain is the settings of a chain whose store answers in hostile words.
+// chain is the settings of a chain one box of which writes hostile words.
 func (b *box) chain() string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte(`<Error><Code>=1&#x202e;</Code><Message>=1&#x202e;&#x9b;31m&#xd;&#xa;ok&#9;forged</Message></Error>`))
-	}))
-	b.t.Cleanup(server.Close)
+	store := archivetest.StartOther(b.t)
 	b.must(config.WriteFile(b.at("store.secret"), []byte("x\n")))
-	b.must(config.WriteFile(b.at("fleet.toml"), []byte(`store = {endpoint = "`+server.URL+`", bucket = "cadena", access_key = "x", secret_file = "store.secret", path_style = true}
-director = {public = "director.pub"}
+	b.must(config.WriteFile(b.at("fleet.toml"), []byte(`store = {endpoint = "`+store.Endpoint()+`", bucket = "`+archivetest.Bucket+`", access_key = "x", secret_file = "store.secret", path_style = true}
+director = {public = "director.pub", key = "director.jwe", passphrase_file = "director.passphrase"}
 `)))
+	centre, err := config.LoadCentre(b.at("fleet.toml"))
+	b.must(err)
+	opened, err := centre.OpenStore()
+	b.must(err)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	b.must(err)
+	box := wire.Signer{ID: "box", Private: private}
+	status, err := wire.SealStatus(wire.Status{Branch: "centro", Group: "tiendas", Key: wire.EncodeKey(public), Sequence: 1, At: time.Now(), Program: hostile, Ambiente: hostile, Name: hostile,
+		Points: []wire.Point{{Establishment: hostile, Point: hostile}}, NotReady: []string{hostile}, Desired: wire.Reached{Trouble: hostile},
+		Rollout: &wire.Progress{Name: hostile, Stage: hostile, Reason: hostile}, Certificates: []wire.Certificate{{Name: hostile, Ends: time.Now()}}, Copy: &wire.Shipped{Why: hostile}}, box)
+	b.must(err)
+	act, err := wire.SealAct(wire.Act{Branch: "centro", Number: 1, At: time.Now(), What: wire.ActRefused, Rule: hostile, Rollout: hostile, Reason: hostile}, box)
+	b.must(err)
+	b.must(opened.Overwrite(b.t.Context(), wire.StatusKey("centro"), status))
+	b.must(opened.Create(b.t.Context(), wire.ActKey("centro", 1), act))
 	return b.at("fleet.toml")
 }
 
@@ -147,6 +162,8 @@ func TestHostile(t *testing.T) {
 	b.must(err)
 	b.must(config.WriteFile(b.at("x.dterule"), data), os.Mkdir(b.at("copy"), 0o700))
 
+	chain := b.chain()
+	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", chain}, args...) }
 	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
 		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
 		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
@@ -154,7 +171,8 @@ func TestHostile(t *testing.T) {
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"},
 		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
 		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},
-		{"fleet", "doctor", "--centre", b.chain()},
+		fleet("keygen", b.at("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.at("x.dterule")),
+		fleet("status"), fleet("log"), fleet("hold", "--reason", hostile), fleet("resume"), fleet("roll"), fleet("back"), fleet("doctor", "--rounds", "2"), fleet("serve", "--listen", hostile),
 		{"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",

@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"engine/ledger":              {"engine/dte", "storage"},
 	"engine/fair":                {},
 	"engine/fleet/wire":          {"rules/signed"},
+	"cmd/dtectl/fleet":           {"cmd/dted/config", "cmd/screen", "engine/archive", "engine/dte", "engine/fleet/bucket", "engine/fleet/wire", "engine/sign", "rules/bundle"},
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
@@ -70,7 +71,6 @@ var layers = map[string][]string{
 	"cmd/dted": {"engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify": {"engine/dte"},
-	"cmd/dtectl/fleet":   {"cmd/dted/config", "cmd/screen", "engine/archive"},
 	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
 	"cmd/dtesim":         {"engine/authority/simulator"},
 }

@@ -104,7 +104,7 @@ func place(branch, rollout string) int {
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {
-		if !slices.ContainsFunc(s.Rules, r.sameGeneration) {
+		if !slices.ContainsFunc(s.Rules, r.SameGeneration) {
 			union.Rules = append(union.Rules, r)
 		}
 	}
@@ -114,7 +114,8 @@ func (s State) Over(below State) State {
 	return union
 }
 
-func (r Rule) sameGeneration(o Rule) bool {
+// SameGeneration tells whether two bundles cannot be in force beside each other.
+func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
 
@@ -194,7 +195,7 @@ func (s *State) check() error {
 		if r.Name == "" || r.Version == "" || r.Bundle == "" || r.Document == "" {
 			faults = append(faults, fmt.Errorf("%s: name, version, bundle and document are needed", at))
 		}
-		if slices.ContainsFunc(s.Rules[:i], r.sameGeneration) {
+		if slices.ContainsFunc(s.Rules[:i], r.SameGeneration) {
 			faults = append(faults, fmt.Errorf("%s: a second bundle of %s %s, generation %d", at, r.Bundle, r.Document, r.Schema))
 		}
 	}

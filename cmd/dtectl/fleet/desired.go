@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dtegate/engine/fleet/wire"
+)
+
+// version is a desired state with the object that it came in.
+type version struct {
+	*wire.Desired
+	digest string
+}
+
+// head is the last version of a group; nil: nothing was published yet. A list may lag, therefore it is asked on from there until
+// there is none, as a box does.
+func (c *chain) head(ctx context.Context, group string) (*version, error) {
+	var last int64
+	for e, err := range c.store.List(ctx, wire.DesiredFolder(group)) {
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := wire.NumberOf(e.Key); ok {
+			last = max(last, n)
+		}
+	}
+	var head *version
+	if last > 0 {
+		var err error
+		if head, err = c.version(ctx, group, last); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		next, err := c.version(ctx, group, last+1)
+		if errors.Is(err, wire.ErrNotFound) {
+			return head, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		head, last = next, last+1
+	}
+}
+
+// version reads one that the director has signed.
+func (c *chain) version(ctx context.Context, group string, n int64) (*version, error) {
+	o, err := c.store.Get(ctx, wire.DesiredKey(group, n), wire.MaxJWS)
+	if err != nil {
+		return nil, err
+	}
+	d, err := wire.OpenDesired(o.Data, []wire.Key{c.director}, group, n)
+	if err != nil {
+		return nil, err
+	}
+	return &version{d, wire.Digest(o.Data)}, nil
+}
+
+// before is the version that a version was made behind; nil: it is the first.
+func (c *chain) before(ctx context.Context, v *version) (*version, error) {
+	if v.Version == 1 {
+		return nil, nil
+	}
+	b, err := c.version(ctx, v.Group, v.Version-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading version %d of %s: %w", v.Version-1, v.Group, err)
+	}
+	return b, v.Follows(b.Desired, b.digest)
+}
+
+// next publishes the version behind the head, as change makes it of what is desired now. Nobody else can have published
+// that number: the store creates it once.
+func (c *chain) next(ctx context.Context, head *version, group, reason string, expires time.Time, change func(*wire.Desired) error) (*wire.Desired, error) {
+	now := c.now().UTC().Truncate(time.Second)
+	d := wire.Desired{Group: group, Version: 1}
+	if head != nil {
+		d = *head.Desired
+		d.Version, d.Previous = head.Version+1, head.digest
+		if head.Rollout != nil { // change must not alter what was read
+			r := *head.Rollout
+			d.Rollout = &r
+		}
+	}
+	if expires.IsZero() {
+		expires = now.Add(defaultLife)
+	}
+	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.who, reason
+	if err := change(&d); err != nil {
+		return nil, err
+	}
+	director, err := c.sign()
+	if err != nil {
+		return nil, err
+	}
+	data, err := wire.SealDesired(d, director)
+	if err != nil {
+		return nil, err
+	}
+	key := wire.DesiredKey(group, d.Version)
+	if err := c.createOnce(ctx, key, data); err != nil {
+		if errors.Is(err, wire.ErrExists) {
+			return nil, fmt.Errorf("version %d of %s was published by somebody else at this moment: look at dtectl fleet status, then try again", d.Version, group)
+		}
+		return nil, fmt.Errorf("publishing version %d of %s: %w (it may be there: look at dtectl fleet status)", d.Version, group, err)
+	}
+	return &d, nil
+}
+
+// defaultLife is how long a desired state is good for: a store that shows boxes an old state for longer makes them alarm. dtectl
+// fleet roll signs it again when half of it is over.
+const defaultLife = 90 * 24 * time.Hour
+
+// createOnce creates an object; one that is there with the same bytes was put there by this attempt or an equal one.
+func (c *chain) createOnce(ctx context.Context, key string, data []byte) error {
+	err := c.store.Create(ctx, key, data)
+	if err == nil {
+		return nil
+	}
+	held, failed := c.store.Get(ctx, key, int64(len(data)))
+	switch {
+	case failed == nil && bytes.Equal(held.Data, data):
+		return nil
+	case failed == nil, errors.Is(failed, wire.ErrTooLarge):
+		return fmt.Errorf("%w: %s", wire.ErrExists, key)
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"dtegate/cmd/screen"
+)
+
+//go:embed page.css
+var style string
+
+//go:embed page.html
+var pageText string
+
+// policy lets the page's own style in and nothing else: no script, no other host.
+var policy = func() string {
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+}()
+
+// shownAtMost branches on a page; the rest is found by searching.
+const shownAtMost = 200
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": local, "visible": screen.Visible}).Parse(pageText))
+
+// words of the page that depend on the language.
+var words = map[string][2]string{
+	"title": {"Chain", "Cadena"}, "search": {"Search", "Buscar"}, "find": {"branch, group, point of sale, trouble", "sucursal, grupo, punto de venta, problema"},
+	"branches": {"branches", "sucursales"}, "selling": {"sell", "venden"}, "closed": {"cannot sell", "no pueden vender"}, "contingency": {"in contingency", "en contingencia"},
+	"silent": {"silent", "sin noticias"}, "waiting": {"wait to be enrolled", "esperan inscripción"}, "version": {"version", "versión"}, "until": {"good until", "vigente hasta"},
+	"rollout": {"roll-out", "despliegue"}, "held": {"HELD", "DETENIDO"}, "took": {"took it", "lo tomaron"}, "failed": {"failed", "fallaron"}, "unsaid": {"have not said yet", "aún no responden"},
+	"live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago", "atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
+	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"}, "none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
+	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ", "No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.", "Aún no se ha leído el almacén de la cadena."},
+	"all": {"all", "todas"}, "documents": {"documents today", "documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"}, "unknown": {"unknown", "sin datos"},
+	"CANNOT SELL": {"cannot sell", "no puede vender"}, "REPLACED": {"replaced", "reemplazada"},
+}
+
+// view is what the page shows.
+type view struct {
+	Lang, Other, Query, Only string
+	Survey                   *survey
+	Counts                   counts
+	Trouble                  string
+	Groups                   []groupView
+	Rows                     []rowView
+	More                     int
+}
+
+type groupView struct {
+	*version
+	What, Rollout, Ring string
+	Measured            *ring
+}
+
+type rowView struct {
+	*row
+	Title, Level, State, Seen string
+	Words                     []string
+	Points, Rules             []string
+}
+
+// T is a word in the page's language.
+func (v *view) T(key string) string {
+	w, ok := words[key]
+	if !ok {
+		return key
+	}
+	if v.Lang == "en" {
+		return w[0]
+	}
+	return w[1]
+}
+
+// Link is the page with another filter.
+func (v *view) Link(only string) string {
+	return "?" + url.Values{"only": {only}, "lang": {v.Lang}}.Encode()
+}
+
+func (s *site) page(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	v := &view{Lang: "es", Other: "en", Query: q.Get("q"), Only: q.Get("only"), Survey: s.latest.Load()}
+	if q.Get("lang") == "en" {
+		v.Lang, v.Other = "en", "es"
+	}
+	if t := s.trouble.Load(); t != nil {
+		v.Trouble = *t
+	}
+	if v.Survey != nil {
+		v.fill()
+	}
+	var b strings.Builder
+	if err := pageTemplate.Execute(&b, v); err != nil {
+		http.Error(w, "page", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(b.String()))
+}
+
+func (v *view) fill() {
+	v.Counts = v.Survey.counts()
+	for _, g := range v.Survey.Groups {
+		gv := groupView{version: g, What: describe(g.Live)}
+		if r := g.Rollout; r != nil {
+			m := measure(r, v.Survey.Branches, g.Group)
+			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+describe(r.State), ringWords(r, m.Boxes), &m
+		}
+		v.Groups = append(v.Groups, gv)
+	}
+	for _, r := range v.Survey.rows() {
+		rv := v.row(r)
+		if !v.shows(&rv) {
+			continue
+		}
+		if len(v.Rows) == shownAtMost {
+			v.More++
+			continue
+		}
+		v.Rows = append(v.Rows, rv)
+	}
+}
+
+func (v *view) row(r *row) rowView {
+	out := rowView{row: r, Title: r.Name, Level: levelNames[r.level()], State: r.state(), Seen: v.T("never")}
+	if !r.Seen.IsZero() {
+		out.Seen = span(max(0, v.Survey.At.Sub(r.Seen)))
+	}
+	for _, c := range r.Concerns {
+		out.Words = append(out.Words, screen.Visible(c.say(v.Lang)))
+	}
+	if st := r.Status; st != nil {
+		if st.Name != "" {
+			out.Title = screen.Visible(st.Name)
+		}
+		for _, p := range st.Points {
+			out.Points = append(out.Points, screen.Visible(p.Establishment+p.Point))
+		}
+		for _, rule := range st.Rules {
+			text := rule.Name + " " + rule.Version
+			if !rule.Live {
+				text += " (" + rule.From + ")"
+			}
+			out.Rules = append(out.Rules, screen.Visible(text))
+		}
+	}
+	return out
+}
+
+// shows tells whether a row is one of those that were asked for.
+func (v *view) shows(r *rowView) bool {
+	has := func(codes ...string) bool {
+		for _, c := range r.Concerns {
+			for _, code := range codes {
+				if c.Code == code {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	switch v.Only {
+	case "closed":
+		if !has("closed", "replaced") {
+			return false
+		}
+	case "contingency":
+		if r.Status == nil || r.Status.Contingency == nil {
+			return false
+		}
+	case "silent":
+		if !has("silent", "lost", "never") {
+			return false
+		}
+	case "waiting":
+		if !has("waits", "stranger") {
+			return false
+		}
+	}
+	text := strings.ToLower(strings.Join(append([]string{r.Name, r.Title, r.group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}, r.Words...), " "))
+	for _, word := range strings.Fields(strings.ToLower(v.Query)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,250 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/cmd/screen"
+	"dtegate/engine/fleet/wire"
+)
+
+// Roll is dtectl fleet roll.
+type Roll struct {
+	Group string   `help:"One group; default: all of them."`
+	Share *Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
+}
+
+// errHarms ends a roll that held a roll-out.
+var errHarms = errors.New("a roll-out harms, and is held")
+
+// Run opens what may be opened. It may run every few minutes by a timer: where a ring's criteria do not hold, it changes nothing.
+func (c *Roll) Run(ctx context.Context, top *Command) error {
+	chain, err := top.open()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, chain)
+}
+
+func (c *Roll) run(ctx context.Context, chain *chain) error {
+	s, err := newSurveyor(chain).read(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	found := false
+	for _, head := range s.Groups {
+		if c.Group != "" && c.Group != head.Group {
+			continue
+		}
+		found = true
+		if err := c.group(ctx, chain, s, head); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))
+		}
+	}
+	if !found {
+		return errors.New("nothing was published yet for this group")
+	}
+	return errors.Join(failed...)
+}
+
+func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version) error {
+	now := chain.now()
+	r := head.Rollout
+	if r == nil {
+		if head.Expires.Sub(now) > head.Expires.Sub(head.Issued)/2 {
+			screen.Printf("%s: no roll-out is on its way\n", head.Group)
+			return nil
+		}
+		d, err := chain.next(ctx, head, head.Group, "signed again", time.Time{}, func(*wire.Desired) error { return nil })
+		if err != nil {
+			return err
+		}
+		screen.Printf("%s: signed again, good until %s\n", d.Group, local(d.Expires))
+		return nil
+	}
+	m := measure(r, s.Branches, head.Group)
+	if m.harms(r) && !r.Held {
+		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
+		if _, err := chain.next(ctx, head, head.Group, reason, head.Expires, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s", errHarms, reason)
+	}
+	if why := m.wants(r, now); why != "" {
+		screen.Printf("%s: %s stays as it is: %s\n", head.Group, r.Name, why)
+		return nil
+	}
+	if r.Share == wire.Whole {
+		d, err := chain.next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *wire.Desired) error {
+			d.Live, d.Rollout = r.State.Over(d.Live), nil
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return printOrder(d, s)
+	}
+	share := nextShare(r.Share)
+	if c.Share != nil {
+		share = int(*c.Share)
+	}
+	if share <= r.Share {
+		return fmt.Errorf("--share: the ring has %s already", Percent(r.Share))
+	}
+	d, err := chain.next(ctx, head, head.Group, "", time.Time{}, func(d *wire.Desired) error {
+		d.Rollout.Share, d.Rollout.Opened = share, d.Issued
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printOrder(d, s)
+}
+
+// first are the first few of a list, and how many more there are.
+func first(list []string, n int) []string {
+	if len(list) <= n {
+		return list
+	}
+	return append(append([]string(nil), list[:n]...), fmt.Sprintf("and %d more", len(list)-n))
+}
+
+// Hold is dtectl fleet hold.
+type Hold struct {
+	Group  string `help:"Group; may be left out where there is one."`
+	Reason string `help:"Why, for the log."`
+}
+
+// Run holds a roll-out.
+func (c *Hold) Run(ctx context.Context, top *Command) error {
+	chain, err := top.open()
+	if err != nil {
+		return err
+	}
+	return chain.setHeld(ctx, c.Group, c.Reason, true)
+}
+
+// Resume is dtectl fleet resume.
+type Resume struct {
+	Group  string `help:"Group; may be left out where there is one."`
+	Reason string `help:"Why, for the log."`
+}
+
+// Run lets a roll-out go on; its ring is watched anew.
+func (c *Resume) Run(ctx context.Context, top *Command) error {
+	chain, err := top.open()
+	if err != nil {
+		return err
+	}
+	return chain.setHeld(ctx, c.Group, c.Reason, false)
+}
+
+func (c *chain) setHeld(ctx context.Context, name, reason string, held bool) error {
+	head, s, err := c.look(ctx, name)
+	if err != nil {
+		return err
+	}
+	if head.Rollout == nil {
+		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
+	}
+	if head.Rollout.Held == held {
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringWords(head.Rollout, measure(head.Rollout, s.Branches, head.Group).Boxes))
+	}
+	d, err := c.next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error {
+		d.Rollout.Held = held
+		if !held {
+			d.Rollout.Opened = d.Issued
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printOrder(d, s)
+}
+
+// look reads the chain and the head of a group.
+func (c *chain) look(ctx context.Context, name string) (*version, *survey, error) {
+	group, err := c.group(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newSurveyor(c).read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	head := s.desired(group)
+	if head == nil {
+		return nil, nil, fmt.Errorf("%s: nothing was published yet", group)
+	}
+	return head, s, nil
+}
+
+// Back is dtectl fleet back.
+type Back struct {
+	Group  string `help:"Group; may be left out where there is one."`
+	Reason string `help:"Why, for the log."`
+}
+
+// Run takes a roll-out back, or, with none on its way, the last one that reached all.
+func (c *Back) Run(ctx context.Context, top *Command) error {
+	chain, err := top.open()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, chain)
+}
+
+func (c *Back) run(ctx context.Context, chain *chain) error {
+	head, s, err := chain.look(ctx, c.Group)
+	if err != nil {
+		return err
+	}
+	live := head.Live
+	if head.Rollout == nil {
+		if live, err = chain.liveBefore(ctx, head); err != nil {
+			return err
+		}
+	}
+	d, err := chain.next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *wire.Desired) error {
+		d.Live, d.Rollout = live, nil
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printOrder(d, s)
+}
+
+// liveBefore is what was desired before what is, came for the first time: going back twice does not come back.
+func (c *chain) liveBefore(ctx context.Context, head *version) (wire.State, error) {
+	var before *version
+	for v := head; ; {
+		b, err := c.before(ctx, v)
+		if err != nil {
+			return wire.State{}, err
+		}
+		if reflect.DeepEqual(v.Live, head.Live) {
+			before = b
+		}
+		if b == nil {
+			break
+		}
+		v = b
+	}
+	if before == nil {
+		return wire.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
+	}
+	for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
+		if !slices.ContainsFunc(before.Live.Rules, r.SameGeneration) {
+			return wire.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
+		}
+	}
+	return before.Live, nil
+}

@@ -1,0 +1,263 @@
+package fleet
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+)
+
+// A rule goes to a pilot, in rings to all, and is taken back; each step waits for its criteria.
+func TestRollout(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "sur")
+	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
+
+	// What runs already is published to all at once.
+	all := Percent(wire.Whole)
+	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	if h := w.head(); h.Version != 2 || h.Rollout != nil || len(h.Live.Rules) != 1 {
+		t.Fatalf("%+v", h.Desired)
+	}
+
+	w.must(w.publish(Publish{Files: []string{second}, Pilots: []string{"centro"}, Soak: time.Hour}))
+	if h := w.head(); h.Version != 3 || h.Rollout.Name != "r3" || h.Rollout.Share != 0 || !slices.Equal(h.Rollout.Pilots, []string{"centro"}) || h.Live.Rules[0].Version != "1.0.0" {
+		t.Fatalf("%+v", h.Rollout)
+	}
+	if err := w.publish(Publish{Files: []string{second}}); err == nil {
+		t.Error("a second roll-out begins over the first")
+	}
+	stays := func(why string) {
+		t.Helper()
+		before := w.head().Version
+		w.must(w.roll())
+		if w.head().Version != before || !strings.Contains(w.text(), why) {
+			t.Errorf("version %d, want %d; %s", w.head().Version, before, w.text())
+		}
+	}
+	stays("0 of 1 branches took it, 1 must")
+	w.obey()
+	stays("the ring is watched until")
+	w.now = w.now.Add(time.Hour)
+	for _, share := range []int{500, 2500, wire.Whole} {
+		w.must(w.roll())
+		if got := w.head().Rollout.Share; got != share {
+			t.Fatalf("%d, want %d", got, share)
+		}
+		w.obey()
+		w.now = w.now.Add(time.Hour)
+	}
+	w.must(w.roll())
+	h := w.head()
+	if h.Rollout != nil || h.Live.Rules[0].Version != "1.1.0" || len(h.Live.Rules) != 1 {
+		t.Fatalf("%+v", h.Desired)
+	}
+	w.obey()
+
+	// Back, once: not to and fro.
+	w.must((&Back{Reason: "quejas"}).run(t.Context(), w.chain))
+	if h := w.head(); h.Live.Rules[0].Version != "1.0.0" || h.Reason != "quejas" || h.By != "ana@central" {
+		t.Errorf("%+v", h.Desired)
+	}
+	if err := (&Back{}).run(t.Context(), w.chain); err == nil || w.head().Live.Rules[0].Version != "1.0.0" {
+		t.Errorf("back came back: %v", err)
+	}
+
+	// Every version follows the one before, as a box demands.
+	var before *version
+	for n := int64(1); n <= w.head().Version; n++ {
+		v, err := w.chain.version(t.Context(), "tiendas", n)
+		w.must(err)
+		if before == nil {
+			w.must(v.Follows(nil, ""))
+		} else {
+			w.must(v.Follows(before.Desired, before.digest))
+		}
+		before = v
+	}
+}
+
+// A roll-out that harms is held by the next roll, and goes no further until somebody says so.
+func TestRollout_Harms(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "sur")
+	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
+	all := Percent(wire.Whole)
+	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	w.must(w.publish(Publish{Files: []string{second}, Pilots: []string{"centro", "norte"}}))
+	w.box("norte").stage = wire.StageReturned
+	w.obey()
+	if err := w.roll(); !errors.Is(err, errHarms) || !strings.Contains(err.Error(), "1 of 2 branches that tried r3 failed: norte") {
+		t.Fatal(err)
+	}
+	if h := w.head(); !h.Rollout.Held || h.Rollout.Share != 0 || !strings.Contains(h.Reason, "held by itself") {
+		t.Fatalf("%+v", h.Desired)
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	w.obey()
+	version := w.head().Version
+	w.must(w.roll())
+	if w.head().Version != version || !strings.Contains(w.text(), "HELD") {
+		t.Errorf("it goes on: %s", w.text())
+	}
+	if got := w.codes("norte"); !slices.Contains(got, "returned") {
+		t.Error(got)
+	}
+	// Resumed, it harms still.
+	w.must(w.chain.setHeld(t.Context(), "", "lo vimos", false))
+	if err := w.chain.setHeld(t.Context(), "", "", false); err == nil {
+		t.Error("resumed twice")
+	}
+	if err := w.roll(); !errors.Is(err, errHarms) {
+		t.Error(err)
+	}
+	w.must((&Back{}).run(t.Context(), w.chain))
+	if h := w.head(); h.Rollout != nil || h.Live.Rules[0].Version != "1.0.0" {
+		t.Errorf("%+v", h.Desired)
+	}
+}
+
+// Failures within what is permitted do not hold it; the limit is exact.
+func TestRing(t *testing.T) {
+	r := &wire.Rollout{Name: "r1", MaxFailures: 1000, MinSuccess: 3}
+	for _, c := range []struct {
+		succeeded, failed int
+		harms             bool
+	}{{0, 0, false}, {9, 1, false}, {8, 1, true}, {10, 1, false}, {0, 1, true}, {89, 11, true}, {90, 10, false}} {
+		m := ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
+		if m.harms(r) != c.harms {
+			t.Errorf("%d took it, %d failed: %v", c.succeeded, c.failed, m.harms(r))
+		}
+	}
+	now := time.Now()
+	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} { // a smaller ring must have succeeded whole
+		m := ring{Boxes: boxes, Succeeded: 2}
+		if (m.wants(r, now) != "") != wants {
+			t.Errorf("%d: %q", boxes, m.wants(r, now))
+		}
+	}
+}
+
+// What branches would refuse is not published.
+func TestPublish_Refuses(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(wire.Whole)
+	good := w.bundle("1.1.0", w.rules)
+	w.must(w.publish(Publish{Files: []string{good}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	twin := w.at("twin.dterule")
+	data, err := os.ReadFile(good)
+	w.must(err)
+	w.must(os.WriteFile(twin, data, 0o600))
+	w.must(os.WriteFile(w.at("bad.json"), []byte(`{"kind":"settings","data":"/tmp"}`), 0o600))
+	objects := w.store.Requests()
+	for name, c := range map[string]Publish{
+		"signed by a stranger": {Files: []string{w.bundle("1.2.0", wire.Signer{ID: "reglas", Private: key("thief")})}},
+		"older":                {Files: []string{w.bundle("1.0.9", w.rules)}},
+		"twice":                {Files: []string{w.bundle("1.3.0", w.rules), twin}},
+		"no bundle":            {Files: []string{w.at("rules.pub")}},
+		"foreign settings":     {Files: []string{w.at("bad.json")}},
+		"unknown pilot":        {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
+		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: Moment{w.now.Add(-time.Hour)}},
+	} {
+		if err := w.publish(c); err == nil {
+			t.Errorf("%s: it is published", name)
+		}
+	}
+	if w.head().Version != 2 || w.store.Requests() == objects {
+		t.Errorf("version %d", w.head().Version)
+	}
+}
+
+// Two who publish at once: one does, the other is told. An answer that is lost is no second version.
+func TestPublish_AtOnce(t *testing.T) {
+	w := newWorld(t, "centro")
+	file := w.bundle("1.0.0", w.rules)
+	key := wire.DesiredKey("tiendas", 1)
+	var other []byte
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "create" && r.Key == key && other == nil {
+			other = []byte("x") // somebody else comes first
+			w.store.Fault = nil
+			w.must(w.publish(Publish{Files: []string{file}, Reason: "first"}))
+		}
+		return fleettest.None
+	}
+	if err := w.publish(Publish{Files: []string{file}, Reason: "second"}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Error(err)
+	}
+	if w.head().Reason != "first" {
+		t.Error(w.head().Reason)
+	}
+
+	for _, fault := range fleettest.Faults {
+		w := newWorld(t, "centro")
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "create" && r.Key == key {
+				return fault
+			}
+			return fleettest.None
+		}
+		err := w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}})
+		there := w.store.Held(key) != nil
+		if (err == nil) != there {
+			t.Errorf("%s: there %v, told %v", fault, there, err)
+		}
+	}
+}
+
+// What nobody changes for long is signed again before it expires.
+func TestRoll_Renews(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(wire.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	before := w.head()
+	w.now = w.now.Add(44 * 24 * time.Hour)
+	w.must(w.roll())
+	if w.head().Version != before.Version {
+		t.Error("signed again too early")
+	}
+	w.now = w.now.Add(2 * 24 * time.Hour)
+	w.must(w.roll())
+	after := w.head()
+	if after.Version != before.Version+1 || !after.Expires.After(before.Expires) || !reflect.DeepEqual(after.Live, before.Live) {
+		t.Errorf("%+v", after.Desired)
+	}
+}
+
+// Settings go the same way.
+func TestPublish_Settings(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","poll":"2m"}`), 0o600))
+	w.must(w.publish(Publish{Files: []string{w.at("s.json")}}))
+	h := w.head()
+	data := w.store.Held(wire.SettingsKey(h.Rollout.State.Settings))
+	if s, err := wire.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || wire.Digest(data) != h.Rollout.State.Settings {
+		t.Error(s, err)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0, "100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
+		var p Percent
+		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int(p) != want {
+			t.Errorf("%q: %d %v", text, p, err)
+		}
+	}
+	for p, want := range map[Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
+		if p.String() != want {
+			t.Errorf("%s, want %s", p, want)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package fleet
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+	"dtegate/rules/bundle"
+)
+
+// world is a chain on a store in memory, with its centre and boxes that do at once what is desired.
+type world struct {
+	t     *testing.T
+	now   time.Time
+	store *fleettest.Store
+	chain *chain
+	boxes []*box
+	rules wire.Signer // that signs bundles
+	dir   string
+}
+
+// box is a branch's, as the store sees it.
+type box struct {
+	w      *world
+	signer wire.Signer
+	status wire.Status
+	stage  wire.Stage // that it answers to a roll-out of its ring; default live
+}
+
+func key(seed string) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%-32.32s", seed)))
+}
+
+func newWorld(t *testing.T, boxes ...string) *world {
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), dir: t.TempDir(), rules: wire.Signer{ID: "reglas", Private: key("rules")}}
+	w.store = fleettest.New(func() time.Time { return w.now })
+	public, err := bundle.MarshalPublic(w.rules.Private.Public().(ed25519.PublicKey))
+	w.must(err)
+	w.must(os.WriteFile(w.at("rules.pub"), public, 0o600))
+	director := key("director")
+	w.chain = &chain{store: w.store, director: wire.Key{ID: directorID, Public: director.Public().(ed25519.PublicKey)}, cache: w.at("cache"), now: func() time.Time { return w.now }, who: "ana@central",
+		sign:   func() (wire.Signer, error) { return wire.Signer{ID: directorID, Private: director}, nil },
+		config: &config.Centre{Threshold: 1, Keys: []config.RulesKey{{ID: "reglas", File: w.at("rules.pub")}}}}
+	for _, name := range boxes {
+		w.add(name).report()
+	}
+	if len(boxes) > 0 {
+		w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	}
+	return w
+}
+
+func (w *world) at(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// add makes a box that is ready to sell.
+func (w *world) add(name string) *box {
+	b := &box{w: w, signer: wire.Signer{ID: "box", Private: key(fmt.Sprintf("%s %d", name, len(w.boxes)))}, stage: wire.StageLive}
+	b.status = wire.Status{Branch: name, Group: "tiendas", Key: wire.EncodeKey(b.signer.Private.Public().(ed25519.PublicKey)), Ready: true, Ambiente: "00",
+		Points: []wire.Point{{Establishment: "M001", Point: "P001"}}}
+	w.boxes = append(w.boxes, b)
+	return b
+}
+
+func (w *world) box(name string) *box {
+	w.t.Helper()
+	i := slices.IndexFunc(w.boxes, func(b *box) bool { return b.status.Branch == name })
+	if i < 0 {
+		w.t.Fatalf("no box %s", name)
+	}
+	return w.boxes[i]
+}
+
+// report writes a box's status as it is.
+func (b *box) report() {
+	b.w.t.Helper()
+	b.status.Sequence++
+	b.status.At = b.w.now
+	data, err := wire.SealStatus(b.status, b.signer)
+	b.w.must(err)
+	b.w.must(b.w.store.Put(b.w.t.Context(), wire.StatusKey(b.status.Branch), data))
+}
+
+// act writes an act of a box.
+func (b *box) act(number int64, what, reason string) {
+	b.w.t.Helper()
+	data, err := wire.SealAct(wire.Act{Branch: b.status.Branch, Epoch: 1, Number: number, At: b.w.now, What: what, Reason: reason}, b.signer)
+	b.w.must(err)
+	b.w.must(b.w.store.Create(b.w.t.Context(), wire.ActKey(b.status.Branch, number), data))
+}
+
+// obey has every box read what is desired and report what became of it.
+func (w *world) obey() {
+	w.t.Helper()
+	head, err := w.chain.head(w.t.Context(), "tiendas")
+	w.must(err)
+	for _, b := range w.boxes {
+		b.status.Desired = wire.Reached{Version: head.Version, At: w.now, Expires: head.Expires}
+		state, r := head.Live, head.Rollout
+		switch {
+		case r == nil:
+			b.status.Rollout = nil
+		case r.Takes(b.status.Branch, w.now):
+			b.status.Rollout = &wire.Progress{Name: r.Name, Stage: b.stage, Since: w.now, Reason: "2 of 20 cases differ"}
+			if b.stage.Succeeded() {
+				state = r.State.Over(head.Live)
+			}
+		case b.status.Rollout == nil || b.status.Rollout.Name != r.Name:
+			b.status.Rollout = &wire.Progress{Name: r.Name, Stage: wire.StageOutside, Since: w.now}
+		}
+		b.status.Rules = nil
+		for _, rule := range state.Rules {
+			b.status.Rules = append(b.status.Rules, wire.Running{Digest: rule.Digest, Name: rule.Name, Version: rule.Version, Bundle: rule.Bundle, Document: rule.Document, Schema: rule.Schema, Live: true})
+		}
+		b.report()
+	}
+}
+
+// bundle writes a signed bundle and returns its file.
+func (w *world) bundle(version string, signer wire.Signer) string {
+	w.t.Helper()
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
+		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: signer.ID, Private: signer.Private})
+	w.must(err)
+	file := w.at("catalogues-" + version + ".dterule")
+	w.must(os.WriteFile(file, data, 0o600))
+	return file
+}
+
+func (w *world) publish(c Publish) error {
+	w.t.Helper()
+	c.Group = "tiendas"
+	if c.MinSuccess == 0 {
+		c.MinSuccess = 1
+	}
+	return c.run(w.t.Context(), w.chain)
+}
+
+func (w *world) roll() error {
+	w.t.Helper()
+	return (&Roll{}).run(w.t.Context(), w.chain)
+}
+
+func (w *world) head() *version {
+	w.t.Helper()
+	v, err := w.chain.head(w.t.Context(), "tiendas")
+	w.must(err)
+	return v
+}
+
+func (w *world) survey() *survey {
+	w.t.Helper()
+	s, err := newSurveyor(w.chain).read(w.t.Context())
+	w.must(err)
+	return s
+}
+
+// codes are a branch's concerns.
+func (w *world) codes(name string) (codes []string) {
+	w.t.Helper()
+	for _, r := range w.survey().rows() {
+		if r.Name == name {
+			for _, c := range r.Concerns {
+				codes = append(codes, c.Code)
+			}
+			return codes
+		}
+	}
+	w.t.Fatalf("no branch %s", name)
+	return nil
+}
+
+// text is a survey as people see it.
+func (w *world) text() string {
+	w.t.Helper()
+	var b bytes.Buffer
+	w.must(w.survey().print(&b, func(*row) bool { return true }))
+	return b.String()
+}
