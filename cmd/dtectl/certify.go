@@ -69,17 +69,10 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 		return err
 	}
 	defer end()
-	bar := newGauge(screen.Err)
-	lines := &progress{shown: -1}
-	o.Show = func(sealed, wanted int, what string) {
-		if screen.Err.Terminal() {
-			bar.show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
-			return
-		}
-		lines.show(sealed, wanted, what)
-	}
+	shown := newProgress(screen.Err)
+	o.Show = shown.show
 	report, err := certify.New(o).Run(ctx)
-	bar.clear()
+	shown.bar.clear()
 	if report == nil {
 		return err
 	}
@@ -99,7 +92,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 			return nil, fmt.Errorf("reading the till's token: %w", err)
 		}
 		o.Token = strings.TrimSpace(string(token))
-		return func() {}, nil
+		return func() {}, live(ctx, o, 1)
 	}
 	point := c.PointOfSale
 	if point == 0 && len(cfg.Points) > 0 {
@@ -132,16 +125,16 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 			screen.Fprintf(screen.Err, "token %d of this run is not revoked: %v\n", id, err)
 		}
 	}
-	if err := live(ctx, o); err != nil {
+	if err := live(ctx, o, 100); err != nil {
 		end()
 		return nil, err
 	}
 	return end, nil
 }
 
-// live waits until the appliance knows a token that was just made: within a second.
-func live(ctx context.Context, o *certify.Options) error {
-	for tries := 0; ; tries++ {
+// live asks so many times whether the appliance knows the token. It knows one that was just made within a second.
+func live(ctx context.Context, o *certify.Options, most int) error {
+	for tries := 1; ; tries++ {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/dte/information", nil)
 		if err != nil {
 			return err
@@ -155,7 +148,7 @@ func live(ctx context.Context, o *certify.Options) error {
 		if resp.StatusCode == http.StatusOK {
 			return nil
 		}
-		if tries == 100 {
+		if tries == most {
 			return fmt.Errorf("the appliance does not take the token of this run: HTTP %d", resp.StatusCode)
 		}
 		select {
@@ -261,18 +254,29 @@ func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 	return errors.Join(config.WriteFile(c.Report, append(text, '\n')), config.WriteFile(beside, page.Bytes()))
 }
 
-// progress prints a line for each tenth of the way, and for what happens beside the sending.
+// progress shows how far a run is: on a terminal a bar, otherwise a line for each tenth of the way and for what happens beside the
+// sending.
 type progress struct {
+	out   *screen.Writer
+	bar   *gauge
 	shown int
 	what  string
 }
 
+func newProgress(out *screen.Writer) *progress {
+	return &progress{out: out, bar: newGauge(out), shown: -1}
+}
+
 func (p *progress) show(sealed, wanted int, what string) {
+	if p.bar.out != nil {
+		p.bar.show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
+		return
+	}
 	tenth := 10 * sealed / max(1, wanted)
 	step := len(what) > 2 && slices.Contains(certify.Kinds, strings.Fields(what)[0]) && len(strings.Fields(what)) == 2
 	if tenth == p.shown && (step || what == p.what || strings.HasPrefix(what, "waiting")) {
 		return
 	}
 	p.shown, p.what = tenth, what
-	screen.Fprintf(screen.Err, "%d of %d sealed, %s\n", sealed, wanted, what)
+	screen.Fprintf(p.out, "%d of %d sealed, %s\n", sealed, wanted, what)
 }

@@ -198,6 +198,36 @@ func TestCertify_Refused(t *testing.T) {
 	}
 }
 
+// TestCertify_RefusedInvalidation: MH refuses an invalidation: the next is of another invoice, and the report has MH's code, text and
+// the document. Three in a row end the invalidations alone.
+func TestCertify_RefusedInvalidation(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 4, "invalidacion": 2}
+	b.chaos(simulator.Chaos{RejectEvents: 1})
+	report, err := certify.New(b.options()).Run(t.Context())
+	if err != nil || !report.Complete || len(report.Stopped) > 0 || len(report.Refusals) != 1 {
+		t.Fatalf("%v %+v", err, report)
+	}
+	got := report.Refusals[0]
+	if got.Kind != "invalidacion" || got.By != "MH" || got.Code == "" || got.Text == "" || got.Documents != 1 {
+		t.Errorf("%+v", got)
+	}
+	if d := b.Get("documento/" + got.Example); d.Estado != "PROCESSED" {
+		t.Errorf("the invoice whose invalidation was refused is %s", d.Estado)
+	}
+	b.holds(b.wanted)
+
+	b.wanted = map[string]int{"01": 9, "invalidacion": 7}
+	b.chaos(simulator.Chaos{RejectEvents: 100})
+	report, err = certify.New(b.options()).Run(t.Context())
+	if !errors.Is(err, certify.ErrIncomplete) || len(report.Stopped) != 1 || report.Stopped[0].Kind != "invalidacion" || !strings.Contains(report.Stopped[0].Why, "MH refused 3 in a row") {
+		t.Fatalf("%v %+v", err, report)
+	}
+	if len(report.Refusals) != 1 || report.Refusals[0].Documents != 3 || b.Sim.Types()["01"] != 9 {
+		t.Errorf("%+v, %v", report.Refusals, b.Sim.Types())
+	}
+}
+
 // TestCertify_Credentials: MH refuses the password: the run says so and what to do, after one sale, which is not lost.
 func TestCertify_Credentials(t *testing.T) {
 	b := open(t)
