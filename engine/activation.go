@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -106,7 +107,7 @@ func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 				if err != nil {
 					return err
 				}
-				run = Golden(c)
+				run = rulebook.Golden(c)
 			}
 			return run(ctx, r, golden)
 		}}
@@ -114,8 +115,8 @@ func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 
 // currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
 func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
-	if b := s.book.Load(); b != nil && b.catalogues != nil {
-		return b.catalogues, nil
+	if b := s.book.Load(); b != nil && b.Catalogues() != nil {
+		return b.Catalogues(), nil
 	}
 	for _, i := range s.on() {
 		if i.Kind == "catalogue" {
@@ -126,7 +127,7 @@ func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) 
 			return s.parseCatalogues(r)
 		}
 	}
-	return nil, ErrNoCatalogue
+	return nil, rulebook.ErrNoCatalogue
 }
 
 // floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
@@ -145,7 +146,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	a := &Activation{}
 	pace := s.pace(2)
 	c := s.check(s.o.Interpreter)
-	c.Pace = pace.rest
+	c.Pace, c.Named = pace.rest, true
 	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
 		if s.already(a.Rule) != nil {
@@ -166,7 +167,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	i.Way, i.Who, i.Reason = "pushed", o.Who, o.Reason
 	a.Rule, a.From = i.RuleRef, i.From
 	on := append(s.on(), i)
-	var book *Rulebook
+	var book *rulebook.Book
 	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
 		a.step(stepLayout, func() (detail string, err error) {
 			book, detail, err = s.layout(ctx, r, i, on)
@@ -239,7 +240,7 @@ func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 }
 
 // layout compiles the book that is to be live.
-func (s *Shelf) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Rulebook, string, error) {
+func (s *Shelf) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*rulebook.Book, string, error) {
 	s.mu.Lock()
 	s.loaded[i.Digest] = r
 	s.mu.Unlock()
@@ -418,11 +419,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	s.apply(b)
 	s.mu.Unlock()
 	s.guard.forgive(to.Digest)
-	for _, r := range book.compiled {
-		if r.ref.Digest == to.Digest {
-			r.suspended.Store(false)
-		}
-	}
+	book.Resume(to.Digest)
 	s.publish(book)
 	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
 	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason, "expired", b.Expired)

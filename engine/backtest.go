@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -60,7 +61,7 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
 // Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
 // Activation, and the rule nil.
-func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error) {
+func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	pace := s.pace(2)
 	c.Pace = pace.rest
@@ -78,7 +79,7 @@ func (s *Shelf) try(ctx context.Context, data []byte) (*rule, *Activation, error
 		a.Refused, a.Error = stepLayout, "a bundle of kind "+m.Kind+" computes nothing"
 		return nil, a, nil
 	}
-	made, err := compile(r, s.book.Load().catalogues)
+	made, err := rulebook.Compile(r, s.book.Load().Catalogues())
 	return made, a, err
 }
 
@@ -90,8 +91,8 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 		return nil, a, err
 	}
 	began := time.Now()
-	t := &BacktestTotals{Rule: candidate.ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
-	document := candidate.document
+	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
+	document := candidate.Document
 	var buffer []byte
 	told := began
 	err = s.each(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *stored) error {
@@ -121,7 +122,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	return t, a, err
 }
 
-func (t *BacktestTotals) add(list []Difference) {
+func (t *BacktestTotals) add(list []rulebook.Difference) {
 	for _, d := range list {
 		name := lineNumber.ReplaceAllString(d.Path, "")
 		f := t.Fields[name]

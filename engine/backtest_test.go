@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/rules/bundletest"
 	"dtegate/storage"
 )
@@ -48,7 +49,7 @@ func TestShelf_Backtest(t *testing.T) {
 	}
 	// 15 % of VAT inside the price: 11.30 has 1.47 and not 1.30 of it.
 	totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
-	want := []Difference{{"cuerpoDocumento[0].ivaItem", "1.3", "1.47391304"}, {"resumen.totalIva", "1.3", "1.47"}}
+	want := []rulebook.Difference{{Path: "cuerpoDocumento[0].ivaItem", Old: "1.3", New: "1.47391304"}, {Path: "resumen.totalIva", Old: "1.3", New: "1.47"}}
 	if totals.Results[madeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
 		t.Errorf("%+v %+v", totals, list)
 	}

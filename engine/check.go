@@ -7,6 +7,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 )
 
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
@@ -16,7 +17,7 @@ import (
 // every amount that the rule reads is known, what the rule refuses. It spends nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
-	rule, err := e.rules().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 			}
 		}
 	}
-	if !rule.adds(req.Unread) {
+	if !rule.CanAddUp(req.Unread) {
 		late := laterThanIssue(d)
 		return append(append(faults, late...), e.breaches(rule, d, late)...)
 	}
@@ -53,7 +54,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 
 // amounts computes a draft and what it takes of its origin o, if it has one. If anything is wrong, the error names all of it:
 // the faults known so far, the rule's, the origin's and the layout's.
-func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faults []dte.Fault) (*evaluation, error) {
+func (e *Engine) amounts(ctx context.Context, r *rulebook.Rule, d *draft, o *origin, faults []dte.Fault) (*rulebook.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
 	if err != nil {
 		if found := refusal.Faults(err); len(found) > 0 {
@@ -62,7 +63,7 @@ func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faul
 		return nil, err
 	}
 	if o != nil {
-		if err := e.drawn(d, o, computed.rule, computed); err != nil {
+		if err := e.drawn(d, o, computed.Rule, computed); err != nil {
 			found := refusal.Faults(err)
 			if len(found) == 0 {
 				computed.Free()
@@ -80,7 +81,7 @@ func (e *Engine) amounts(ctx context.Context, r *rule, d *draft, o *origin, faul
 }
 
 // besideLines is what the layout refuses of a return beside its lines, of which some do not exist.
-func (e *Engine) besideLines(r *rule, d *draft, o *origin) (faults []dte.Fault) {
+func (e *Engine) besideLines(r *rulebook.Rule, d *draft, o *origin) (faults []dte.Fault) {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil
 	}
@@ -92,11 +93,9 @@ func (e *Engine) besideLines(r *rule, d *draft, o *origin) (faults []dte.Fault) 
 	return faults
 }
 
-const linesName = "cuerpoDocumento"
-
 // breaches is what the layout refuses of a draft, less the paths that known faults name already.
-func (e *Engine) breaches(r *rule, d *draft, known []dte.Fault) []dte.Fault {
-	_, found := r.filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != record.FormNormal})
+func (e *Engine) breaches(r *rulebook.Rule, d *draft, known []dte.Fault) []dte.Fault {
+	_, found := r.Filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != record.FormNormal})
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -22,7 +23,7 @@ type contingency struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	rules   func() *Rulebook
+	rules   func() *rulebook.Book
 	issuer  Issuer
 	log     *slog.Logger
 	now     func() time.Time

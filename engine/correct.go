@@ -82,7 +82,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := e.rules().pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
@@ -91,8 +91,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 		return entry, 0, err
 	}
 	defer ev.Free()
-	r = ev.rule
-	document, faults := r.filler.Fill(nil, d.facts, &ev.computed, dte.FillOptions{Catalogues: true})
+	r = ev.Rule
+	document, faults := r.Filler.Fill(nil, d.facts, &ev.Computed, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return entry, 0, refusal.Of(faults)
 	}
@@ -102,8 +102,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	}
 	facts := d.facts.Append(nil)
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
-	next.Version, next.Rule, next.Warnings, next.Mail = r.filler.Version(), r.ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), recipient(d.facts)
-	next.Total = dte.Amount(ev.computed.Summary[r.total]).Fixed2()
+	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), recipient(d.facts)
+	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err

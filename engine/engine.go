@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -48,7 +49,7 @@ type Options struct {
 	Authority *authority.Client
 	// Rules is what a Shelf holds, or a book that never changes.
 	Shelf  *Shelf
-	Rules  *Rulebook
+	Rules  *rulebook.Book
 	Issuer Issuer
 	Policy Policy
 	// Contingency is how the branch lives without MH.
@@ -73,8 +74,8 @@ type Engine struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	shelf   *Shelf           // may be nil
-	rules   func() *Rulebook // in force
+	shelf   *Shelf                // may be nil
+	rules   func() *rulebook.Book // in force
 	issuer  Issuer
 	policy  Policy
 	log     *slog.Logger
@@ -132,7 +133,7 @@ func New(o Options) (e *Engine, err error) {
 	if e.shelf = o.Shelf; e.shelf != nil {
 		e.rules = e.shelf.Book
 	} else {
-		e.rules = func() *Rulebook { return o.Rules }
+		e.rules = func() *rulebook.Book { return o.Rules }
 	}
 	e.contingency = newContingency(e, o)
 	if e.gaps, err = o.Store.Gaps(); err != nil {

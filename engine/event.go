@@ -230,11 +230,11 @@ func groups(list []owing, most int) []*group {
 // makeEvent fills, signs and stores an event. After it a crash is safe.
 func (c *contingency) makeEvent(ctx context.Context, g *group) error {
 	now := c.now()
-	rule, err := c.rules().event("contingencia", c.issuer.Ambiente, dte.Date(now))
+	rule, err := c.rules().PickEvent("contingencia", c.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
-	h := &eventHead{Version: rule.filler.Version(), Rule: rule.ref, Cause: g.cause, Documents: len(g.documents)}
+	h := &eventHead{Version: rule.Filler.Version(), Rule: rule.Ref, Cause: g.cause, Documents: len(g.documents)}
 	codes := make([]string, len(g.documents))
 	items := make([]dte.Value, len(g.documents))
 	for i, o := range g.documents {
@@ -267,7 +267,7 @@ func (c *contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	document, faults := rule.filler.Fill(nil, c.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, faults := rule.Filler.Fill(nil, c.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}

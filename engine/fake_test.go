@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -141,7 +142,7 @@ type box struct {
 	// every is how often the branch looks for what is owed when nothing rings, default a minute.
 	every    time.Duration
 	delivery Delivery
-	book     *Rulebook // instead of the one that all have in common
+	book     *rulebook.Book // instead of the one that all have in common
 
 	store  *storage.Store
 	engine *Engine

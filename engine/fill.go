@@ -6,15 +6,16 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 )
 
 // unnumbered stands for the number that a document will have. All are of one length.
 const unnumbered = 1
 
 // fill makes the document of a draft. A breach of the schema is a *refusal.Error.
-func (e *Engine) fill(d *draft, ev *evaluation) (*prepared, error) {
+func (e *Engine) fill(d *draft, ev *rulebook.Evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
-	document, faults := ev.rule.filler.Fill(make([]byte, 0, rest+line*ev.computed.N), d.facts, &ev.computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})
+	document, faults := ev.Rule.Filler.Fill(make([]byte, 0, rest+line*ev.Computed.N), d.facts, &ev.Computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})
 	if len(faults) > 0 {
 		return nil, refusal.Of(faults)
 	}

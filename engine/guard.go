@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -55,15 +56,15 @@ func (g *guard) forgive(digest string) {
 
 // RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day: no request is
 // dropped for a bad bundle. The error joins those of all that were tried.
-func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rule, point int64, day string, facts dte.Value, cause error) (*rule, *evaluation, []dte.Fault, error) {
+func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rulebook.Rule, point int64, day string, facts dte.Value, cause error) (*rulebook.Rule, *rulebook.Evaluation, []dte.Fault, error) {
 	s.failed(failed, point, shapeOf(facts), cause)
 	book := s.Book()
-	next, err := book.pick(failed.document, s.o.Ambiente, day)
-	if err != nil || next.ref.Digest == failed.ref.Digest || next.filler.Version() != failed.filler.Version() {
-		next = book.previous[failed.ref.Digest]
+	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
+	if err != nil || next.Ref.Digest == failed.Ref.Digest || next.Filler.Version() != failed.Filler.Version() {
+		next = book.Previous(failed.Ref.Digest)
 	}
-	for ; next != nil; next = book.previous[next.ref.Digest] {
-		ev, faults, err := next.evaluate(ctx, facts)
+	for ; next != nil; next = book.Previous(next.Ref.Digest) {
+		ev, faults, err := next.Evaluate(ctx, facts)
 		if err == nil {
 			s.metrics.retried.Inc()
 			return next, ev, faults, nil
@@ -91,11 +92,11 @@ func (s *Shelf) decided(v verdict) {
 	if !t.count(v) || v.accepted {
 		return
 	}
-	previous := book.previous[v.rule.Digest]
+	previous := book.Previous(v.rule.Digest)
 	if previous == nil || g.trusted[v.rule.Digest] {
 		return
 	}
-	if why := t.leave(g.tallies[previous.ref.Digest], s.o.Points); why != "" {
+	if why := t.leave(g.tallies[previous.Ref.Digest], s.o.Points); why != "" {
 		g.want(v.rule.Digest, why)
 	}
 }

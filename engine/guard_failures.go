@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"time"
+
+	"dtegate/engine/rulebook"
 )
 
 // When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before computes
@@ -56,25 +58,25 @@ func (f *failures) leave(points int, now time.Time) string {
 }
 
 // answered counts an evaluation that ended well, whatever it found.
-func (s *Shelf) answered(r *rule, point int64) {
+func (s *Shelf) answered(r *rulebook.Rule, point int64) {
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.evaluations(r.ref.Digest).used[point] = true
+	g.evaluations(r.Ref.Digest).used[point] = true
 }
 
 // failed counts an evaluation that failed.
-func (s *Shelf) failed(r *rule, point int64, kind shape, cause error) {
+func (s *Shelf) failed(r *rulebook.Rule, point int64, kind shape, cause error) {
 	now := s.o.Now()
-	s.o.Logger.Error("a rule failed", "rule", r.ref.Name, "version", r.ref.Version, "point_of_sale", point, errorAttr(cause))
+	s.o.Logger.Error("a rule failed", "rule", r.Ref.Name, "version", r.Ref.Version, "point_of_sale", point, errorAttr(cause))
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.evaluations(r.ref.Digest)
+	f := g.evaluations(r.Ref.Digest)
 	f.add(point, kind, now)
 	if why := f.leave(s.o.Points, now); why != "" {
-		r.suspended.Store(true) // the record of it may have to wait
-		g.want(r.ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
+		r.Suspend() // the record of it may have to wait
+		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
 	}
 }
 

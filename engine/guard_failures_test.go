@@ -26,7 +26,7 @@ func TestGuard_OneTillFails(t *testing.T) {
 			t.Fatalf("%s by %+v", r.Estado, r.Rule)
 		}
 	}
-	asked := func() bool { return len(s.guard.returns) > 0 || s.Book().compiledAs(bad.Rule.Digest).suspended.Load() }
+	asked := func() bool { return len(s.guard.returns) > 0 || s.Book().Compiled(bad.Rule.Digest).Suspended() }
 	other := sale("", 1130)
 	line := other.Facts.Get("cuerpoDocumento").Index(0)
 	other.Facts, other.Caller = other.Facts.With("cuerpoDocumento", dte.Arr(line, line, line, line, line, line, line)), testCaller(2)

@@ -48,7 +48,7 @@ func TestGuard_OneTill(t *testing.T) {
 		}
 	}
 	// Other words of MH's about the customer, and about what every document has.
-	filler := s.Book().compiledAs(a.Rule.Digest).filler
+	filler := s.Book().Compiled(a.Rule.Digest).Filler
 	for _, text := range []string{"[receptor.numDocumento] NO CORRESPONDE A CONTRIBUYENTE", "[receptor.nrc] FORMATO NO VÁLIDO",
 		"[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "Firma no válida", "[documento] NO EXISTE UN REGISTRO CON ESTE DATO",
 		"[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE", "el cliente [resumen.totalIva] CALCULO INCORRECTO", "[x.y] [resumen.totalIva]"} {
@@ -163,19 +163,19 @@ func TestCauseOf(t *testing.T) {
 		{"14", "2026-11-02", "[sujetoExcluido.numDocumento] FORMATO NO VÁLIDO", nil, causeRequest},
 		{"14", "2026-11-02", "[resumen.reteRenta] CALCULO INCORRECTO", nil, causeRule},
 	} {
-		r, err := book.pick(c.document, "01", c.date)
+		r, err := book.Pick(c.document, "01", c.date)
 		if err != nil {
 			t.Fatal(err)
 		}
 		facts := dte.Obj(member("receptor", dte.Obj(member("tipoDocumento", dte.Str("13")), member("numDocumento", dte.Str("012345678")))),
 			member("cuerpoDocumento", sale("", 1).Facts.Get("cuerpoDocumento")), member("resumen", sale("", 1).Facts.Get("resumen")))
-		if got := causeOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.filler, facts); got != c.want {
-			t.Errorf("%s %v of %s %s: %s, want %s", c.text, c.notes, c.document, r.ref.Version, got, c.want)
+		if got := causeOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler, facts); got != c.want {
+			t.Errorf("%s %v of %s %s: %s, want %s", c.text, c.notes, c.document, r.Ref.Version, got, c.want)
 		}
 	}
 	facts := dte.Obj(member("resumen", dte.Obj(member("pagos", dte.Arr(dte.Obj(member("montoPago", dte.Int(3))))))))
-	r, _ := book.pick("01", "01", "2026-12-02")
-	if got := causeOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"}, r.filler, facts); got != causeRequest {
+	r, _ := book.Pick("01", "01", "2026-12-02")
+	if got := causeOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"}, r.Filler, facts); got != causeRequest {
 		t.Errorf("a payment that the till named: %s", got)
 	}
 }

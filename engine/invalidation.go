@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -89,7 +90,7 @@ var errNothingSent = errors.New("nothing was sent")
 func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
 	now := e.now()
 	day := dte.Date(now)
-	rule, err := e.rules().event("invalidacion", e.issuer.Ambiente, day)
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {
 		return entry, nil, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
@@ -114,7 +115,7 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
-		At: now.UTC().Truncate(time.Millisecond), Version: rule.filler.Version(), Rule: rule.ref, TokenID: req.Caller.TokenID}
+		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
 		Due: &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
@@ -204,7 +205,7 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 }
 
 // invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, and what stands against the document.
-func (e *Engine) invalidable(rule *event, o *origin, now time.Time) error {
+func (e *Engine) invalidable(rule *rulebook.Event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
@@ -273,7 +274,7 @@ func (e *Engine) roomWithout(o *origin) error {
 
 // window is when the time to invalidate a document ends, from its seal: a number of months, or the end of a business
 // day of the month after. The parameters are the bundle's, by document type; zero time when it sets neither.
-func window(rule *event, h *record.Head) time.Time {
+func window(rule *rulebook.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt
 	if h.Response != nil {
 		if at, err := time.ParseInLocation("02/01/2006 15:04:05", h.Response.FhProcesamiento, dte.Zone); err == nil {
@@ -282,10 +283,10 @@ func window(rule *event, h *record.Head) time.Time {
 	}
 	sealed = sealed.In(dte.Zone)
 	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
-	if n := rule.whole("windowMonths" + h.Document); n > 0 {
+	if n := rule.Whole("windowMonths" + h.Document); n > 0 {
 		return midnight.AddDate(0, n, 1)
 	}
-	if n := rule.whole("windowBusinessDay" + h.Document); n > 0 {
+	if n := rule.Whole("windowBusinessDay" + h.Document); n > 0 {
 		next := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, dte.Zone)
 		return dte.NthBusinessDay(next.Year(), next.Month(), n).AddDate(0, 0, 1)
 	}
@@ -293,7 +294,7 @@ func window(rule *event, h *record.Head) time.Time {
 }
 
 // invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
-func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *origin, code dte.Code, now time.Time) dte.Value {
+func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) dte.Value {
 	h := o.head
 	text := func(s string) dte.Value {
 		if s == "" {
@@ -302,7 +303,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 		return dte.Str(s)
 	}
 	day := dte.Date(now)
-	if rule.whole("sameDate"+h.Document) == 1 {
+	if rule.Whole("sameDate"+h.Document) == 1 {
 		day = h.Date
 	}
 	establishment, point := establishmentOf(h, req.Caller.Point)
@@ -312,7 +313,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *event, o *orig
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
 	// The layout before DTE 2.0 wants a customer even of a sale that names none: who asks stands for him.
-	if rule.whole("applicantForCustomer") == 1 && (receptor.Get("nombre").Text() == "" || receptor.Get("numDocumento").Text() == "") {
+	if rule.Whole("applicantForCustomer") == 1 && (receptor.Get("nombre").Text() == "" || receptor.Get("numDocumento").Text() == "") {
 		receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento", text(req.Applicant.Document)).With("nombre", text(req.Applicant.Name))
 	}
 	// What the receptor does not say is left to the layout: null, or left out where that has no null for it.

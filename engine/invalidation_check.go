@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -19,7 +20,7 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 		return nil
 	}
 	now := e.now()
-	rule, err := e.rules().event("invalidacion", e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return nil
 	}
@@ -35,12 +36,12 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 }
 
 // fillInvalidation makes the event, or returns everything that is wrong with what was asked for.
-func (e *Engine) fillInvalidation(req InvalidationRequest, rule *event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault) {
+func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault) {
 	var faults []dte.Fault
 	if f := e.replacementFault(req, rule, o); f != nil {
 		faults = append(faults, *f)
 	}
-	document, found := rule.filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, found := rule.Filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
 	for _, f := range found {
 		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
 			faults = append(faults, f)
@@ -50,11 +51,11 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *event, o *origi
 }
 
 // replacementFault is what is wrong with the document that replaces the invalidated one, nil for nothing (MF2 pp.9-17).
-func (e *Engine) replacementFault(req InvalidationRequest, rule *event, o *origin) *dte.Fault {
+func (e *Engine) replacementFault(req InvalidationRequest, rule *rulebook.Event, o *origin) *dte.Fault {
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
 	}
-	never := rule.whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
+	never := rule.Whole("noReplacement"+o.head.Document) == 1 || req.Kind == 2
 	switch {
 	case req.Kind < 1 || req.Kind > 3: // not known whether it bears one
 		return nil

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -145,7 +146,7 @@ func (e *Engine) open(req Request) (*draft, error) {
 		return nil, err
 	}
 	now := e.now()
-	rule, err := e.rules().pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {
 		if early := e.notYet(req.Document); early != nil {
 			return nil, early
@@ -164,8 +165,8 @@ func (e *Engine) open(req Request) (*draft, error) {
 }
 
 // compute evaluates a draft; faults are a *refusal.Error that names everything that is wrong with it.
-func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, error) {
-	computed, faults, err := r.evaluate(ctx, d.facts)
+func (e *Engine) compute(ctx context.Context, r *rulebook.Rule, d *draft) (*rulebook.Evaluation, error) {
+	computed, faults, err := r.Evaluate(ctx, d.facts)
 	switch {
 	case err == nil && e.shelf != nil:
 		e.shelf.answered(r, d.request.Caller.Point.ID)
@@ -181,14 +182,14 @@ func (e *Engine) compute(ctx context.Context, r *rule, d *draft) (*evaluation, e
 		}
 		return nil, refusal.Of(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
 	}
-	if computed.computed.Summary[computed.rule.total] == 0 {
-		computed.warnings = append(computed.warnings, nothingToPay)
+	if computed.Computed.Summary[computed.Rule.Total] == 0 {
+		computed.Warnings = append(computed.Warnings, nothingToPay)
 	}
 	return computed, nil
 }
 
 // draw completes and computes a draft against its origin, which is locked.
-func (e *Engine) draw(ctx context.Context, r *rule, d *draft) (*origin, *evaluation, error) {
+func (e *Engine) draw(ctx context.Context, r *rulebook.Rule, d *draft) (*origin, *rulebook.Evaluation, error) {
 	o, err := e.origin(ctx, d)
 	if err != nil {
 		return nil, nil, err
@@ -268,9 +269,9 @@ type draft struct {
 	reason  string        // why it is in contingency form, for people
 	draws   []record.Draw // what it takes of its origin
 
-	rule     *rule       // valid on its day; computed.rule has computed it
-	computed *evaluation // nil until step 3 or 4
-	from     *origin     // nil, or the document that it is issued against
+	rule     *rulebook.Rule       // valid on its day; computed.rule has computed it
+	computed *rulebook.Evaluation // nil until step 3 or 4
+	from     *origin              // nil, or the document that it is issued against
 }
 
 // keys are what the draft locks while it is stored.
@@ -373,13 +374,13 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	if p.jws, err = e.signer.Right(d.code, d.form).Sign(ctx, p.document); err != nil {
 		return s, refusal.Unavailable(err, "El documento no pudo firmarse")
 	}
-	req, r := d.request, ev.rule
+	req, r := d.request, ev.Rule
 	h := &record.Head{
-		Document: req.Document, Version: r.filler.Version(), ControlNumber: control,
-		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.computed.Summary[r.total]).Fixed2(),
+		Document: req.Document, Version: r.Filler.Version(), ControlNumber: control,
+		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.warnings...), Mail: recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: recipient(d.facts),
 	}
 	p.head = h
 	s = storage.Draft{

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/fair"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 )
 
 // manyLines is from how many lines a sale waits for a turn: 2,000 lines take some 60 ms of the processor, 500 a quarter.
@@ -23,7 +24,7 @@ func newLarge(now func() time.Time) *fair.Queue {
 // turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It is asked
 // before any lock but the idempotency key's, and ended before MH is waited for.
 func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
-	if req.Facts.Get(linesName).Len() < manyLines {
+	if req.Facts.Get(rulebook.LinesName).Len() < manyLines {
 		return func() {}, nil
 	}
 	end, err = e.large.Enter(ctx, req.Caller.TokenID)

@@ -20,17 +20,17 @@ type law struct {
 // 2.0 p.31).
 func (c *contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
-	rule, err := c.rules().event("contingencia", c.issuer.Ambiente, dte.Date(c.now()))
+	rule, err := c.rules().PickEvent("contingencia", c.issuer.Ambiente, dte.Date(c.now()))
 	if err != nil {
 		return l
 	}
 	for name, d := range map[string]*time.Duration{"eventHours": &l.event, "documentHours": &l.documents, "correctionHours": &l.correction, "technicalReportHours": &l.report} {
-		if n := rule.whole(name); n > 0 {
+		if n := rule.Whole(name); n > 0 {
 			*d = time.Duration(n) * time.Hour
 		}
 	}
 	for name, size := range map[string]*int{"eventDocuments": &l.eventDocuments, "lotDocuments": &l.lotDocuments} {
-		if n := rule.whole(name); n > 0 {
+		if n := rule.Whole(name); n > 0 {
 			*size = n
 		}
 	}

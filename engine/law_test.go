@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -24,11 +25,11 @@ func TestContingency_OtherLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := common(t).book
-	g, err := rules.NewGeneration(append(was.generation.Rules(), &rules.Rule{Bundle: other})...)
+	g, err := rules.NewGeneration(append(was.Rules(), &rules.Rule{Bundle: other})...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := newRulebook(g, nil, was.catalogues, was)
+	book, err := rulebook.New(g, nil, was.Catalogues(), was)
 	if err != nil {
 		t.Fatal(err)
 	}

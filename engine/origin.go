@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -148,7 +149,7 @@ func (e *Engine) against(d *draft, o *origin) error {
 }
 
 // drawn says what a computed document takes of its origin, or refuses it when that is more than is left.
-func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
+func (e *Engine) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evaluation) error {
 	how := record.Types[d.request.Document].Against
 	if how == record.TakesBack {
 		d.givenBack(r, ev)
@@ -158,10 +159,10 @@ func (e *Engine) drawn(d *draft, o *origin, r *rule, ev *evaluation) error {
 	var faults []dte.Fault
 	for i, name := range creditable {
 		at := slices.Index(r.Description().Summary, name)
-		if at < 0 || ev.computed.Summary[at] == 0 {
+		if at < 0 || ev.Computed.Summary[at] == 0 {
 			continue
 		}
-		n := ev.computed.Summary[at]
+		n := ev.Computed.Summary[at]
 		line := uint32(record.LineCredited + i)
 		d.draws = append(d.draws, record.Draw{Line: line, Amount: n})
 		if how == record.Debits {

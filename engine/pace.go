@@ -43,7 +43,7 @@ func (p *pacer) rest() {
 	if book == nil {
 		return // a first start
 	}
-	if sales := book.picks.Load(); sales != p.sales {
+	if sales := book.Picks(); sales != p.sales {
 		p.sales, p.seen = sales, time.Now()
 	}
 	if time.Since(p.seen) < paceBusy {

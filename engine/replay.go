@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -22,7 +23,7 @@ type replayer struct {
 	s     *Shelf
 	rules map[string]*rules.Rule
 	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not name them.
-	compiled   map[[2]string]*rule
+	compiled   map[[2]string]*rulebook.Rule
 	catalogues []*rules.Rule // the ones in force first, then from the latest on
 }
 
@@ -69,7 +70,7 @@ func (s *Shelf) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Com
 }
 
 func (s *Shelf) replayer(ctx context.Context) (*replayer, error) {
-	r := &replayer{s: s, rules: make(map[string]*rules.Rule), compiled: make(map[[2]string]*rule)}
+	r := &replayer{s: s, rules: make(map[string]*rules.Rule), compiled: make(map[[2]string]*rulebook.Rule)}
 	s.mu.RLock()
 	items := s.items
 	s.mu.RUnlock()
@@ -129,7 +130,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 	return first, nil
 }
 
-func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*rule, error) {
+func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*rulebook.Rule, error) {
 	key := [2]string{ref.Digest, catalogue.Bundle.Digest}
 	if c := r.compiled[key]; c != nil {
 		return c, nil
@@ -146,7 +147,7 @@ func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *r
 	if err != nil {
 		return nil, err
 	}
-	r.compiled[key], err = compile(bundle, catalogues)
+	r.compiled[key], err = rulebook.Compile(bundle, catalogues)
 	return r.compiled[key], err
 }
 

@@ -7,6 +7,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/rulebook"
 	"dtegate/rules/abi"
 )
 
@@ -101,7 +102,7 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 }
 
 // givenBack adds to what a return draws the amounts of its lines, by kind.
-func (d *draft) givenBack(r *rule, ev *evaluation) {
+func (d *draft) givenBack(r *rulebook.Rule, ev *rulebook.Evaluation) {
 	outputs := r.Description().LineOutputs
 	for k, name := range amountsOfLine {
 		column := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name })
@@ -109,8 +110,8 @@ func (d *draft) givenBack(r *rule, ev *evaluation) {
 			continue
 		}
 		sum := int64(0)
-		for i := range ev.computed.N {
-			sum += ev.computed.Lines[i*len(outputs)+column]
+		for i := range ev.Computed.N {
+			sum += ev.Computed.Lines[i*len(outputs)+column]
 		}
 		if sum != 0 {
 			d.draws = append(d.draws, record.Draw{Line: uint32(record.LineReturned + k), Amount: sum})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // shadow is a candidate that computes live sales beside the active rule, whose answer is the one that counts.
 type shadow struct {
-	candidate *rule
+	candidate *rulebook.Rule
 	offered   chan storage.Code
 	until     time.Time
 	most      int
@@ -49,7 +50,7 @@ func (s *Shelf) offer(document string, code storage.Code) {
 		return
 	}
 	sh := s.shadow.Load()
-	if sh == nil || sh.candidate.document != document {
+	if sh == nil || sh.candidate.Document != document {
 		return
 	}
 	select {
@@ -73,7 +74,7 @@ func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 	}
 	now := s.o.Now()
 	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long), most: most,
-		seen: ShadowResult{Rule: candidate.ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
+		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
 	s.mu.Lock()
 	s.seen = sh
 	s.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -42,7 +43,7 @@ type ShelfOptions struct {
 	Points   int
 	Returned func(StepBack)
 	// Accept has the last word on what would be live; nil takes everything.
-	Accept func(*Rulebook) error
+	Accept func(*rulebook.Book) error
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
@@ -51,7 +52,7 @@ type ShelfOptions struct {
 // Load comes first, then Run; it is safe for concurrent use.
 type Shelf struct {
 	o        ShelfOptions
-	book     atomic.Pointer[Rulebook]
+	book     atomic.Pointer[rulebook.Book]
 	shadow   atomic.Pointer[shadow] // the one that runs
 	shadowed bell                   // rings when it is another
 	guard    guard
@@ -135,7 +136,7 @@ func NewShelf(o ShelfOptions) *Shelf {
 }
 
 // Book is what is in force.
-func (s *Shelf) Book() *Rulebook { return s.book.Load() }
+func (s *Shelf) Book() *rulebook.Book { return s.book.Load() }
 
 func (s *Shelf) series() string { return s.o.Ambiente + "/reglas" }
 
@@ -170,8 +171,8 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("loading the live rules: %w", err)
 	}
-	if first && book.catalogues == nil {
-		return fmt.Errorf("loading the live rules: %w", ErrNoCatalogue)
+	if first && book.Catalogues() == nil {
+		return fmt.Errorf("loading the live rules: %w", rulebook.ErrNoCatalogue)
 	}
 	for _, note := range s.notes {
 		s.o.Logger.Warn("a note on the stored rules", "note", note)
@@ -292,41 +293,37 @@ func (s *Shelf) ship(ctx context.Context, data []byte) error {
 	return s.keep(ctx, a, r)
 }
 
-// ErrNoCatalogue means that the code lists of MH are not among the rules: no layout can be checked without.
-var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
-
 // noRules is the generation of a branch that cannot issue.
 var noRules, _ = rules.NewGeneration()
 
 // assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
-func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*Rulebook, error) {
+func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, error) {
 	var catalogue *rules.Rule
-	var live, others []*rules.Rule
+	var live []*rules.Rule
 	previous := make(map[string]*rules.Rule)
 	for _, i := range s.wanted(on) {
 		if o := twin(on, i); o != nil {
-			return nil, &ruleError{i.Digest, fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
+			return nil, &rulebook.Error{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
 		}
 		r, err := s.rule(ctx, i)
 		if err != nil {
-			return nil, &ruleError{i.Digest, err}
+			return nil, &rulebook.Error{Digest: i.Digest, Err: err}
 		}
 		live = append(live, r)
 		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, s.today()) == i) {
 			if _, err := s.parseCatalogues(r); err != nil {
-				return nil, &ruleError{i.Digest, err}
+				return nil, &rulebook.Error{Digest: i.Digest, Err: err}
 			}
 			catalogue = r
 		}
 		if p := before(on, i); p != nil && i.Kind == "document" {
 			if previous[i.Digest], err = s.rule(ctx, p); err != nil {
-				return nil, &ruleError{p.Digest, err}
+				return nil, &rulebook.Error{Digest: p.Digest, Err: err}
 			}
-			others = append(others, previous[i.Digest])
 		}
 	}
 	if catalogue == nil {
-		return nil, ErrNoCatalogue
+		return nil, rulebook.ErrNoCatalogue
 	}
 	c, err := s.parseCatalogues(catalogue)
 	if err != nil {
@@ -336,28 +333,15 @@ func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*Rulebook, error) 
 	if err != nil {
 		return nil, err
 	}
-	book, err := newRulebook(g, others, c, s.book.Load())
-	if err != nil {
-		return nil, err
-	}
-	for digest, r := range previous {
-		book.previous[digest] = book.compiled[r]
-	}
-	return book, nil
+	return rulebook.New(g, previous, c, s.book.Load())
 }
 
 // publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.
-func (s *Shelf) publish(b *Rulebook) {
+func (s *Shelf) publish(b *rulebook.Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.book.Store(b)
-	held := make(map[string]bool)
-	for r := range b.compiled {
-		held[r.Bundle.Digest] = true
-	}
-	for _, r := range b.generation.Rules() {
-		held[r.Bundle.Digest] = true
-	}
+	held := b.Digests()
 	maps.DeleteFunc(s.loaded, func(digest string, _ *rules.Rule) bool { return !held[digest] })
 	maps.DeleteFunc(s.catalogues, func(digest string, _ *dte.Catalogues) bool { return !held[digest] })
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
-	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
@@ -71,7 +71,7 @@ func constantRule(t testing.TB) bundletest.Change {
 	t.Helper()
 	w := newWorld(t)
 	defer w.close()
-	r, err := w.engine.rules().pick("01", "00", dte.Date(start))
+	r, err := w.engine.rules().Pick("01", "00", dte.Date(start))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +79,12 @@ func constantRule(t testing.TB) bundletest.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in abi.Input
-	var out abi.Output
-	if faults := r.bind.input(d.facts, r.params, &in); len(faults) > 0 {
-		t.Fatal(faults)
+	computed, faults, err := r.Evaluate(t.Context(), d.facts)
+	if err != nil || len(faults) > 0 {
+		t.Fatal(faults, err)
 	}
-	if err := r.module.Evaluate(t.Context(), &in, &out); err != nil {
-		t.Fatal(err)
-	}
-	return bundletest.Constant(t, "dte01/v2", &out)
+	defer computed.Free()
+	return bundletest.Constant(t, "dte01/v2", &computed.Out)
 }
 
 // live activates a bundle at a branch of its own, cuts the power, starts again and sells.
@@ -155,11 +152,15 @@ func TestShelf_Mutants(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 1_000_000
 	}
-	r := rand.New(rand.NewPCG(1, uint64(n)))
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each mutant is garbage at once
+	r, mutator := rand.New(rand.NewPCG(1, uint64(n))), bundletest.NewMutator(t, m.good)
 	began, taken := time.Now(), 0
-	for range n {
-		if m.try(t, bundletest.Mutant(t, m.good, r)) {
+	for i := 1; i <= n; i++ {
+		if m.try(t, mutator.Mutant(t, r)) {
 			taken++
+		}
+		if i%50_000 == 0 {
+			t.Logf("%d of %d mutants, %d taken, after %v", i, n, taken, time.Since(began).Round(time.Second))
 		}
 	}
 	if taken == 0 || taken == n || !m.try(t, m.good) {
@@ -177,7 +178,7 @@ func FuzzShelf_Mutants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		if seed != 0 {
 			if _, err := bundle.Inspect(data); err == nil {
-				data = bundletest.Mutant(t, data, rand.New(rand.NewPCG(seed, 0)))
+				data = bundletest.NewMutator(t, data).Mutant(t, rand.New(rand.NewPCG(seed, 0)))
 			}
 		}
 		m.try(t, data)

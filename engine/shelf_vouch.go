@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/vouch"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -190,34 +191,25 @@ func (s *Shelf) troubled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.entry.Code == code && i.trouble != nil && i.off == nil })
 }
 
-// ruleError is what is wrong with one bundle of a book.
-type ruleError struct {
-	digest string
-	err    error
-}
-
-func (e *ruleError) Error() string { return e.err.Error() }
-func (e *ruleError) Unwrap() error { return e.err }
-
 // assembleSound makes the book of what is on the shelf and can be used: no bundle keeps the others from it.
-func (s *Shelf) assembleSound(ctx context.Context) (*Rulebook, error) {
+func (s *Shelf) assembleSound(ctx context.Context) (*rulebook.Book, error) {
 	for {
 		on := s.on()
 		book, err := s.assemble(ctx, on)
-		var bad *ruleError
+		var bad *rulebook.Error
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &bad):
-			i := s.find(func(i *shelved) bool { return i.Digest == bad.digest && i.trouble == nil && i.off == nil })
+			i := s.find(func(i *shelved) bool { return i.Digest == bad.Digest && i.trouble == nil && i.off == nil })
 			if i == nil {
 				return nil, err
 			}
 			s.refuse(i, err)
-		case errors.Is(err, ErrNoCatalogue):
+		case errors.Is(err, rulebook.ErrNoCatalogue):
 			// Nothing can be filled without them. The branch refuses every sale, answers, and can be given one.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
-			return newRulebook(noRules, nil, nil, nil)
+			return rulebook.New(noRules, nil, nil, nil)
 		default:
 			return book, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
 	"dtegate/storage"
 )
 
@@ -66,21 +67,21 @@ const (
 
 // Comparison is a stored document beside what a rule makes of its facts.
 type Comparison struct {
-	Code        string         `json:"code"`
-	Control     string         `json:"control"`
-	Document    string         `json:"document"`
-	Date        string         `json:"date"`
-	Rule        record.RuleRef `json:"rule"` // that computed it
-	Result      string         `json:"result"`
-	Differences []Difference   `json:"differences,omitempty"`
-	Error       string         `json:"error,omitempty"`
+	Code        string                `json:"code"`
+	Control     string                `json:"control"`
+	Document    string                `json:"document"`
+	Date        string                `json:"date"`
+	Rule        record.RuleRef        `json:"rule"` // that computed it
+	Result      string                `json:"result"`
+	Differences []rulebook.Difference `json:"differences,omitempty"`
+	Error       string                `json:"error,omitempty"`
 }
 
 // compare makes a stored document again. buffer is scratch, and comes back grown.
-func (d *stored) compare(ctx context.Context, r *rule, buffer []byte) (*Comparison, []byte, error) {
+func (d *stored) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (*Comparison, []byte, error) {
 	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
 		Rule: d.head.Rule, Result: madeSame}
-	made, faults, err := r.remake(ctx, buffer[:0], d.facts, dte.FillOptions{})
+	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, dte.FillOptions{})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, buffer, ctx.Err()
@@ -102,7 +103,7 @@ func (d *stored) compare(ctx context.Context, r *rule, buffer []byte) (*Comparis
 		return nil, made, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
 	}
 	c.Result = madeLayout
-	if c.Differences = differences(was, now); len(c.Differences) > 0 {
+	if c.Differences = rulebook.Differences(was, now); len(c.Differences) > 0 {
 		c.Result = madeOther
 	}
 	return c, made, nil

@@ -45,22 +45,12 @@ func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.shape = shapeOf(facts)
-			if r := s.book.Load().compiledAs(h.Rule.Digest); r != nil && h.Response != nil {
-				v.cause = causeOf(h.Response, r.filler, facts)
+			if r := s.book.Load().Compiled(h.Rule.Digest); r != nil && h.Response != nil {
+				v.cause = causeOf(h.Response, r.Filler, facts)
 			}
 		}
 	}
 	s.decided(v)
-}
-
-// compiledAs is the document rule of a digest, nil when the book does not hold it.
-func (b *Rulebook) compiledAs(digest string) *rule {
-	for _, r := range b.compiled {
-		if r.ref.Digest == digest {
-			return r
-		}
-	}
-	return nil
 }
 
 // causeOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is

@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/plugins"
@@ -44,7 +45,7 @@ func (c *clock) now() time.Time  { return time.Unix(0, c.at.Load()) }
 // shared is what all worlds have in common, made once: key, rules.
 type shared struct {
 	key  *sign.Key
-	book *Rulebook
+	book *rulebook.Book
 }
 
 var (
@@ -71,7 +72,7 @@ func common(t testing.TB) shared {
 	return sharedVal
 }
 
-func loadBook(t testing.TB, host *rules.Host) *Rulebook {
+func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
 	t.Helper()
 	var loaded []*rules.Rule
 	for _, name := range plugins.Names {
@@ -97,7 +98,7 @@ func loadBook(t testing.TB, host *rules.Host) *Rulebook {
 			}
 		}
 	}
-	book, err := newRulebook(g, nil, catalogues, nil)
+	book, err := rulebook.New(g, nil, catalogues, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

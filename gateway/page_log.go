@@ -107,6 +107,13 @@ var logged = map[string]string{
 	"rehearsal of production: simulated seals are believed, and no document is valid":                         "Ensayo de producción: los sellos son simulados y ningún documento es válido",
 	"supervisor is not told":                                                                                  "No se pudo informar del estado al sistema operativo",
 
+	// The chain.
+	"the chain's centre": "Hay un problema con la central de la cadena: las ventas siguen",
+	"another box has this branch: nothing is numbered here any more":    "Otro equipo tiene ahora esta sucursal: aquí no se emiten más documentos",
+	"the last desired state has no effect: no pinned key has signed it": "Lo último que ordenó la central no está firmado por una llave fijada: no tiene efecto",
+	"the branch's enrolment has no effect: no pinned key has signed it": "La inscripción de la sucursal no está firmada por una llave fijada: no tiene efecto",
+	"the fleet's state cannot be read and is begun anew":                "No se pudo leer el estado de la cadena en este equipo; se comienza otro",
+
 	// Requests.
 	"a secret is open to others":            "Otros usuarios del equipo pueden leer un secreto: avise a soporte",
 	"request failed":                        "Falló una solicitud",

@@ -4,7 +4,6 @@ package plugins
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,11 +35,19 @@ func Compile(ctx context.Context, root, name, out string) error {
 	return nil
 }
 
-// Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"); module.wasm, if the folder above it has
-// a main.go, is compiled to the folder build.
-func Parts(ctx context.Context, root, name, build string) (map[string][]byte, bundle.Manifest, error) {
+// Source is where a bundle is made of.
+type Source struct {
+	Root  string // the folder that holds plugins/
+	Build string // folder that a module is compiled to
+	// Module is a compiled module, of whatever language; "" compiles the Go one of the folder above the bundle's.
+	Module string
+}
+
+// Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"), as strictly as a branch reads them;
+// module.wasm is compiled, if the folder above it has a main.go.
+func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bundle.Manifest, error) {
 	var m bundle.Manifest
-	folder := filepath.Join(root, "plugins", name)
+	folder := filepath.Join(s.Root, "plugins", name)
 	parts := make(map[string][]byte)
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
@@ -56,18 +63,27 @@ func Parts(ctx context.Context, root, name, build string) (map[string][]byte, bu
 	if err != nil {
 		return nil, m, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if err := json.Unmarshal(parts["manifest.json"], &m); err != nil {
-		return nil, m, fmt.Errorf("reading the manifest of %s: %w", name, err)
+	if m, err = bundle.ParseManifest(parts["manifest.json"]); err != nil {
+		return nil, m, fmt.Errorf("reading plugins/%s: %w", name, err)
 	}
 	delete(parts, "manifest.json")
-	module := path.Dir(name)
-	if _, err := os.Stat(filepath.Join(root, "plugins", module, "main.go")); errors.Is(err, fs.ErrNotExist) {
-		return parts, m, nil
+	wasm := s.Module
+	if wasm == "" {
+		module := path.Dir(name)
+		_, err := os.Stat(filepath.Join(s.Root, "plugins", module, "main.go"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && m.Kind == "document":
+			return nil, m, fmt.Errorf("plugins/%s has no main.go to compile: name the compiled module with --module FILE.wasm", module)
+		case errors.Is(err, fs.ErrNotExist):
+			return parts, m, nil
+		}
+		wasm = filepath.Join(s.Build, module+".wasm")
+		if err := Compile(ctx, s.Root, module, wasm); err != nil {
+			return nil, m, err
+		}
 	}
-	wasm := filepath.Join(build, module+".wasm")
-	if err := Compile(ctx, root, module, wasm); err != nil {
-		return nil, m, err
+	if parts["module.wasm"], err = os.ReadFile(wasm); err != nil {
+		return nil, m, fmt.Errorf("reading the module of %s: %w", name, err)
 	}
-	parts["module.wasm"], err = os.ReadFile(wasm)
-	return parts, m, err
+	return parts, m, nil
 }

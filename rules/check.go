@@ -16,6 +16,8 @@ var ErrVersion = errors.New("the version is not above the floor")
 // Check is what a bundle must pass before it may be activated.
 type Check struct {
 	Keys bundle.Keys
+	// Named wants the signatures to call their keys as Keys does: a slip in a name is told to who pushes, at once.
+	Named bool
 	// Floor tells the highest version of the bundle's name and generation that was ever live here, "" for none. A
 	// candidate must be above it: a step back is no activation. Its error ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
@@ -96,6 +98,9 @@ func (a *admission) signature(context.Context) (string, error) {
 	var err error
 	if a.bundle, err = a.check.Keys.Read(a.data); err != nil {
 		return "", err
+	}
+	if misnamed := a.check.Keys.Misnamed(a.bundle); a.check.Named && misnamed != "" {
+		return "", fmt.Errorf("%w: %s", bundle.ErrSignature, misnamed)
 	}
 	m := &a.bundle.Manifest
 	return fmt.Sprintf("%s %s (%.12s) signed by %v", m.Name, m.Version, a.bundle.Digest, a.bundle.Signers), nil

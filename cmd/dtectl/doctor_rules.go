@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/rules/bundle"
 )
 
@@ -66,7 +66,7 @@ func (d *doctor) rules() {
 		return
 	}
 	if d.shelved == nil && !catalogue {
-		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", engine.ErrNoCatalogue)
+		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v", rulebook.ErrNoCatalogue)
 	}
 	d.calendar(windows)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/plugins"
@@ -65,37 +67,85 @@ func rulesKey(path string) (ed25519.PrivateKey, error) {
 }
 
 type rulesBuildCommand struct {
-	Name   string `arg:"" help:"Folder in plugins/."`
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
 	Key    string `required:"" type:"existingfile" help:"Private key, see rules keygen."`
-	KeyID  string `default:"central-it" help:"What the appliances call the key."`
+	KeyID  string `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
 }
 
-// Run compiles the module with the Go toolchain, signs the bundle and prints its path.
-func (c *rulesBuildCommand) Run(ctx context.Context) error {
-	b, err := os.ReadFile(c.Key)
-	if err != nil {
-		return fmt.Errorf("reading rules key: %w", err)
-	}
-	private, err := bundle.ParsePrivate(b)
+// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is not
+// built: a branch would refuse it.
+func (c *rulesBuildCommand) Run(ctx context.Context, top *cli) error {
+	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
 		return err
 	}
-	path, err := buildRule(ctx, c.Source, c.Name, c.Out, bundle.Signer{ID: c.KeyID, Private: private})
+	w, err := workshop.Open(ctx, c.Source, c.Module)
 	if err != nil {
 		return err
 	}
-	screen.Printf("%s\n", path)
+	defer w.Close(ctx)
+	names, err := w.Generations(c.Name)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		m, data, err := w.Build(ctx, name, signer)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		path := bundlePath(c.Out, m)
+		if err := config.WriteFile(path, data); err != nil {
+			return err
+		}
+		screen.Printf("%s\n", path)
+	}
 	return nil
 }
 
+// defaultKeyID is what a key is called where nobody has said it.
+const defaultKeyID = "central-it"
+
+// signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch refuses
+// a bundle whose signature names its key otherwise.
+func signerOf(file, id string, top *cli) (s bundle.Signer, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return s, fmt.Errorf("reading rules key: %w", err)
+	}
+	private, err := bundle.ParsePrivate(b)
+	if err != nil {
+		return s, err
+	}
+	pinned := ""
+	if cfg, err := config.Load(top.Config); err == nil {
+		keys, _ := cfg.Rules.Pinned() // those that can be read
+		for _, k := range keys.Pinned {
+			if k.Public.Equal(private.Public()) {
+				pinned = k.ID
+			}
+		}
+	}
+	if id != "" && pinned != "" && id != pinned {
+		return s, fmt.Errorf("--key-id %s: %s pins this key as %q, and a branch would refuse it under another name", id, top.Config, pinned)
+	}
+	return bundle.Signer{ID: cmp.Or(id, pinned, defaultKeyID), Private: private}, nil
+}
+
+// bundlePath is where a bundle goes.
+func bundlePath(folder string, m bundle.Manifest) string {
+	return filepath.Join(folder, m.Name+"-"+m.Version+bundle.Extension)
+}
+
+// buildRule writes a bundle without running its cases: of this release's own rules, whose cases the suite runs.
 func buildRule(ctx context.Context, source, name, out string, signer bundle.Signer) (string, error) {
 	build := filepath.Join(source, "var", "build")
 	if err := os.MkdirAll(build, 0o755); err != nil {
 		return "", fmt.Errorf("preparing build folder: %w", err)
 	}
-	parts, m, err := plugins.Parts(ctx, source, name, build)
+	parts, m, err := plugins.Source{Root: source, Build: build}.Parts(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -103,6 +153,6 @@ func buildRule(ctx context.Context, source, name, out string, signer bundle.Sign
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(out, m.Name+"-"+m.Version+bundle.Extension)
+	path := bundlePath(out, m)
 	return path, config.WriteFile(path, data)
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,11 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
-	"dtegate/engine"
-	"dtegate/engine/dte"
-	"dtegate/plugins"
+	"dtegate/engine/rulebook"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
@@ -95,102 +91,54 @@ func (c *rulesNewCommand) writeTest(to string) error {
 type rulesTestCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
 // Run takes the bundles through the steps of a branch, with a key of its own and no version floor.
 func (c *rulesTestCommand) Run(ctx context.Context) error {
-	data, err := os.ReadFile(filepath.Join(c.Source, "plugins", "catalogues", "catalogues.json"))
-	if err != nil {
-		return fmt.Errorf("reading catalogues: %w", err)
-	}
-	catalogues, err := dte.ParseCatalogues(data)
+	w, err := workshop.Open(ctx, c.Source, c.Module)
 	if err != nil {
 		return err
 	}
-	var hosts [2]*rules.Host
-	for i, name := range []string{"compiler", "interpreter"} {
-		if hosts[i], err = rules.NewHost(ctx, rules.Options{Engine: name, Logger: slog.New(slog.DiscardHandler),
-			CacheDir: filepath.Join(c.Source, "var", "build", "cache")}); err != nil {
-			return err
-		}
-		defer hosts[i].Close(ctx)
+	defer w.Close(ctx)
+	if c.Fuel {
+		w.IgnoreFuel()
 	}
-	names, err := c.generations()
+	names, err := w.Generations(c.Name)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, name := range names {
 		screen.Printf("%s\n", name)
-		a, err := c.try(ctx, name, hosts, catalogues)
-		if err == nil {
-			err = a.print(screen.Out)
-		}
-		if err != nil {
+		if err := c.test(ctx, w, name); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (c *rulesTestCommand) generations() (names []string, err error) {
-	name := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.Name)), "plugins/")
-	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
-		found, err := filepath.Glob(filepath.Join(c.Source, "plugins", name, pattern))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range found {
-			rel, err := filepath.Rel(filepath.Join(c.Source, "plugins"), filepath.Dir(file))
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, filepath.ToSlash(rel))
-		}
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("plugins/%s has no manifest.json", name)
-	}
-	return names, nil
-}
-
-func (c *rulesTestCommand) try(ctx context.Context, name string, hosts [2]*rules.Host, catalogues *dte.Catalogues) (*activation, error) {
-	build := filepath.Join(c.Source, "var", "build")
-	if err := os.MkdirAll(build, 0o755); err != nil {
-		return nil, fmt.Errorf("preparing build folder: %w", err)
-	}
-	parts, m, err := plugins.Parts(ctx, c.Source, name, build)
+func (c *rulesTestCommand) test(ctx context.Context, w *workshop.Workshop, name string) error {
+	p, err := w.Prove(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	if c.Fuel {
-		m.Fuel = 0 // the host's default
-	}
-	data, err := bundle.Write(parts, m, bundle.Signer{ID: "test", Private: private})
-	if err != nil {
-		return nil, err
-	}
-	r, taken, err := hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{{ID: "test", Public: public}}},
-		Interpreter: hosts[1], Case: engine.Golden(catalogues), Cases: 1})
-	a := &activation{Rule: ruleRef{Name: m.Name, Version: m.Version}}
-	for _, s := range taken {
+	a := &activation{Rule: ruleRef{Name: p.Manifest.Name, Version: p.Manifest.Version}}
+	for _, s := range p.Steps {
 		a.add(s)
 	}
-	if err != nil {
-		return a, nil // the steps tell it
+	err = a.print(screen.Out)
+	if p.Rule == nil {
+		return err
 	}
-	if c.Fuel && r.Module != nil {
+	if c.Fuel && p.Rule.Module != nil {
 		var peak int64
-		if peak, err = engine.PeakFuel(ctx, r); err == nil {
-			err = declareFuel(filepath.Join(c.Source, "plugins", name, "manifest.json"), peak)
+		if peak, err = rulebook.PeakFuel(ctx, p.Rule); err == nil {
+			err = declareFuel(filepath.Join(w.Folder(name), "manifest.json"), peak)
 		}
 	}
-	return a, errors.Join(err, r.Close(ctx))
+	return errors.Join(err, p.Rule.Close(ctx))
 }
 
 var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
@@ -230,22 +178,18 @@ func (a *activation) add(s rules.Step) {
 type rulesSignCommand struct {
 	File  string   `arg:"" type:"existingfile" help:"Bundle, signed by somebody else already."`
 	Key   string   `required:"" type:"existingfile" help:"Private key, see rules keygen."`
-	KeyID string   `default:"central-it" help:"What the appliances call the key."`
+	KeyID string   `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
 	Known []string `required:"" type:"existingfile" help:"Public keys, one of which has signed the bundle."`
 	Out   string   `help:"Where the bundle goes; default: over the file."`
 }
 
 // Run adds a signature; the bundle keeps its digest.
-func (c *rulesSignCommand) Run() error {
+func (c *rulesSignCommand) Run(top *cli) error {
 	data, err := os.ReadFile(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
-	b, err := os.ReadFile(c.Key)
-	if err != nil {
-		return fmt.Errorf("reading rules key: %w", err)
-	}
-	private, err := bundle.ParsePrivate(b)
+	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
 		return err
 	}
@@ -261,7 +205,7 @@ func (c *rulesSignCommand) Run() error {
 		}
 		known = append(known, bundle.Key{ID: path.Base(file), Public: public})
 	}
-	signed, err := bundle.Cosign(data, known, bundle.Signer{ID: c.KeyID, Private: private})
+	signed, err := bundle.Cosign(data, known, signer)
 	if err != nil {
 		return err
 	}

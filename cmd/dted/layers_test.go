@@ -23,7 +23,8 @@ import (
 var layers = map[string][]string{
 	"rules/abi":    {},
 	"rules/signed": {},
-	"rules/bundle": {"rules/signed"},
+	"rules/bundle": {"rules/near", "rules/signed"},
+	"rules/near":   {},
 	"rules/fuel":   {},
 	"rules":        {"rules/abi", "rules/bundle", "rules/fuel"},
 	"storage":      {},
@@ -43,12 +44,14 @@ var layers = map[string][]string{
 	"engine/fleet/wire":          {"rules/signed"},
 	"cmd/dtectl/fleet":           {"cmd/dted/config", "cmd/screen", "engine/archive", "engine/dte", "engine/fleet/bucket", "engine/fleet/wire", "engine/sign", "rules/bundle"},
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
+	"engine/fleet":               {"engine/fleet/wire", "engine/dte", "rules/bundle"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
 	"engine/books/sample":        {},
 	"engine/month":               {"engine/dte", "engine/record", "storage"},
 	"engine/refusal":             {"engine/dte"},
-	"engine":                     {"engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/rulebook":            {"rules/bundle", "rules/abi", "rules", "engine/record", "engine/dte"},
+	"engine":                     {"engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
 	"gateway":             {"engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
@@ -65,14 +68,15 @@ var layers = map[string][]string{
 	"plugins":         {"rules/bundle"},
 
 	"cmd/dted/config": {"gateway/certificate", "engine/archive", "engine/authority/link", "engine/sign", "engine/vouch", "rules/bundle", "storage"},
-	"cmd/dted/start":  {"cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
+	"cmd/dted/start":  {"engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
-	"cmd/dtectl/certify": {"engine/dte"},
-	"cmd/dtectl":         {"cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins"},
-	"cmd/dtesim":         {"engine/authority/simulator"},
+	"cmd/dtectl/certify":  {"engine/dte"},
+	"cmd/dtectl/workshop": {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
+	"cmd/dtectl":          {"engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtesim":          {"engine/authority/simulator"},
 }
 
 // libraries is who may import which third-party module. Prometheus may be imported everywhere.

@@ -8,6 +8,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
 	"dtegate/engine"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 )
@@ -22,7 +23,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
 		}
 	}
-	accept := func(b *engine.Rulebook) error { return start.CheckIssuer(cfg, b) }
+	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
 	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box,
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now,
 		Points: len(cfg.Points), Returned: func(b engine.StepBack) { recordReturn(d.trail, &b, d.log) }})

@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/plugins"
@@ -85,11 +86,11 @@ func share(t testing.TB) (parts, error) {
 
 var (
 	booksMu sync.Mutex
-	books   = make(map[string]*engine.Rulebook)
+	books   = make(map[string]*rulebook.Book)
 )
 
-// rulebook is every rule of this repository for an ambiente, both generations, admitted once a process.
-func rulebook(t testing.TB, ambiente string) (*engine.Rulebook, error) {
+// allRules is every rule of this repository for an ambiente, both generations, admitted once a process.
+func allRules(t testing.TB, ambiente string) (*rulebook.Book, error) {
 	booksMu.Lock()
 	defer booksMu.Unlock()
 	if books[ambiente] != nil {
@@ -149,7 +150,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	must(storage.Create(options))
 	b.Store, err = storage.Open(options)
 	must(err)
-	book, err := rulebook(t, ambiente)
+	book, err := allRules(t, ambiente)
 	must(err)
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})

@@ -73,7 +73,7 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	parts, m, err := plugins.Parts(context.Background(), root, name, build)
+	parts, m, err := plugins.Source{Root: root, Build: build}.Parts(context.Background(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

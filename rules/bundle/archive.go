@@ -38,7 +38,7 @@ func unpack(data []byte) ([]file, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if len(archive.File) == 0 || len(archive.File) > maxParts || archive.File[0].Name != signature {
-		return nil, fmt.Errorf("%w: its first file must be %s", ErrFormat, signature)
+		return nil, fmt.Errorf("%w: its first file must be %s: it is unsigned, see dtectl rules build", ErrFormat, signature)
 	}
 	files := make([]file, len(archive.File))
 	for i, f := range archive.File {

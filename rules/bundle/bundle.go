@@ -16,7 +16,7 @@ import (
 var (
 	ErrFormat    = errors.New("not a rule bundle")
 	ErrSignature = errors.New("not signed by enough pinned keys")
-	ErrDigest    = errors.New("a part is not the one that was signed")
+	ErrDigest    = errors.New("tampered with: a part is not the one that was signed")
 	ErrTooLarge  = errors.New("larger than a rule bundle may be")
 )
 

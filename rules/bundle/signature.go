@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dtegate/rules/signed"
@@ -50,22 +51,62 @@ func (k Keys) Check() error {
 
 // Vouch returns the IDs of the pinned keys that have signed a bundle. ErrSignature when they are too few.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
-	for i, key := range k.Pinned {
-		if slices.ContainsFunc(k.Pinned[:i], func(o Key) bool { return o.Public.Equal(key.Public) }) {
-			continue // the same key under two names is one signer
-		}
-		ok, err := signed.SignedBy(b.signed, b.payload, key.Public)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSignature, err)
-		}
-		if ok {
-			signers = append(signers, key.ID)
+	found, err := k.try(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	for _, f := range found {
+		if f.Fits {
+			signers = append(signers, f.Key)
 		}
 	}
 	if need := max(1, k.Threshold); len(signers) < need {
-		return signers, fmt.Errorf("%w: %d of the %d pinned keys have signed (%s), %d must", ErrSignature, len(signers), len(k.Pinned), strings.Join(signers, ", "), need)
+		return signers, fmt.Errorf("%w: %s, %d must", ErrSignature, k.missing(found, signers), need)
 	}
 	return signers, nil
+}
+
+// Misnamed tells of a signature of a bundle that calls its key otherwise than this set does: of a slip in a name, nothing
+// worse, since a name proves nothing. It is "" when there is none.
+func (k Keys) Misnamed(b *Bundle) string {
+	found, _ := k.try(b) // what is wrong with them Vouch tells
+	for _, f := range found {
+		if f.Fits && f.Named != "" && f.Named != f.Key {
+			return fmt.Sprintf("the signature calls its key %q, and that key is pinned here as %q: sign it with --key-id %s", f.Named, f.Key, f.Key)
+		}
+	}
+	return ""
+}
+
+// try tries the pinned keys at the signatures of a bundle. The same key under two names is one signer.
+func (k Keys) try(b *Bundle) ([]signed.Found, error) {
+	var different []Key
+	for _, key := range k.Pinned {
+		if !slices.ContainsFunc(different, func(o Key) bool { return o.Public.Equal(key.Public) }) {
+			different = append(different, key)
+		}
+	}
+	return signed.Signatures(b.signed, b.payload, different)
+}
+
+// missing says what the signatures of a bundle are worth where too few are.
+func (k Keys) missing(found []signed.Found, signers []string) string {
+	text := fmt.Sprintf("%d of the %d pinned keys have signed", len(signers), len(k.Pinned))
+	if len(signers) > 0 {
+		return text + " (" + strings.Join(signers, ", ") + ")"
+	}
+	var pinned, strange []string
+	for _, key := range k.Pinned {
+		pinned = append(pinned, strconv.Quote(key.ID))
+	}
+	for _, f := range found {
+		name := strconv.Quote(f.Named)
+		if slices.Contains(pinned, name) {
+			return fmt.Sprintf("%s: the signature that calls its key %s does not fit: the bundle was tampered with, or another key of that name signed it", text, name)
+		}
+		strange = append(strange, name)
+	}
+	return fmt.Sprintf("%s: it is signed by %s, and pinned here are %s", text, strings.Join(strange, ", "), strings.Join(pinned, ", "))
 }
 
 // vouch is Vouch for a bundle that is being read.

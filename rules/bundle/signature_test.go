@@ -67,6 +67,70 @@ func TestCosign(t *testing.T) {
 	}
 }
 
+// plainArchive is an archive of a source folder, which nobody has signed.
+func plainArchive(t *testing.T) []byte {
+	t.Helper()
+	f, err := compress("manifest.json", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := assemble([]file{f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// What is wrong with a signature is said in words, with the names that were found.
+func TestKeys_Words(t *testing.T) {
+	one, oneSigner := key(t, '1')
+	two, twoSigner := key(t, '2')
+	parts, m := sample()
+	good, err := Write(parts, m, oneSigner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Inspect(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Version = "1.2.4"
+	other, err := Write(parts, m, Signer{ID: "1", Private: twoSigner.Private})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Version = "1.2.5"
+	unnamed, err := Write(parts, m, Signer{ID: "b", Private: twoSigner.Private})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		keys Keys
+		want string
+	}{
+		"nobody's":         {good, Keys{[]Key{two}, 1}, `0 of the 1 pinned keys have signed: it is signed by "1", and pinned here are "2"`},
+		"of the same name": {other, Keys{[]Key{one}, 1}, `0 of the 1 pinned keys have signed: the signature that calls its key "1" does not fit: the bundle was tampered with, or another key of that name signed it`},
+		"too few":          {unnamed, Keys{[]Key{one, two}, 2}, "1 of the 2 pinned keys have signed (2), 2 must"},
+		"a part":           {repacked(t, b.signed, map[string][]byte{"module.wasm": []byte("\x00asn"), "schema.json": []byte("{}"), "overlay.json": []byte("{}")}), Keys{[]Key{one}, 1}, "tampered with: a part is not the one that was signed: module.wasm"},
+		"a plain archive":  {plainArchive(t), Keys{[]Key{one}, 1}, "it is unsigned"},
+	} {
+		if _, err := c.keys.Read(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want %q, got %v", name, c.want, err)
+		}
+	}
+	b, err = Keys{[]Key{one, two}, 1}.Read(unnamed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (Keys{[]Key{one, two}, 1}).Misnamed(b); got != `the signature calls its key "b", and that key is pinned here as "2": sign it with --key-id 2` {
+		t.Errorf("a wrong name: %q", got)
+	}
+	if b, err = (Keys{[]Key{one}, 1}).Read(good); err != nil || (Keys{[]Key{one}, 1}).Misnamed(b) != "" {
+		t.Errorf("the right name: %q, %v", Keys{[]Key{one}, 1}.Misnamed(b), err)
+	}
+}
+
 func TestReopen(t *testing.T) {
 	k, s := key(t, '1')
 	parts, m := sample()

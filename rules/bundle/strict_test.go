@@ -76,7 +76,7 @@ func TestRead_OneForm(t *testing.T) {
 		"Protected in a list":            {strings.Replace(several, `[{`, `[{"Protected":"e30",`, 1), "no such field"},
 		"signature beside signatures":    {several[:len(several)-1] + `,"protected":"e30","signature":"AAAA"}`, "both"},
 		"signatures null":                {text[:len(text)-1] + `,"signatures":null}`, "null"},
-		"no signature":                   {`{"payload":"` + payload + `","signatures":[]}`, "bears 0"},
+		"no signature":                   {`{"payload":"` + payload + `","signatures":[]}`, "it is unsigned: manifest.jws bears no signature"},
 		"something behind":               {text + `{}`, "follows"},
 		"something behind, no JSON":      {text + "\x00", "follows"},
 		"base64 with padding":            {edit(`"`+payload+`"`, `"`+payload+`="`), "base64url"},

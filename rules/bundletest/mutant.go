@@ -14,14 +14,31 @@ import (
 	"time"
 )
 
+// Mutator makes mutants of one bundle; it is not safe for concurrent use.
+type Mutator struct {
+	data    []byte
+	entries []Entry           // none: what it mutates is no archive
+	writers [10]*flate.Writer // by level; to make one costs more than to write an entry
+}
+
+// NewMutator reads a bundle once for all its mutants.
+func NewMutator(t testing.TB, data []byte) *Mutator {
+	t.Helper()
+	m := &Mutator{data: data}
+	if _, err := zip.NewReader(bytes.NewReader(data), int64(len(data))); err == nil {
+		m.entries = Entries(t, data)
+	}
+	return m
+}
+
 // Mutant is a bundle as somebody without a key can change it: bytes, the JSON of its signed manifest and of what that holds,
 // or the entries of its archive. What is no archive is changed in its bytes alone.
-func Mutant(t testing.TB, data []byte, r *rand.Rand) []byte {
+func (m *Mutator) Mutant(t testing.TB, r *rand.Rand) []byte {
 	t.Helper()
-	if _, err := zip.NewReader(bytes.NewReader(data), int64(len(data))); err != nil || r.IntN(6) == 0 {
-		return bend(slices.Clone(data), r)
+	if len(m.entries) == 0 || r.IntN(6) == 0 {
+		return bend(slices.Clone(m.data), r)
 	}
-	list := Entries(t, data)
+	list := slices.Clone(m.entries)
 	for range 1 + r.IntN(2) {
 		switch r.IntN(3) {
 		case 0:
@@ -30,7 +47,7 @@ func Mutant(t testing.TB, data []byte, r *rand.Rand) []byte {
 			list[0].Content, list[0].Raw = mutantJWS(list[0].Content, r), nil
 		}
 	}
-	return canonicalArchive(t, list, r.IntN(8) > 0, r)
+	return m.canonicalArchive(t, list, r.IntN(8) > 0, r)
 }
 
 // bend changes some bytes.
@@ -58,12 +75,19 @@ func bend(data []byte, r *rand.Rand) []byte {
 
 // canonicalArchive writes entries with the date and flags of a bundle, so that only what was changed is another; or, not
 // like one, each a little different. The compressor's level is free.
-func canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
+func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	level, again := r.IntN(10), r.IntN(16) == 0
-	w.RegisterCompressor(zip.Deflate, func(to io.Writer) (io.WriteCloser, error) { return flate.NewWriter(to, level) })
+	w.RegisterCompressor(zip.Deflate, func(to io.Writer) (_ io.WriteCloser, err error) { // one entry is closed before the next begins
+		if m.writers[level] == nil {
+			m.writers[level], err = flate.NewWriter(to, level)
+			return m.writers[level], err
+		}
+		m.writers[level].Reset(to)
+		return m.writers[level], nil
+	})
 	for _, e := range list {
 		h := zip.FileHeader{Name: e.Header.Name, Method: zip.Deflate, Modified: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 		if alike && !again && e.Raw != nil && !strings.HasSuffix(h.Name, "/") {

@@ -80,8 +80,11 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 		}
 		e.Signatures = []Signature{e.Signature}
 	}
-	if len(e.Signatures) == 0 || len(e.Signatures) > MaxSignatures {
-		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: 1 to %d are taken", f.Signature, name, len(e.Signatures), MaxSignatures)
+	if len(e.Signatures) == 0 {
+		return nil, nil, fmt.Errorf("%w: it is unsigned: %s bears no signature", f.Signature, name)
+	}
+	if len(e.Signatures) > MaxSignatures {
+		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: at most %d are taken", f.Signature, name, len(e.Signatures), MaxSignatures)
 	}
 	decode := func(what, text string) ([]byte, error) {
 		decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -127,20 +130,46 @@ func (e *Envelope) Text() (string, error) {
 
 // SignedBy tells that a key has signed the text of an envelope with this payload.
 func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
+	found, err := Signatures(text, payload, []Key{{Public: key}})
+	return err == nil && len(found) > 0 && found[0].Fits, err
+}
+
+// Found is a signature of an envelope. Its name proves nothing: whoever signed chose it.
+type Found struct {
+	Named string // what the signature calls its key
+	Fits  bool   // one of the keys that were tried has made it, the one called Key
+	Key   string
+}
+
+// Signatures tries keys at an envelope with this payload. First come the signatures that a key has made, in the order of
+// the keys, then those that none has.
+func Signatures(text string, payload []byte, keys []Key) (found []Found, err error) {
 	jws, err := jose.ParseSignedJSON(text, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if len(key) != ed25519.PublicKeySize {
-		return false, nil
+	made := make(map[int]bool)
+	for _, key := range keys {
+		if len(key.Public) != ed25519.PublicKeySize {
+			continue
+		}
+		at, verified, err := 0, []byte(nil), error(nil)
+		if len(jws.Signatures) == 1 {
+			verified, err = jws.Verify(key.Public)
+		} else {
+			at, _, verified, err = jws.VerifyMulti(key.Public)
+		}
+		if err == nil && bytes.Equal(verified, payload) {
+			made[at] = true
+			found = append(found, Found{Named: jws.Signatures[at].Protected.KeyID, Fits: true, Key: key.ID})
+		}
 	}
-	var verified []byte
-	if len(jws.Signatures) == 1 {
-		verified, err = jws.Verify(key)
-	} else {
-		_, _, verified, err = jws.VerifyMulti(key)
+	for i, s := range jws.Signatures {
+		if !made[i] {
+			found = append(found, Found{Named: s.Protected.KeyID})
+		}
 	}
-	return err == nil && bytes.Equal(verified, payload), nil
+	return found, nil
 }
 
 // Sign writes a payload with the signatures of some keys, as the text of an envelope.

@@ -22,6 +22,8 @@ type Form struct {
 	Free string
 	// Null is a path that may be null; empty: none.
 	Null string
+	// Hint says of a path that the document may not have what was meant, to stand behind the fault; nil says nothing.
+	Hint func(path string) string
 }
 
 // Places are the byte offsets of a JSON document's values by their path, "params[2].value".
@@ -80,7 +82,11 @@ func (w *walker) value(path string) error {
 		return w.fault(start, path+": stands twice")
 	}
 	if !w.Members.MatchString(path) {
-		return w.fault(start, path+": there is no such field")
+		hint := ""
+		if w.Hint != nil {
+			hint = w.Hint(path)
+		}
+		return w.fault(start, path+": there is no such field"+hint)
 	}
 	w.at[path] = start
 	token, err := w.d.Token()

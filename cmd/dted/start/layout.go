@@ -8,18 +8,19 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/rules/bundle"
 )
 
 // CheckIssuer compares the issuer's data with the layouts of rules that are up: told at a start or when a rule comes, not at the
 // till.
-func CheckIssuer(c *config.Config, b *engine.Rulebook) error {
+func CheckIssuer(c *config.Config, b *rulebook.Book) error {
 	return checkIssuer(c, func(i engine.Issuer, p engine.Point) []dte.Fault { return b.CheckIssuer(engine.Emisor(i, p)) })
 }
 
 // checkBundles compares the issuer's data with the layouts in bundles that nobody has put up.
 func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
-	l, err := engine.ReadLayouts(bundles)
+	l, err := rulebook.ReadLayouts(bundles)
 	if err != nil {
 		return nil // the rules' own check says what is wrong with them
 	}

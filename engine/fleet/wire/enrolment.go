@@ -18,7 +18,7 @@ type Enrolment struct {
 	Branch string    `json:"branch"`
 	Epoch  int64     `json:"epoch"` // 1, 2, 3 …: one for each box that the branch has had
 	Key    string    `json:"key"`   // the box's public key: Ed25519, base64url
-	Points []Point   `json:"points"`
+	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
 }

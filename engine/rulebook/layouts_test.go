@@ -1,9 +1,10 @@
-package engine
+package rulebook
 
 import (
 	"testing"
 
 	"dtegate/engine/dte"
+
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -24,7 +25,7 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	if err != nil || len(l.fillers) != documents || documents == 0 {
 		t.Fatalf("%d of %d, %v", len(l.fillers), documents, err)
 	}
-	if faults := l.CheckIssuer(Emisor(Issuer{Facts: dte.Obj()}, Point{Establishment: "S001", PointOfSale: "P001"})); len(faults) == 0 {
+	if faults := l.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")}, dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")
 	}
 }

@@ -1,9 +1,11 @@
-package engine
+package rulebook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"dtegate/engine/dte"
@@ -11,9 +13,9 @@ import (
 	"dtegate/rules/abi"
 )
 
-// golden is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
+// goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
 // refuses them.
-type golden struct {
+type goldenCase struct {
 	Facts    json.RawMessage `json:"facts"`
 	Document json.RawMessage `json:"document"`
 	Faults   []goldenFault   `json:"faults"`
@@ -36,7 +38,7 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 			}
 			fillers[r] = fill
 		}
-		var g golden
+		var g goldenCase
 		if err := json.Unmarshal(data, &g); err != nil {
 			return fmt.Errorf("reading it: %w", err)
 		}
@@ -60,41 +62,46 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 			return nil, err
 		}
 		return func(_ context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
-			document, faults := e.filler.Fill(nil, facts, nil, options)
+			document, faults := e.Filler.Fill(nil, facts, nil, options)
 			return document, faults, nil
 		}, nil
 	}
-	c, err := compile(r, catalogues)
+	c, err := Compile(r, catalogues)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
-		return c.remake(ctx, nil, facts, options)
+		return c.Remake(ctx, nil, facts, options)
 	}, nil
 }
 
-// remake computes and fills a document of facts that are complete.
-func (r *rule) remake(ctx context.Context, dst []byte, facts dte.Value, o dte.FillOptions) ([]byte, []dte.Fault, error) {
-	ev, faults, err := r.evaluate(ctx, facts)
+// Remake computes and fills a document of facts that are complete.
+func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o dte.FillOptions) ([]byte, []dte.Fault, error) {
+	ev, faults, err := r.Evaluate(ctx, facts)
 	if err != nil || len(faults) > 0 {
 		return nil, faults, err
 	}
 	defer evaluations.Put(ev)
-	document, faults := r.filler.Fill(dst, facts, &ev.computed, o)
+	document, faults := r.Filler.Fill(dst, facts, &ev.Computed, o)
 	return document, faults, nil
 }
 
 // compare says what is not as the case wants it.
-func (g *golden) compare(document []byte, faults []dte.Fault) error {
+func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
-		if want != got || len(faults) == 0 {
-			return fmt.Errorf("it is to be refused with %s, and with %s it was", want, got)
+		switch {
+		case len(g.Faults) == 0:
+			return errors.New("it has no document: then want a refusal that names its faults")
+		case len(faults) == 0:
+			return fmt.Errorf("it is to be refused with %s, and it makes a document", want)
+		case want != got:
+			return fmt.Errorf("it is to be refused with %s, and it is refused with %s", want, got)
 		}
 		return nil
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("it is refused: %w", faults[0])
+		return fmt.Errorf("it is to make a document, and it is refused: %w (%d faults)", faults[0], len(faults))
 	}
 	var want bytes.Buffer
 	if err := json.Compact(&want, g.Document); err != nil {
@@ -111,14 +118,14 @@ func (g *golden) compare(document []byte, faults []dte.Fault) error {
 	if err != nil {
 		return fmt.Errorf("reading what was made: %w", err)
 	}
-	if list := differences(old, made); len(list) > 0 {
-		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, list[0].New, list[0].Old, len(list))
+	if list := Differences(old, made); len(list) > 0 {
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"), cmp.Or(list[0].Old, "nothing there"), len(list))
 	}
 	at := 0
 	for at < len(document) && at < want.Len() && document[at] == want.Bytes()[at] {
 		at++
 	}
-	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:])
+	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:]) // a text: no amount differs
 }
 
 // PeakFuel is the most that a call of a rule's module has used, for its golden cases and for documents of as many lines
@@ -126,7 +133,7 @@ func (g *golden) compare(document []byte, faults []dte.Fault) error {
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {
-		var g golden
+		var g goldenCase
 		if err := json.Unmarshal(r.Bundle.Parts[name], &g); err != nil {
 			return 0, fmt.Errorf("reading %s: %w", name, err)
 		}

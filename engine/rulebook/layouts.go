@@ -1,4 +1,4 @@
-package engine
+package rulebook
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 	return l, nil
 }
 
-// CheckIssuer reports what the layouts find wrong with the issuer's own data at a point of sale, as Rulebook.CheckIssuer does.
+// CheckIssuer reports what the layouts find wrong with the issuer's own data at a point of sale, as Book.CheckIssuer does.
 func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
 	return issuerFaults(l.fillers, emisor)
 }

@@ -1,4 +1,4 @@
-package engine
+package rulebook
 
 import (
 	"strconv"
@@ -14,9 +14,9 @@ type Difference struct {
 	New  string `json:"new"`
 }
 
-// differences lists the numbers that differ, identificacion apart: its numbers are no amounts. What stands only in one of the two
+// Differences lists the numbers that differ, identificacion apart: its numbers are no amounts. What stands only in one of the two
 // layouts is left out when the other has not even the place.
-func differences(old, made dte.Value) (list []Difference) {
+func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
 			list = compareAmounts(list, m.Name, m.Value, made.Get(m.Name))

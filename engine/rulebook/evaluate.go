@@ -1,4 +1,4 @@
-package engine
+package rulebook
 
 import (
 	"context"
@@ -25,45 +25,45 @@ func bind(d *abi.Description) binding {
 	return b
 }
 
-// evaluation is the memory of one call of a module, reused.
-type evaluation struct {
+// Evaluation is the memory of one call of a module, reused.
+type Evaluation struct {
 	in       abi.Input
-	out      abi.Output
+	Out      abi.Output
 	taxes    []dte.TaxAmount
-	computed dte.Computed
-	warnings []string
-	rule     *rule // that computed it
+	Computed dte.Computed
+	Warnings []string
+	Rule     *Rule // that computed it
 }
 
-var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
+var evaluations = sync.Pool{New: func() any { return new(Evaluation) }}
 
 // Free gives the memory of an evaluation back; nothing of it is read afterwards.
-func (ev *evaluation) Free() { evaluations.Put(ev) }
+func (ev *Evaluation) Free() { evaluations.Put(ev) }
 
-// evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
+// Evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
 // The evaluation goes back to the pool when the document is filled.
-func (r *rule) evaluate(ctx context.Context, facts dte.Value) (*evaluation, []dte.Fault, error) {
-	ev := evaluations.Get().(*evaluation)
+func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
+	ev := evaluations.Get().(*Evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
 		evaluations.Put(ev)
 		return nil, faults, nil
 	}
-	if err := r.module.Evaluate(ctx, &ev.in, &ev.out); err != nil {
+	if err := r.module.Evaluate(ctx, &ev.in, &ev.Out); err != nil {
 		evaluations.Put(ev)
-		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.ref.Name, r.ref.Version, err)
+		return nil, nil, fmt.Errorf("evaluating rule %s %s: %w", r.Ref.Name, r.Ref.Version, err)
 	}
 	var refused []dte.Fault
-	refused, ev.warnings = r.bind.faults(ev.out.Faults)
+	refused, ev.Warnings = r.bind.faults(ev.Out.Faults)
 	if len(refused) > 0 {
 		evaluations.Put(ev)
 		return nil, refused, nil
 	}
 	ev.taxes = ev.taxes[:0]
-	for _, t := range ev.out.Taxes {
+	for _, t := range ev.Out.Taxes {
 		ev.taxes = append(ev.taxes, dte.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
 	}
-	ev.computed = dte.Computed{N: ev.in.N, Lines: ev.out.Lines, Summary: ev.out.Summary, Taxes: ev.taxes}
-	ev.rule = r
+	ev.Computed = dte.Computed{N: ev.in.N, Lines: ev.Out.Lines, Summary: ev.Out.Summary, Taxes: ev.taxes}
+	ev.Rule = r
 	return ev, nil, nil
 }
 

@@ -1,0 +1,161 @@
+// Package workshop is where rules are made: it builds a rule's bundle from its source folder and takes it through the steps that
+// a branch asks for, without a branch.
+package workshop
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
+	"dtegate/plugins"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// Workshop holds the two engines of a branch, the compiler and the interpreter. Close ends them.
+type Workshop struct {
+	source      plugins.Source
+	hosts       [2]*rules.Host
+	catalogues  *dte.Catalogues
+	key         bundle.Key
+	signer      bundle.Signer // of what is only tried
+	ignoresFuel bool
+}
+
+// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that stands for the Go one of the
+// rules, "" for none.
+func Open(ctx context.Context, root, module string) (*Workshop, error) {
+	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
+	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
+		return nil, fmt.Errorf("preparing build folder: %w", err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "plugins", "catalogues", "catalogues.json"))
+	if err != nil {
+		return nil, fmt.Errorf("reading catalogues: %w", err)
+	}
+	if w.catalogues, err = dte.ParseCatalogues(data); err != nil {
+		return nil, err
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making a key for tests: %w", err)
+	}
+	w.key, w.signer = bundle.Key{ID: "test", Public: public}, bundle.Signer{ID: "test", Private: private}
+	for i, name := range []string{"compiler", "interpreter"} {
+		if w.hosts[i], err = rules.NewHost(ctx, rules.Options{Engine: name, Logger: slog.New(slog.DiscardHandler),
+			CacheDir: filepath.Join(w.source.Build, "cache")}); err != nil {
+			return nil, errors.Join(err, w.Close(ctx))
+		}
+	}
+	return w, nil
+}
+
+// Close ends the engines.
+func (w *Workshop) Close(ctx context.Context) (err error) {
+	for _, h := range w.hosts {
+		if h != nil {
+			err = errors.Join(err, h.Close(ctx))
+		}
+	}
+	return err
+}
+
+// IgnoreFuel lets rules take the host's own limit of fuel, so that it can be measured what they need.
+func (w *Workshop) IgnoreFuel() { w.ignoresFuel = true }
+
+// Generations are the bundles of a folder in plugins/: one generation (dte01/v2), or all of a rule (dte01).
+func (w *Workshop) Generations(name string) (names []string, err error) {
+	return Generations(w.source.Root, name)
+}
+
+// Generations are those of a checkout.
+func Generations(root, name string) (names []string, err error) {
+	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
+	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
+		found, err := filepath.Glob(filepath.Join(root, "plugins", name, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range found {
+			rel, err := filepath.Rel(filepath.Join(root, "plugins"), filepath.Dir(file))
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, filepath.ToSlash(rel))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("plugins/%s has no manifest.json", name)
+	}
+	return names, nil
+}
+
+// Folder is where a bundle's source lies.
+func (w *Workshop) Folder(name string) string { return filepath.Join(w.source.Root, "plugins", name) }
+
+// Proof is what came of a bundle's own cases. The rule is nil when a step failed; else whoever asked closes it.
+type Proof struct {
+	Manifest bundle.Manifest
+	Steps    []rules.Step
+	Rule     *rules.Rule
+
+	parts map[string][]byte
+}
+
+// Err is why the bundle would be refused, nil when it passed.
+func (p *Proof) Err() error {
+	if p.Rule != nil {
+		return nil
+	}
+	last := p.Steps[len(p.Steps)-1]
+	return fmt.Errorf("%s %s fails at the step %s: %w", p.Manifest.Name, p.Manifest.Version, last.Name, last.Err)
+}
+
+// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. The error is that
+// it could not be built.
+func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
+	parts, m, err := w.source.Parts(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	declared := m.Fuel
+	if w.ignoresFuel {
+		m.Fuel = 0 // the host's default
+	}
+	data, err := bundle.Write(parts, m, w.signer)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proof{Manifest: m, parts: parts}
+	p.Manifest.Fuel = declared
+	p.Rule, p.Steps, err = w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
+		Interpreter: w.hosts[1], Case: rulebook.Golden(w.catalogues), Cases: 1})
+	if err != nil && len(p.Steps) == 0 {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Build signs a bundle that passes its own cases, and returns what it is and its bytes.
+func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer) (bundle.Manifest, []byte, error) {
+	p, err := w.Prove(ctx, name)
+	if err != nil {
+		return bundle.Manifest{}, nil, err
+	}
+	if err := p.Err(); err != nil {
+		return p.Manifest, nil, fmt.Errorf("it is not built: %w", err)
+	}
+	if err := p.Rule.Close(ctx); err != nil {
+		return p.Manifest, nil, err
+	}
+	data, err := bundle.Write(p.parts, p.Manifest, signer)
+	return p.Manifest, data, err
+}

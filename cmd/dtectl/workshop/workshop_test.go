@@ -1,0 +1,100 @@
+package workshop
+
+import (
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/asmtest"
+	"dtegate/rules/bundle"
+)
+
+// sum is the source folder of a rule whose module no Go program is: it adds quantities up.
+var sum = map[string]string{
+	"manifest.json": `{"name": "suma", "version": "1.0.0", "kind": "document", "document": "suma", "schema": 1, "abi": 1,
+  "validity": {"00": {"from": "2026-01-01", "until": ""}},
+  "params": [{"name": "rate", "value": "0.13", "source": "Ley de IVA art. 54"}]}`,
+	"schema.json": `{"type": "object", "additionalProperties": false, "properties": {
+  "cuerpoDocumento": {"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": {
+    "cantidad": {"type": "number"}, "ventaGravada": {"type": "number"}}, "required": ["cantidad", "ventaGravada"]}},
+  "resumen": {"type": "object", "additionalProperties": false, "properties": {"total": {"type": "number"}}, "required": ["total"]}
+}, "required": ["cuerpoDocumento", "resumen"]}`,
+	"overlay.json": `{"total": "total"}`,
+	"cases/two.json": `{"why": "two lines", "facts": {"cuerpoDocumento": [{"cantidad": 2}, {"cantidad": 0.5}]},
+  "document": {"cuerpoDocumento": [{"cantidad": 2, "ventaGravada": 2}, {"cantidad": 0.5, "ventaGravada": 0.5}], "resumen": {"total": 2.5}}}`,
+}
+
+// checkout makes the folder of a rule, with a text changed in one of its files, and the module beside it.
+func checkout(t *testing.T, file, old, new string) (root, module string) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "plugins", "catalogues"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "catalogues"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range sum {
+		if name == file {
+			text = strings.Replace(text, old, new, 1)
+		}
+		path := filepath.Join(root, "plugins", "suma", "v1", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	module = filepath.Join(root, "suma.wasm")
+	if err := os.WriteFile(module, asmtest.NewSum().Module().Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return root, module
+}
+
+// What is built has passed its own cases; what has not is not built, and the words lead to the slip.
+func TestBuild(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := bundle.Signer{ID: "k", Private: private}
+	for _, c := range []struct{ file, old, new, want string }{
+		{"", "", "", ""},
+		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "it is not built: suma 1.0.0 fails at the step interpreter: cases/two.json: resumen.total is 2.5, want 2.6"},
+		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `want a refusal that names its faults`},
+		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`, "valid_from: there is no such field"},
+		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
+		{"overlay.json", `"total": "total"`, `"total": "suma"`, `"suma"`},
+	} {
+		root, module := checkout(t, c.file, c.old, c.new)
+		shop, err := Open(t.Context(), root, module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, data, err := shop.Build(t.Context(), "suma/v1", signer)
+		switch {
+		case c.want == "" && (err != nil || m.Version != "1.0.0"):
+			t.Errorf("good: %v", err)
+		case c.want == "":
+			if _, err := (bundle.Keys{Pinned: []bundle.Key{{ID: "k", Public: private.Public().(ed25519.PublicKey)}}}).Read(data); err != nil {
+				t.Error(err)
+			}
+		case err == nil || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: want %q, got %v", c.new, c.want, err)
+		}
+		if err := shop.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	root, _ := checkout(t, "", "", "")
+	shop, err := Open(t.Context(), root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shop.Close(t.Context())
+	if _, err := shop.Prove(t.Context(), "suma/v1"); err == nil || !strings.Contains(err.Error(), "--module FILE.wasm") {
+		t.Errorf("without a module: %v", err)
+	}
+}

@@ -1,0 +1,186 @@
+// Package fleet is the branch's side of a chain: it reads from the object store what the centre wants, does it through the
+// branch's own gate, and says there what became of it. No sale waits for it, and the store may be away for as long as it likes.
+//
+// Everything that the agent does can be done again. It keeps what it needs in one small file (state.go), written before what
+// depends on it, and takes what is in force from the branch's shelf of rules, never from its memory.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"dtegate/engine/fleet/wire"
+)
+
+// Defaults and limits of the agent's times.
+const (
+	DefaultPoll   = time.Minute
+	DefaultReport = 15 * time.Minute
+	// lookEvery is how often the box asks whether another one has taken its branch.
+	lookEvery = 5 * time.Minute
+	// askFor bounds a request for something small, fetchFor one for a bundle.
+	askFor   = 20 * time.Second
+	fetchFor = 5 * time.Minute
+	// maxSkew is how far in the future a version may have been issued, by the box's clock.
+	maxSkew = time.Hour
+)
+
+// Options of New. Every field without a default is required.
+type Options struct {
+	Store    wire.Store
+	Branch   string
+	Group    string
+	Director []wire.Key  // any of them may sign
+	Box      wire.Signer // the box's own key
+	Points   []wire.Point
+	Rules    Rules
+	State    File
+	// Settings, where the settings file is kept for the next start of the appliance; nil keeps none.
+	Settings File
+	// Describe fills in what the branch says of itself; the agent fills in the rest.
+	Describe func(*wire.Status)
+	Poll     time.Duration // default DefaultPoll
+	Report   time.Duration // default DefaultReport
+	Logger   *slog.Logger  // default slog.Default
+	Now      func() time.Time
+	Rand     *rand.Rand // jitter; default random
+}
+
+// File is a small file that is replaced whole.
+type File interface {
+	// Load returns its bytes, none when there is no file.
+	Load() ([]byte, error)
+	// Save is durable when it returns.
+	Save([]byte) error
+}
+
+// Agent pulls what is desired and pushes what happened. Step and Run are for one goroutine, everything else for any.
+type Agent struct {
+	o       Options
+	metrics *metrics
+	fence   *Fence
+	saved   string // what State holds
+
+	mu       sync.Mutex // of what follows, for those who look
+	state    state
+	desired  *wire.Desired // the last version that was verified; nil: none, or none by a key that is pinned today
+	progress *wire.Progress
+	troubles map[string]string // by what they are about
+	asked    time.Time         // the store answered about the desired state
+
+	dirty                      bool // something happened that the centre waits for
+	nextLook, nextPoll, report time.Time
+}
+
+// New returns an agent that goes on where the last one stopped. A state file that cannot be read is begun anew: the
+// rules' own floors are on the shelf.
+func New(o Options) (*Agent, error) {
+	o.Poll, o.Report = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	for name, value := range map[string]string{"branch": o.Branch, "group": o.Group} {
+		if err := wire.CheckName(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]string)}
+	if err := a.load(); err != nil {
+		return nil, err
+	}
+	a.fence = newFence(a.standing(a.state.enrolled))
+	// Boxes that start together, after a power cut in a region, do not ask together.
+	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.poll(), 10*time.Second))))
+	return a, nil
+}
+
+// Fence tells whether this box may number.
+func (a *Agent) Fence() *Fence { return a.fence }
+
+// Run works until ctx ends.
+func (a *Agent) Run(ctx context.Context) error {
+	for {
+		wait := time.NewTimer(a.Step(ctx))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return nil
+		case <-a.fence.kicked:
+			wait.Stop()
+			a.nextLook = time.Time{}
+		case <-wait.C:
+		}
+	}
+}
+
+// Step does what is due and returns how long nothing is.
+func (a *Agent) Step(ctx context.Context) time.Duration {
+	now := a.o.Now()
+	if !now.Before(a.nextLook) {
+		a.note("enrolment", a.look(ctx))
+		a.fence.answered(a.o.Now())
+		a.nextLook = a.o.Now().Add(a.jitter(lookEvery))
+	}
+	if !now.Before(a.nextPoll) {
+		a.note("desired", a.read(ctx))
+		a.reconcile(ctx)
+		a.note("acts", a.sendActs(ctx))
+		a.nextPoll = a.o.Now().Add(a.jitter(a.poll()))
+		if a.dirty && len(a.state.Acts) == 0 {
+			a.report = time.Time{} // not more often than the store is asked
+		}
+	}
+	if !now.Before(a.report) {
+		a.note("status", a.sendStatus(ctx))
+		a.report = a.o.Now().Add(a.jitter(a.reportEvery()))
+	}
+	now = a.o.Now()
+	next := slices.MinFunc([]time.Time{a.nextLook, a.nextPoll, a.report}, time.Time.Compare)
+	return max(next.Sub(now), 10*time.Millisecond)
+}
+
+// jitter spreads a time by a tenth to both sides.
+func (a *Agent) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
+}
+
+// note keeps what is wrong with one of the agent's works, and logs it when it begins.
+func (a *Agent) note(about string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.troubles[about]
+	if err == nil {
+		delete(a.troubles, about)
+		return
+	}
+	if a.troubles[about] = err.Error(); before == "" {
+		a.o.Logger.Warn("the chain's centre", "about", about, "error", err)
+		a.dirty = true
+	}
+}
+
+// trouble is what is wrong, in one line, but for one of the agent's works.
+func (a *Agent) trouble(but string) (text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, about := range slices.Sorted(maps.Keys(a.troubles)) {
+		if about == but {
+			continue
+		}
+		if text != "" {
+			text += "; "
+		}
+		text += about + ": " + a.troubles[about]
+	}
+	return text
+}

@@ -1,0 +1,451 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+	"dtegate/rules/bundle"
+)
+
+// A roll-out reaches a branch within two polls, is told once, and becomes everybody's without a word.
+func TestAgent_Rollout(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.enrol(1, w.box, director)
+	w.live(first)
+	w.start()
+	w.pass(3 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
+	w.rollout("r1", second)
+	w.pass(2*time.Minute + 15*time.Second)
+	if got := w.stage(); got != wire.StageLive {
+		t.Errorf("stage %q", got)
+	}
+	w.live(second)
+	w.pass(3 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1")
+	if s := w.status(); s.Epoch != 1 || s.Desired.Version != 3 || s.Desired.Trouble != "" || len(s.Rules) != 1 || s.Rules[0].Version != "1.0.1" || !s.Ready {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A branch outside of the ring, one whose time has not come, and a roll-out that is held: nothing is taken.
+func TestAgent_Ring(t *testing.T) {
+	for name, alter := range map[string]func(*wire.Rollout){
+		"outside": func(r *wire.Rollout) { r.Pilots = []string{"norte"} },
+		"early":   func(r *wire.Rollout) { r.NotBefore = r.Opened.Add(time.Hour) },
+		"held":    func(r *wire.Rollout) { r.Held = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			second := w.rule("catalogos", "1.0.1")
+			w.live(w.rule("catalogos", "1.0.0"))
+			w.start()
+			w.rollout("r1", second)
+			w.publish(func(d *wire.Desired) { alter(d.Rollout) })
+			w.store.Lose(wire.DesiredKey(w.group, 2)) // the box never sees the ring that it was of
+			w.last.Version, w.last.Previous = 2, wire.Digest(mustHold(w, wire.DesiredKey(w.group, 1)))
+			w.publishAgain()
+			w.pass(20 * time.Minute)
+			if where, stage := w.where(second), w.stage(); where != "" || stage != wire.StageOutside {
+				t.Errorf("%s, %s", where, stage)
+			}
+		})
+	}
+}
+
+func mustHold(w *world, key string) []byte {
+	data := w.store.Held(key)
+	if data == nil {
+		w.t.Fatalf("%s is not there", key)
+	}
+	return data
+}
+
+// publishAgain writes the last version anew.
+func (w *world) publishAgain() {
+	w.t.Helper()
+	data, err := wire.SealDesired(*w.last, director)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store.Lose(wire.DesiredKey(w.group, w.last.Version+1))
+	w.put(wire.DesiredKey(w.group, w.last.Version), data)
+	w.data = data
+}
+
+// What the centre takes back goes back to what it replaced, once, and to nothing older: whoever holds the director's key alone
+// cannot walk a branch down.
+func TestAgent_Back(t *testing.T) {
+	w := newWorld(t)
+	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	w.rollout("r1", second)
+	w.pass(2 * time.Minute)
+	w.live(second)
+	w.rollout("r2", third)
+	w.pass(2 * time.Minute)
+	w.live(third)
+	w.pass(2 * time.Minute)
+	w.live(second) // back
+	w.pass(2 * time.Minute)
+	if got := w.where(third) + " " + w.where(second); got != "retiredcentre live" {
+		t.Error(got)
+	}
+	w.live(first) // and once more: no
+	w.pass(20 * time.Minute)
+	if got := w.where(second); got != "live" {
+		t.Errorf("the branch was walked down: %s", got)
+	}
+	if s := w.status(); !strings.Contains(s.Desired.Trouble, "newer") {
+		t.Errorf("trouble %q", s.Desired.Trouble)
+	}
+	w.live(third) // it is wanted again
+	w.pass(20 * time.Minute)
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1", "live catalogos 1.0.2", "withdrawn catalogos 1.0.2")
+	if got := w.where(third); got != "live" {
+		t.Error(got)
+	}
+}
+
+// A roll-out is taken whole or not at all, and what a branch refuses it is not asked again.
+func TestAgent_Refused(t *testing.T) {
+	w := newWorld(t)
+	first, good, bad := w.rule("a", "1.0.0"), w.rule("a", "1.0.1"), w.rule("b", "1.0.1")
+	other := w.rule("b", "1.0.0")
+	asked := 0
+	w.gate.Refuse = func(b *bundle.Bundle) string {
+		if b.Manifest.Name == "b" && b.Manifest.Version == "1.0.1" {
+			asked++
+			return "case 3 differs"
+		}
+		return ""
+	}
+	w.live(first, other)
+	w.start()
+	w.pass(2 * time.Minute)
+	w.rollout("r1", good, bad)
+	w.pass(20 * time.Minute)
+	if got := w.where(first) + " " + w.where(good) + " " + w.where(bad); got != "live retiredcentre " || asked != 1 {
+		t.Errorf("%s, asked %d times", got, asked)
+	}
+	if p := w.status().Rollout; p.Stage != wire.StageRefused || !strings.Contains(p.Reason, "case 3") {
+		t.Errorf("%+v", p)
+	}
+	same(t, "acts", w.acts(), "live a 1.0.0", "live b 1.0.0", "refused b 1.0.1")
+	w.live(first, other)
+	w.pass(20 * time.Minute)
+	if trouble := w.status().Desired.Trouble; trouble != "" || w.stage() != "" {
+		t.Error(trouble)
+	}
+}
+
+// A return by itself is told, counts as a failure, and is not undone by the centre.
+func TestAgent_Return(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	w.rollout("r1", second)
+	w.pass(3 * time.Minute)
+	w.gate.Return(second.Digest, "MH refuses")
+	w.pass(3 * time.Minute)
+	if p := w.status().Rollout; p.Stage != wire.StageReturned || p.Reason != "MH refuses" {
+		t.Errorf("%+v", p)
+	}
+	w.live(second) // the centre goes on all the same
+	w.pass(20 * time.Minute)
+	if got := w.where(second); got != "retireditself" {
+		t.Error(got)
+	}
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1", "returned catalogos 1.0.1")
+	if trouble := w.status().Desired.Trouble; !strings.Contains(trouble, "left it by itself") {
+		t.Error(trouble)
+	}
+}
+
+// A bundle with its first day ahead is admitted, and live on its day without another word of the centre.
+func TestAgent_Dates(t *testing.T) {
+	w := newWorld(t)
+	w.live(w.rule("catalogos", "1.0.0"))
+	w.start()
+	w.rollout("r1", w.rule("catalogos", "2.0.0", "2026-12-01"))
+	w.pass(3 * time.Minute)
+	if got := w.stage(); got != wire.StageAdmitted {
+		t.Errorf("stage %q", got)
+	}
+	w.pass(8 * 24 * time.Hour)
+	if got := w.stage(); got != wire.StageLive {
+		t.Errorf("stage %q", got)
+	}
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "live catalogos 2.0.0")
+}
+
+// Whoever holds the store's credentials brings no rule, no version and no box.
+func TestAgent_Forged(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.enrol(1, w.box, director)
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	for name, forge := range map[string]func() (back func()){
+		"a version of another key": func() func() {
+			d := *w.last
+			d.Version, d.Previous = 2, wire.Digest(w.data)
+			data, err := wire.SealDesired(d, thief)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(wire.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"a version of before": func() func() {
+			w.put(wire.DesiredKey(w.group, 2), w.data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"a version behind another past": func() func() {
+			d := *w.last
+			d.Version, d.Previous = 2, wire.Digest(nil)
+			data, err := wire.SealDesired(d, director)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(wire.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"another box": func() func() {
+			w.enrol(2, thief, thief)
+			return func() { w.store.Lose(wire.BoxKey("centro", 2)) }
+		},
+		"no object at all": func() func() {
+			w.put(wire.DesiredKey(w.group, 2), []byte("{"))
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+	} {
+		back := forge()
+		w.pass(16 * time.Minute)
+		s := w.status()
+		if s.Desired.Version != 1 || s.Desired.Trouble == "" || s.Replaced || w.agent.Fence().Standing().Replaced {
+			t.Errorf("%s: %+v", name, s)
+		}
+		back()
+		w.pass(16 * time.Minute)
+		if s := w.status(); s.Desired.Trouble != "" {
+			t.Errorf("%s: behind it: %s", name, s.Desired.Trouble)
+		}
+	}
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
+	// A file that was exchanged in the store, and one that is another bundle than the director named.
+	data, r := file(t, "catalogos", "1.0.2", author, "2026-01-01")
+	w.put(wire.RuleKey(second.File), data)
+	w.rollout("r1", second)
+	w.pass(16 * time.Minute)
+	if s := w.status(); !strings.Contains(s.Desired.Trouble, "digest") || w.where(second)+w.where(r) != "" {
+		t.Errorf("%+v", s.Desired)
+	}
+}
+
+// A stolen director's key brings no bundle that the rules' keys did not sign, none below the floor, and none under another name.
+func TestAgent_StolenDirector(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	unsigned, u := file(t, "catalogos", "9.0.0", thief, "2026-01-01")
+	w.put(wire.RuleKey(u.File), unsigned)
+	older := w.rule("catalogos", "1.0.0")
+	named := second
+	named.Version = "7.0.0"
+	for i, r := range []wire.Rule{u, older, named} {
+		w.rollout("r"+string(rune('1'+i)), r)
+		w.pass(16 * time.Minute)
+		if got := w.stage(); got != wire.StageRefused {
+			t.Errorf("%+v: %s", r, got)
+		}
+		w.live(r)
+		w.pass(16 * time.Minute)
+		if trouble := w.status().Desired.Trouble; trouble == "" {
+			t.Errorf("%+v: no trouble", r)
+		}
+		w.live(first)
+		w.pass(16 * time.Minute)
+	}
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.1")
+}
+
+// Past its expiry a version has no effect any more; what is in force stays, and the box says so.
+func TestAgent_Expired(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	w.publish(func(d *wire.Desired) {
+		d.Rollout = &wire.Rollout{Name: "r1", State: wire.State{Rules: []wire.Rule{second}}, Pilots: []string{"centro"}, Opened: w.now}
+		d.Expires = w.now.Add(time.Second)
+	})
+	w.now = w.now.Add(time.Second)
+	w.pass(16 * time.Minute)
+	if s := w.status(); !strings.Contains(s.Desired.Trouble, "expired") || w.where(second) != "" || w.where(first) != "live" {
+		t.Errorf("%+v", s.Desired)
+	}
+	w.publish(func(*wire.Desired) {})
+	w.pass(3 * time.Minute)
+	if s := w.status(); s.Desired.Trouble != "" || w.where(second) != "live" {
+		t.Errorf("%+v", s.Desired)
+	}
+}
+
+// A box that was away for days reads every version, and does what the last one says.
+func TestAgent_Away(t *testing.T) {
+	w := newWorld(t)
+	w.live(w.rule("a", "1.0.0"))
+	w.start()
+	w.pass(2 * time.Minute)
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
+	for _, version := range []string{"1.0.1", "1.0.2", "1.0.3"} {
+		r := w.rule("a", version)
+		w.rollout("r"+strings.ReplaceAll(version, ".", "-"), r)
+		w.live(r)
+		w.pass(24 * time.Hour)
+	}
+	same(t, "changes while away", w.gate.Changes, "admit a 1.0.0")
+	w.store.Fault = nil
+	w.pass(3 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit a 1.0.0", "admit a 1.0.3")
+	w.pass(20 * time.Minute)
+	if s := w.status(); s.Desired.Version != 7 || s.Desired.Trouble != "" {
+		t.Errorf("%+v", s.Desired)
+	}
+}
+
+// Another box that the director enrols ends this one, also over a start without the store; a stolen director's key that is
+// pinned no longer ends nothing.
+func TestAgent_Replaced(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(time.Minute)
+	if s := w.agent.Fence().Standing(); s.Epoch != 1 || s.Replaced {
+		t.Fatalf("%+v", s)
+	}
+	w.enrol(2, signer("other", 4), director)
+	w.pass(6 * time.Minute)
+	if s := w.agent.Fence().Standing(); !s.Replaced || s.Highest != 2 {
+		t.Fatalf("%+v", s)
+	}
+	same(t, "acts", w.acts(), "replaced ")
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
+	w.start()
+	if s := w.agent.Fence().Standing(); !s.Replaced {
+		t.Errorf("after a start: %+v", s)
+	}
+	w.store.Fault = nil
+	w.enrol(3, w.box, director) // what its store knows is old: it stays out
+	w.start()
+	w.pass(6 * time.Minute)
+	if s := w.agent.Fence().Standing(); !s.Replaced {
+		t.Errorf("enrolled anew: %+v", s)
+	}
+	pinned := director
+	defer func() { director = pinned }()
+	director = signer("next", 5)
+	w.start()
+	if s := w.agent.Fence().Standing(); s.Replaced {
+		t.Errorf("by a key that is pinned no longer: %+v", s)
+	}
+}
+
+// A box that the centre does not know yet names its key in its status; once enrolled, its statuses count.
+func TestAgent_Enrols(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.pass(time.Minute)
+	s, err := wire.OpenStatus(mustHold(w, wire.StatusKey("centro")), "centro")
+	if err != nil || s.Epoch != 0 || s.Key != wire.EncodeKey(public(w.box).Public) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	w.enrol(1, w.box, director)
+	w.pass(16 * time.Minute)
+	if s := w.status(); s.Epoch != 1 {
+		t.Errorf("%+v", s)
+	}
+	// A box whose own state is lost goes on behind its last act and its last status.
+	sequence := w.status().Sequence
+	w.disk = &fleettest.File{}
+	w.live(w.rule("a", "1.0.0"))
+	w.start()
+	w.pass(3 * time.Minute)
+	if s := w.status(); s.Epoch != 1 || s.Sequence <= sequence {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAgent_Settings(t *testing.T) {
+	w := newWorld(t)
+	values, err := wire.EncodeSettings(wire.Settings{Poll: "10m", Report: "1h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(wire.SettingsKey(wire.Digest(values)), values)
+	w.publish(func(d *wire.Desired) { d.Live.Settings = wire.Digest(values) })
+	w.start()
+	w.pass(10 * time.Minute)
+	before := w.store.Requests()
+	w.pass(time.Hour)
+	if n := w.store.Requests() - before; n > 25 {
+		t.Errorf("%d requests in an hour", n)
+	}
+	same(t, "acts", w.acts(), "settings ")
+	bad := []byte(`{"kind":"settings","data":"/etc"}`)
+	w.put(wire.SettingsKey(wire.Digest(bad)), bad)
+	w.publish(func(d *wire.Desired) { d.Live.Settings = wire.Digest(bad) })
+	w.pass(3 * time.Hour)
+	if s := w.status(); s.Settings != wire.Digest(values) || !strings.Contains(s.Desired.Trouble, "data") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// At rest a box asks no more than DESIGN says: 100 requests an hour.
+func TestAgent_Requests(t *testing.T) {
+	w := newWorld(t)
+	w.live(w.rule("a", "1.0.0"))
+	w.start()
+	w.pass(time.Hour)
+	before := w.store.Requests()
+	w.pass(10 * time.Hour)
+	if n := (w.store.Requests() - before) / 10; n > 100 || n < 60 {
+		t.Errorf("%d requests an hour", n)
+	}
+}
+
+// A state that was altered on the disk is begun anew, and goes no further back than the shelf's floors let it.
+func TestAgent_BadState(t *testing.T) {
+	w := newWorld(t)
+	w.live(w.rule("a", "1.0.0"))
+	w.start()
+	w.pass(2 * time.Minute)
+	data, err := w.disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := w.disk.Save(data); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.pass(3 * time.Minute)
+	if s := w.status(); s.Desired.Version != 1 || s.Desired.Trouble != "" {
+		t.Errorf("%+v", s.Desired)
+	}
+	same(t, "changes", w.gate.Changes, "admit a 1.0.0")
+}

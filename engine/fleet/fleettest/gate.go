@@ -1,0 +1,172 @@
+package fleettest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"dtegate/engine/fleet"
+	"dtegate/rules/bundle"
+)
+
+// Gate is a shelf of rules that computes nothing: it lets bundles in by the keys, the version floor and the dates, as the
+// branch's own does, and remembers what a store would. For chains of thousands of boxes, and for crashes at every step.
+type Gate struct {
+	Keys     bundle.Keys
+	Ambiente string
+	// Today is a day, "2026-11-23".
+	Today func() string
+	// Refuse is why a bundle that passes does not come in; nil, or "": it does.
+	Refuse func(*bundle.Bundle) string
+	// Commit is called around each change that is to last: before it, and behind it. Nil: nobody.
+	Commit func(what string, done bool)
+
+	mu   sync.Mutex
+	list []held
+	// Changes are the changes so far: "admit rule 1.0.0", "back to rule 1.0.0", "return from rule 1.0.0".
+	Changes []string
+}
+
+type held struct {
+	fleet.Bundle
+	until string
+}
+
+var _ fleet.Rules = (*Gate)(nil)
+
+// Bundles implements fleet.Rules.
+func (g *Gate) Bundles() []fleet.Bundle {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []fleet.Bundle
+	for i := range g.list {
+		b := g.list[i].Bundle
+		b.Where = g.where(&b)
+		list = append(list, b)
+	}
+	return list
+}
+
+func (g *Gate) where(b *fleet.Bundle) fleet.Where {
+	if b.Off != "" {
+		return fleet.Retired
+	}
+	day := max(b.From, g.Today())
+	for _, o := range g.list {
+		if o.Off == "" && o.Kind == b.Kind && o.Document == b.Document && o.Schema == b.Schema && o.From <= day &&
+			(o.From > b.From || o.From == b.From && bundle.Compare(o.Version, b.Version) > 0) {
+			return fleet.Spare
+		}
+	}
+	if b.From > g.Today() {
+		return fleet.Coming
+	}
+	return fleet.Live
+}
+
+// Admit implements fleet.Rules.
+func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admission, error) {
+	b, err := g.Keys.Read(file)
+	if err != nil {
+		return fleet.Admission{Refused: "signature", Reason: err.Error()}, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := b.Manifest
+	window := m.Validity[g.Ambiente]
+	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: window.From}, window.Until}
+	for _, h := range g.list {
+		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {
+			return fleet.Admission{}, nil
+		}
+		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && bundle.Compare(m.Version, h.Version) <= 0 {
+			return fleet.Admission{Refused: "floor", Reason: "not above " + h.Version}, nil
+		}
+	}
+	if g.Refuse != nil {
+		if why := g.Refuse(b); why != "" {
+			return fleet.Admission{Refused: "cases", Reason: why}, nil
+		}
+	}
+	g.commit("admit "+m.Name+" "+m.Version, func() { g.list = append(g.list, made) })
+	return fleet.Admission{}, nil
+}
+
+// commit makes a change; what is told of it may crash before, or behind.
+func (g *Gate) commit(what string, change func()) {
+	if g.Commit != nil {
+		g.Commit(what, false)
+	}
+	change()
+	g.Changes = append(g.Changes, what)
+	if g.Commit != nil {
+		g.Commit(what, true)
+	}
+}
+
+// StepBack implements fleet.Rules.
+func (g *Gate) StepBack(_ context.Context, to fleet.Bundle, o fleet.Order) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := slices.IndexFunc(g.list, func(h held) bool { return h.Digest == to.Digest })
+	if at < 0 {
+		return fmt.Errorf("%s %s was never here", to.Name, to.Version)
+	}
+	g.commit("back to "+to.Name+" "+to.Version, func() {
+		for i := range g.list {
+			h := &g.list[i]
+			if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version, to.Version) > 0 && h.Off == "" {
+				h.Off, h.Reason = fleet.OffCentre, o.Reason
+			}
+		}
+		g.list[at].Off, g.list[at].Reason = "", ""
+	})
+	return nil
+}
+
+// Return has the branch leave a bundle by itself.
+func (g *Gate) Return(digest, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.list {
+		if h := &g.list[i]; h.Digest == digest {
+			h.Off, h.Reason = fleet.OffItself, reason
+			g.Changes = append(g.Changes, "return from "+h.Name+" "+h.Version)
+		}
+	}
+}
+
+// File is a fleet.File in memory. Before and behind each write it calls Commit, as Gate does.
+type File struct {
+	Commit func(what string, done bool)
+	Fail   error // of the next writes
+
+	mu   sync.Mutex
+	data []byte
+}
+
+// Load implements fleet.File.
+func (f *File) Load() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.Clone(f.data), nil
+}
+
+// Save implements fleet.File.
+func (f *File) Save(data []byte) error {
+	if f.Fail != nil {
+		return f.Fail
+	}
+	if f.Commit != nil {
+		f.Commit("save", false)
+	}
+	f.mu.Lock()
+	f.data = bytes.Clone(data)
+	f.mu.Unlock()
+	if f.Commit != nil {
+		f.Commit("save", true)
+	}
+	return nil
+}

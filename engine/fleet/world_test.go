@@ -1,0 +1,198 @@
+package fleet_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+	"dtegate/rules/bundle"
+)
+
+// world is a centre, a store, and one branch: pilot of whatever is rolled out.
+type world struct {
+	t     testing.TB
+	now   time.Time
+	store *fleettest.Store
+	gate  *fleettest.Gate
+	disk  *fleettest.File
+	box   wire.Signer
+	agent *fleet.Agent
+	group string
+	// What the centre published last, and its bytes.
+	last *wire.Desired
+	data []byte
+}
+
+func signer(id string, seed byte) wire.Signer {
+	return wire.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
+}
+
+func public(s wire.Signer) wire.Key {
+	return wire.Key{ID: s.ID, Public: s.Private.Public().(ed25519.PublicKey)}
+}
+
+var director, author, thief = signer("director", 1), signer("author", 2), signer("thief", 9)
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, now: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC), box: signer("box", 3), group: "norte", disk: &fleettest.File{}}
+	w.store = fleettest.New(func() time.Time { return w.now })
+	w.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{public(author)}}, Ambiente: "00", Today: func() string { return w.now.Format(time.DateOnly) }}
+	return w
+}
+
+// start begins the agent, as a start of the appliance does.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	w.agent, err = fleet.New(fleet.Options{Store: w.store, Branch: "centro", Group: w.group, Director: []wire.Key{public(director)}, Box: w.box,
+		Points: []wire.Point{{Establishment: "M001", Point: "P001"}}, Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
+		Describe: func(s *wire.Status) { s.Ready = true }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pass lets the agent work for a time.
+func (w *world) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(w.agent.Step(context.Background()))
+	}
+}
+
+// file is a bundle of a catalogue.
+func file(t testing.TB, name, version string, by wire.Signer, from string) ([]byte, wire.Rule) {
+	t.Helper()
+	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: name, Version: version, Kind: "catalogue", Document: name,
+		Validity: map[string]bundle.Window{"00": {From: from}}}, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bundle.Inspect(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, wire.Rule{File: wire.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
+}
+
+// rule puts a bundle into the store.
+func (w *world) rule(name, version string, from ...string) wire.Rule {
+	w.t.Helper()
+	data, r := file(w.t, name, version, author, append(from, "2026-01-01")[0])
+	w.put(wire.RuleKey(r.File), data)
+	return r
+}
+
+// put writes past every fault.
+func (w *world) put(key string, data []byte) {
+	w.t.Helper()
+	fault := w.store.Fault
+	w.store.Fault = nil
+	defer func() { w.store.Fault = fault }()
+	if err := w.store.Put(context.Background(), key, data); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// publish writes the next version.
+func (w *world) publish(alter func(*wire.Desired)) {
+	w.t.Helper()
+	d := wire.Desired{Group: w.group, Version: 1}
+	if w.last != nil {
+		d = *w.last
+		d.Version, d.Previous = d.Version+1, wire.Digest(w.data)
+	}
+	d.Issued, d.Expires, d.By = w.now, w.now.Add(30*24*time.Hour), "ana"
+	alter(&d)
+	data, err := wire.SealDesired(d, director)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(wire.DesiredKey(w.group, d.Version), data)
+	w.last, w.data = &d, data
+}
+
+func (w *world) rollout(name string, rules ...wire.Rule) {
+	w.t.Helper()
+	w.publish(func(d *wire.Desired) {
+		d.Rollout = &wire.Rollout{Name: name, State: wire.State{Rules: rules}, Pilots: []string{"centro"}, Opened: w.now}
+	})
+}
+
+func (w *world) live(rules ...wire.Rule) {
+	w.t.Helper()
+	w.publish(func(d *wire.Desired) { d.Live, d.Rollout = wire.State{Rules: rules}, nil })
+}
+
+func (w *world) enrol(epoch int64, box, by wire.Signer) {
+	w.t.Helper()
+	data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(public(box).Public), At: w.now, By: "ana"}, by)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(wire.BoxKey("centro", epoch), data)
+}
+
+// status is what the centre reads.
+func (w *world) status() *wire.Status {
+	w.t.Helper()
+	s, err := wire.OpenStatus(w.store.Held(wire.StatusKey("centro")), "centro", public(w.box))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// acts are what the centre reads of the branch, in order, as "live catalogos 1.0.0".
+func (w *world) acts() (list []string) {
+	w.t.Helper()
+	for n := int64(1); ; n++ {
+		data := w.store.Held(wire.ActKey("centro", n))
+		if data == nil {
+			if keys := w.store.Keys(wire.ActsFolder); len(keys) != len(list) {
+				w.t.Fatalf("the acts have a gap: %v", keys)
+			}
+			return list
+		}
+		act, err := wire.OpenAct(data, "centro", n, public(w.box))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		list = append(list, act.What+" "+act.Rule)
+	}
+}
+
+func (w *world) stage() wire.Stage {
+	w.t.Helper()
+	p := w.status().Rollout
+	if p == nil {
+		return ""
+	}
+	return p.Stage
+}
+
+// same fails when two lists differ.
+func same(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func (w *world) where(r wire.Rule) string {
+	for _, b := range w.gate.Bundles() {
+		if b.Digest == r.Digest {
+			return fmt.Sprintf("%s%s", b.Where, b.Off)
+		}
+	}
+	return ""
+}
