@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/cmd/cmdtest/browsertest"
 )
 
 const page1, page2 = "https://caja.example.com", "http://192.168.1.5:3000"
@@ -160,7 +162,7 @@ func TestContract_Origins(t *testing.T) {
 
 // TestOrigins_Browser: a real browser lets a listed page sell and read the answer's headers, and keeps another page out.
 func TestOrigins_Browser(t *testing.T) {
-	b := newBrowser(t)
+	b := browsertest.New(t)
 	blank := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<!doctype html><title>Caja</title>"))
@@ -173,12 +175,12 @@ func TestOrigins_Browser(t *testing.T) {
 	script := `fetch("` + url + `/dte/dte01", {method: "POST", body: JSON.stringify(` + sale + `), headers: {"x-api-token": "may", "Content-Type": "application/json", "Idempotency-Key": "1", "Prefer": "wait=5"}})
 		.then(r => r.json().then(j => r.status + " " + j.status + " " + r.headers.get("Preference-Applied")), e => "kept out").catch(e => "kept out").then(s => { document.title = s })`
 	for page, want := range map[string]string{till.URL: "201 success wait=5", other.URL: "kept out"} {
-		b.open(page, 800, "light")
+		b.Open(page, 800, "light")
 		var ignored any
-		b.evaluate(script+"; 1", &ignored)
+		b.Evaluate(script+"; 1", &ignored)
 		title := "Caja"
 		for end := time.Now().Add(30 * time.Second); title == "Caja" && time.Now().Before(end); {
-			b.evaluate("document.title", &title)
+			b.Evaluate("document.title", &title)
 		}
 		if title != want {
 			t.Errorf("%s: %q, want %q", page, title, want)

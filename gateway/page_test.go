@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -190,60 +191,30 @@ func TestPage_Served(t *testing.T) {
 	}
 }
 
-// unfit are the elements that stick out of the screen, and the texts that do not stand out from what lies below them
-// (WCAG 2.1 §1.4.3: 4.5 to 1).
-const unfit = `(() => {
-  const bad = [], wide = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth > wide) bad.push("the page scrolls sideways: " + document.documentElement.scrollWidth);
-  const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => (x /= 255) <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
-  const below = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return "rgb(255, 255, 255)" };
-  const written = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect() };
-  for (const e of document.body.querySelectorAll("td + td")) {
-    const a = written(e.previousElementSibling), b = written(e);
-    if (a.width && b.width && b.left > a.left && b.left - a.right < 6) bad.push(e.textContent + " touches what stands before it");
-  }
-  for (const e of document.body.querySelectorAll("*")) {
-    const box = e.getBoundingClientRect(), name = e.tagName + " " + e.textContent.trim().slice(0, 40);
-    const scrolls = e.parentElement.closest("pre, .sheet");
-    if (box.right > wide + 1 && !scrolls) bad.push(name + " ends at " + box.right);
-    const sheet = e.closest("section");
-    if (sheet && !scrolls && box.right > sheet.getBoundingClientRect().right + 1) bad.push(name + " leaves its sheet");
-    if (e.tagName == "TABLE" && !scrolls) {
-      const p = e.parentElement, edge = p.getBoundingClientRect().right - parseFloat(getComputedStyle(p).paddingRight);
-      if (box.right > edge + 1) bad.push(name + " ends " + (box.right - edge) + " beyond what holds it");
-    }
-    if (e.closest("svg") || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
-    const a = light(getComputedStyle(e).color), b = light(below(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    if (ratio < 4.5) bad.push(name + " has a contrast of " + ratio.toFixed(2));
-    if (parseFloat(getComputedStyle(e).fontSize) < 12) bad.push(name + " is too small");
-  }
-  return bad;
-})()`
-
 // TestBrowser looks at the pages as people do: on a phone and on a desk, light and dark, in each state and language. A
 // folder in DTE_SCREENSHOTS gets the pictures, of every combination.
 func TestBrowser(t *testing.T) {
-	b := newBrowser(t)
+	b := browsertest.New(t)
 	shown := overviews()["normal"]
 	now := time.Now()
 	ops := served(t, New(Options{Now: func() time.Time { now = now.Add(pageLife); return now }, Overview: func() *Overview { return shown }}).ServeOps)
 	docs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(renderDocs()) }))
 	defer docs.Close()
 	look := func(name, url string, wide int, scheme string) {
-		b.open(url, wide, scheme)
+		b.Open(url, wide, scheme)
 		var bad []string
 		var closed int
-		b.evaluate(`[...document.querySelectorAll("details:not([open])")].map(d => d.open = true).length`, &closed)
-		b.evaluate(unfit, &bad)
+		b.Evaluate(`[...document.querySelectorAll("details:not([open])")].map(d => d.open = true).length`, &closed)
+		b.Evaluate(browsertest.Unfit, &bad)
 		for _, what := range bad {
 			t.Errorf("%s, %d points: %s", name, wide, what)
 		}
 		var light float64
-		b.evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, x) => a + +x, 0) / 3`, &light)
+		b.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((a, x) => a + +x, 0) / 3`, &light)
 		if (light > 128) != (scheme == "light") {
 			t.Errorf("%s: the paper is %.0f of 255", name, light)
 		}
-		b.keep(name, wide)
+		b.Keep(name, wide)
 	}
 	all := os.Getenv("DTE_SCREENSHOTS") != ""
 	for state, o := range overviews() {
@@ -261,9 +232,7 @@ func TestBrowser(t *testing.T) {
 	}
 	look("docs-light", docs.URL, 1280, "light")
 	look("docs-dark", docs.URL, 360, "dark")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, entry := range b.blocked {
+	for _, entry := range b.Blocked() {
 		if !strings.Contains(entry, "favicon") {
 			t.Errorf("the browser says: %s", entry)
 		}

@@ -61,9 +61,9 @@ type groupView struct {
 
 type rowView struct {
 	*row
-	Title, Level, State, Seen string
-	Words                     []string
-	Points, Rules             []string
+	Title, Group, Level, State, Seen string
+	Words                            []string
+	Points, Rules                    []string
 }
 
 // T is a word in the page's language.
@@ -128,7 +128,7 @@ func (v *view) fill() {
 }
 
 func (v *view) row(r *row) rowView {
-	out := rowView{row: r, Title: r.Name, Level: levelNames[r.level()], State: r.state(), Seen: v.T("never")}
+	out := rowView{row: r, Title: r.Name, Group: screen.Visible(r.group()), Level: levelNames[r.level()], State: r.state(), Seen: v.T("never")}
 	if !r.Seen.IsZero() {
 		out.Seen = span(max(0, v.Survey.At.Sub(r.Seen)))
 	}

@@ -1,4 +1,5 @@
-package gateway
+// Package browsertest leads a real browser through our pages.
+package browsertest
 
 import (
 	"bufio"
@@ -8,13 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
-// browser is a real one without a window, led over the pipes of its DevTools protocol.
-type browser struct {
+// Browser is a real one without a window, led over the pipes of its DevTools protocol.
+type Browser struct {
 	t       *testing.T
 	in      *os.File
 	session string
@@ -36,8 +38,8 @@ type message struct {
 	} `json:"error"`
 }
 
-// newBrowser starts the browser of this machine; the test is skipped where there is none.
-func newBrowser(t *testing.T) *browser {
+// New starts the browser of this machine; the test is skipped where there is none.
+func New(t *testing.T) *Browser {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -64,7 +66,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Skipf("Chromium does not start: %v", err)
 	}
 	_, _ = theirIn.Close(), theirOut.Close()
-	b := &browser{t: t, in: in, waiting: make(map[int]chan message), loaded: make(chan struct{}, 16)}
+	b := &Browser{t: t, in: in, waiting: make(map[int]chan message), loaded: make(chan struct{}, 16)}
 	go b.listen(out)
 	t.Cleanup(func() {
 		b.send("Browser.close", nil)
@@ -81,7 +83,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-func (b *browser) listen(out *os.File) {
+func (b *Browser) listen(out *os.File) {
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadBytes(0)
 		if err != nil {
@@ -107,7 +109,7 @@ func (b *browser) listen(out *os.File) {
 	}
 }
 
-func (b *browser) send(method string, params any) chan message {
+func (b *Browser) send(method string, params any) chan message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++
@@ -122,7 +124,7 @@ func (b *browser) send(method string, params any) chan message {
 	return c
 }
 
-func (b *browser) call(method string, params, result any) {
+func (b *Browser) call(method string, params, result any) {
 	b.t.Helper()
 	select {
 	case m := <-b.send(method, params):
@@ -139,21 +141,27 @@ func (b *browser) call(method string, params, result any) {
 	}
 }
 
-// open shows a page on a screen so many points wide, in a colour scheme.
-func (b *browser) open(url string, wide int, scheme string) {
+// Open shows a page on a screen so many points wide, in a colour scheme.
+func (b *Browser) Open(url string, wide int, scheme string) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": wide, "height": 800, "deviceScaleFactor": 1, "mobile": wide < 500}, nil)
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
+	b.Loaded()
+}
+
+// Loaded waits until a page is there.
+func (b *Browser) Loaded() {
+	b.t.Helper()
 	select {
 	case <-b.loaded:
 	case <-time.After(30 * time.Second):
-		b.t.Fatalf("%s does not load", url)
+		b.t.Fatal("the page does not load")
 	}
 }
 
-// evaluate runs an expression in the page.
-func (b *browser) evaluate(expression string, result any) {
+// Evaluate runs an expression in the page.
+func (b *Browser) Evaluate(expression string, result any) {
 	b.t.Helper()
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -165,15 +173,15 @@ func (b *browser) evaluate(expression string, result any) {
 	}
 }
 
-// keep writes the whole page as a picture into $DTE_SCREENSHOTS, if that is set.
-func (b *browser) keep(name string, wide int) {
+// Keep writes the whole page as a picture into $DTE_SCREENSHOTS, if that is set.
+func (b *Browser) Keep(name string, wide int) {
 	b.t.Helper()
 	dir := os.Getenv("DTE_SCREENSHOTS")
 	if dir == "" {
 		return
 	}
 	var height float64
-	b.evaluate("document.documentElement.scrollHeight", &height)
+	b.Evaluate("document.documentElement.scrollHeight", &height)
 	var shot struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": wide, "height": min(height, 4000), "scale": 1}}, &shot)
 	picture, err := base64.StdEncoding.DecodeString(shot.Data)
@@ -184,3 +192,40 @@ func (b *browser) keep(name string, wide int) {
 		b.t.Error(err)
 	}
 }
+
+// Blocked are the complaints of the browser: what a policy forbade, what could not be loaded.
+func (b *Browser) Blocked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.blocked)
+}
+
+// Unfit is a script that lists the elements that stick out of the screen, and the texts that do not stand out from what lies below them
+// (WCAG 2.1 §1.4.3: 4.5 to 1).
+const Unfit = `(() => {
+  const bad = [], wide = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > wide) bad.push("the page scrolls sideways: " + document.documentElement.scrollWidth);
+  const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => (x /= 255) <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
+  const below = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return "rgb(255, 255, 255)" };
+  const written = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect() };
+  for (const e of document.body.querySelectorAll("td + td")) {
+    const a = written(e.previousElementSibling), b = written(e);
+    if (a.width && b.width && b.left > a.left && b.left - a.right < 6) bad.push(e.textContent + " touches what stands before it");
+  }
+  for (const e of document.body.querySelectorAll("*")) {
+    const box = e.getBoundingClientRect(), name = e.tagName + " " + e.textContent.trim().slice(0, 40);
+    const scrolls = e.parentElement.closest("pre, .sheet");
+    if (box.right > wide + 1 && !scrolls) bad.push(name + " ends at " + box.right);
+    const sheet = e.closest("section");
+    if (sheet && !scrolls && box.right > sheet.getBoundingClientRect().right + 1) bad.push(name + " leaves its sheet");
+    if (e.tagName == "TABLE" && !scrolls) {
+      const p = e.parentElement, edge = p.getBoundingClientRect().right - parseFloat(getComputedStyle(p).paddingRight);
+      if (box.right > edge + 1) bad.push(name + " ends " + (box.right - edge) + " beyond what holds it");
+    }
+    if (e.closest("svg") || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
+    const a = light(getComputedStyle(e).color), b = light(below(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) bad.push(name + " has a contrast of " + ratio.toFixed(2));
+    if (parseFloat(getComputedStyle(e).fontSize) < 12) bad.push(name + " is too small");
+  }
+  return bad;
+})()`

@@ -1,0 +1,247 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/cmdtest/browsertest"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+)
+
+// served is the centre's page over a world, read once.
+func served(t *testing.T, w *world, password string) (*site, *httptest.Server) {
+	t.Helper()
+	s := newSite(w.chain, password, "http")
+	s.read(t.Context())
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return s, server
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+// troubled is a chain with every kind of trouble.
+func troubled(t *testing.T) *world {
+	w := newWorld(t, "centro", "norte", "sur", "la-union", "oriente")
+	all := Percent(wire.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Pilots: []string{"centro", "norte"}}))
+	w.box("norte").stage = wire.StageReturned
+	w.obey()
+	w.now = w.now.Add(2 * time.Hour)
+	for _, b := range w.boxes {
+		b.status.Name = "La Ceiba " + b.status.Branch
+		switch b.status.Branch {
+		case "sur":
+			b.status.Ready, b.status.NotReady = false, []string{"<script>alert(1)</script> the disk is full"}
+		case "la-union":
+			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(20 * time.Hour)}
+		}
+		if b.status.Branch != "oriente" {
+			b.report()
+		}
+	}
+	w.add("nueva").report()
+	return w
+}
+
+// The page finds a branch by what people know of it, and lets no text of a box become more than text.
+func TestServe_Page(t *testing.T) {
+	_, server := served(t, troubled(t), "")
+	for query, want := range map[string]struct{ has, lacks string }{
+		"":                       {"&lt;script&gt;alert(1)", "<script>"},
+		"?q=union":               {"La Ceiba la-union", "La Ceiba centro"},
+		"?q=CEIBA+sur":           {"La Ceiba sur", "La Ceiba norte"},
+		"?q=M001P001":            {"La Ceiba centro", "ninguna"},
+		"?q=nada-asi":            {"ninguna sucursal", "La Ceiba"},
+		"?only=closed":           {"La Ceiba sur", "La Ceiba centro"},
+		"?only=contingency":      {"La Ceiba la-union", "La Ceiba centro"},
+		"?only=silent":           {"oriente", "La Ceiba centro"},
+		"?only=waiting":          {"nueva", "La Ceiba centro"},
+		"?lang=en":               {"cannot sell: ", "no puede vender"},
+		`?q="><b>x</b>`:          {"&#34;&gt;&lt;b&gt;", "<b>x</b>"},
+		"?lang=en&q=volvi%C3%B3": {"no branch is like that", "La Ceiba"},
+	} {
+		code, body := get(t, server.URL+"/"+strings.ReplaceAll(query, `"><b>x</b>`, "%22%3E%3Cb%3Ex%3C/b%3E"))
+		if code != 200 || !strings.Contains(body, want.has) || strings.Contains(body, want.lacks) {
+			t.Errorf("%s: %d, has %v, lacks %v", query, code, strings.Contains(body, want.has), !strings.Contains(body, want.lacks))
+		}
+	}
+	// The worst first.
+	_, body := get(t, server.URL+"/")
+	last := -1
+	for _, name := range []string{"La Ceiba sur", "La Ceiba norte", "La Ceiba la-union", "nueva", "La Ceiba centro"} {
+		at := strings.Index(body, "<b>"+name)
+		if at <= last {
+			t.Errorf("%s stands at %d, behind %d", name, at, last)
+		}
+		last = at
+	}
+}
+
+// A person reads it on a phone and on a desk, light and dark, in both languages; it loads nothing from elsewhere.
+func TestServe_Browser(t *testing.T) {
+	b := browsertest.New(t)
+	w := troubled(t)
+	s, server := served(t, w, "")
+	look := func(name, path string, wide int, scheme string) {
+		t.Helper()
+		b.Open(server.URL+path, wide, scheme)
+		var bad []string
+		var opened, tall int
+		b.Evaluate(`[...document.querySelectorAll("details:not([open])")].map(d => d.open = true).length`, &opened)
+		b.Evaluate(browsertest.Unfit, &bad)
+		for _, what := range bad {
+			t.Errorf("%s, %d points: %s", name, wide, what)
+		}
+		b.Evaluate(`[...document.querySelectorAll("summary, button, input[type=search], .counts a")].filter(e => e.getBoundingClientRect().height < 40).length`, &tall)
+		if tall > 0 {
+			t.Errorf("%s: %d things are too small for a finger", name, tall)
+		}
+		b.Keep(name, wide)
+	}
+	for _, wide := range []int{360, 1280} {
+		look("fleet-es-dark", "/", wide, "dark")
+		look("fleet-en-light", "/?lang=en", wide, "light")
+		look("fleet-found", "/?q=norte", wide, "light")
+	}
+	// Somebody types into the search.
+	b.Open(server.URL+"/", 360, "light")
+	var shown int
+	b.Evaluate(`(() => { const f = document.forms[0]; f.q.value = "union"; f.submit(); return 1 })()`, &shown)
+	b.Loaded()
+	b.Evaluate(`document.querySelectorAll(".branches li").length`, &shown)
+	if shown != 1 {
+		t.Errorf("%d branches are found", shown)
+	}
+	// The store is away: the page says so and shows what it knew.
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+	s.read(t.Context())
+	look("fleet-stale", "/", 360, "light")
+	var text string
+	b.Evaluate(`document.querySelector(".notice").textContent`, &text)
+	if !strings.Contains(text, "No se puede leer") {
+		t.Error(text)
+	}
+	for _, entry := range b.Blocked() {
+		if !strings.Contains(entry, "favicon") {
+			t.Errorf("the browser says: %s", entry)
+		}
+	}
+}
+
+// Prometheus finds each branch, and its own up tells a silent one.
+func TestServe_Prometheus(t *testing.T) {
+	w := troubled(t)
+	s, server := served(t, w, "")
+	_, text := get(t, server.URL+"/targets")
+	var targets []target
+	w.must(json.Unmarshal([]byte(text), &targets))
+	if len(targets) != 5 { // the box that waits is none
+		t.Fatalf("%+v", targets)
+	}
+	for _, target := range targets {
+		code, body := get(t, "http://"+target.Targets[0]+target.Labels["__metrics_path__"])
+		name := target.Labels["branch"]
+		if (code == 200) != (name != "oriente") || target.Labels["group"] != "tiendas" || target.Labels["__scheme__"] != "http" {
+			t.Errorf("%+v: %d", target, code)
+		}
+		if code == 200 && (!strings.Contains(body, `dte_chain_branch_seen_timestamp_seconds{branch="`+name+`"`) || strings.Count(body, "dte_chain_branch_level{") != 1) {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+	if code, _ := get(t, server.URL+"/metrics/branch/nadie"); code != 404 {
+		t.Error(code)
+	}
+	_, all := get(t, server.URL+"/metrics")
+	for _, line := range []string{`dte_chain_branch_ready{branch="sur",group="tiendas"} 0`, `dte_chain_branch_contingency{branch="la-union",group="tiendas"} 1`,
+		`dte_chain_rollout_branches{group="tiendas",stage="failed"} 1`, `dte_chain_desired_version{group="tiendas"} 3`, `dte_chain_survey_failures_total 0`,
+		fmt.Sprintf(`dte_chain_survey_timestamp_seconds %g`, float64(w.now.Unix()))} {
+		if !strings.Contains(all, line+"\n") {
+			t.Errorf("%s is not there:\n%s", line, all)
+		}
+	}
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+	s.read(t.Context())
+	if _, all := get(t, server.URL+"/metrics"); !strings.Contains(all, "dte_chain_survey_failures_total 1\n") {
+		t.Error("a failure is not counted")
+	}
+	// What is old is not passed off as today's.
+	w.now = w.now.Add(time.Hour)
+	if code, _ := get(t, server.URL+"/metrics/branch/centro"); code != 503 {
+		t.Error(code)
+	}
+}
+
+// Outside of this machine it wants a password and TLS; before the store was read it says so.
+func TestServe_Closed(t *testing.T) {
+	w := newWorld(t, "centro")
+	_, server := served(t, w, "una contraseña larga")
+	for password, want := range map[string]int{"": 401, "otra": 401, "una contraseña larga": 200} {
+		r, err := http.NewRequest(http.MethodGet, server.URL+"/metrics", nil)
+		w.must(err)
+		r.SetBasicAuth("prometheus", password)
+		resp, err := http.DefaultClient.Do(r)
+		w.must(err)
+		w.must(resp.Body.Close())
+		if resp.StatusCode != want {
+			t.Errorf("%q: %d", password, resp.StatusCode)
+		}
+	}
+	unread := httptest.NewServer(newSite(w.chain, "", "http"))
+	defer unread.Close()
+	for path, want := range map[string]int{"/": 200, "/targets": 503, "/status.json": 503, "/metrics": 200, "/metrics/branch/centro": 503, "/x": 404} {
+		if code, _ := get(t, unread.URL+path); code != want {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	w.must(os.WriteFile(w.at("secret"), []byte("x\n"), 0o600))
+	w.must(os.WriteFile(w.at("fleet.toml"), []byte(`store = {endpoint = "http://127.0.0.1:1", bucket = "cadena", access_key = "x", secret_file = "secret"}
+director = {public = "rules.pub"}
+`), 0o600))
+	for _, listen := range []string{"0.0.0.0:0", ":0", "example.com:0", "nonsense"} {
+		if err := (&Serve{Listen: listen, Every: time.Minute}).Run(t.Context(), &Command{Centre: w.at("fleet.toml")}); err == nil || !strings.Contains(err.Error(), "--listen") {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
+// It serves until it is ended, and ends without an error.
+func TestServe(t *testing.T) {
+	w := newWorld(t, "centro")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	s := newSite(w.chain, "", "http")
+	go func() { done <- serve(ctx, ln, s, time.Hour) }()
+	code, _ := get(t, "http://"+ln.Addr().String()+"/")
+	cancel()
+	if err := <-done; err != nil || code != 200 {
+		t.Errorf("%d, %v", code, err)
+	}
+}
