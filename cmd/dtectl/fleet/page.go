@@ -110,7 +110,7 @@ func (v *view) fill() {
 		gv := groupView{version: g, What: describe(g.Live)}
 		if r := g.Rollout; r != nil {
 			m := measure(r, v.Survey.Branches, g.Group)
-			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+describe(r.State), ringWords(r, m.Boxes), &m
+			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+describe(r.State), ringIn(v.Lang, r, m.Boxes), &m
 		}
 		v.Groups = append(v.Groups, gv)
 	}

@@ -195,22 +195,30 @@ func describe(s wire.State) string {
 }
 
 // ringWords is a ring in words.
-func ringWords(r *wire.Rollout, boxes int) string {
+func ringWords(r *wire.Rollout, boxes int) string { return ringIn("en", r, boxes) }
+
+func ringIn(lang string, r *wire.Rollout, boxes int) string {
+	say := func(en, es string) string {
+		if lang == "es" {
+			return es
+		}
+		return en
+	}
 	var words []string
 	if r.Held {
-		words = append(words, "HELD")
+		words = append(words, say("HELD", "DETENIDO"))
 	}
 	if len(r.Pilots) > 0 && r.Share < wire.Whole {
-		words = append(words, "pilots "+strings.Join(r.Pilots, " "))
+		words = append(words, say("pilots ", "piloto: ")+strings.Join(r.Pilots, " "))
 	}
 	switch {
 	case r.Share == wire.Whole:
-		words = append(words, "all branches")
+		words = append(words, say("all branches", "todas las sucursales"))
 	case r.Share > 0:
 		words = append(words, Percent(r.Share).String())
 	}
 	if len(words) == 0 {
-		words = append(words, "no branch")
+		words = append(words, say("no branch", "ninguna sucursal"))
 	}
-	return fmt.Sprintf("ring: %s (%d)", strings.Join(words, ", "), boxes)
+	return fmt.Sprintf("%s: %s (%d)", say("ring", "anillo"), strings.Join(words, ", "), boxes)
 }

@@ -183,6 +183,8 @@ func (s *survey) print(out io.Writer, shows func(*row) bool) error {
 func (r *row) state() string {
 	s := r.Status
 	switch {
+	case slices.ContainsFunc(r.Concerns, func(c concern) bool { return c.Code == "silent" || c.Code == "lost" }):
+		return "silent"
 	case s == nil:
 		return "unknown"
 	case s.Replaced:
