@@ -13,17 +13,18 @@ import (
 	"time"
 )
 
-// order is when a document was issued, and where it stands among those of the same second: by series and number. It is from the
-// document alone, so that branches read in any order give the same files.
+// order is when a document was issued, and where it stands among those of the same second: by series, type and number. It is from
+// the document alone, so that documents read in any order give the same files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale
 	number uint64
+	kind   uint8 // CAT-002
 	tie    uint8
 }
 
 func (o order) compare(b order) int {
-	return cmp.Or(cmp.Compare(o.second, b.second), cmp.Compare(string(o.series[:]), string(b.series[:])), cmp.Compare(o.number, b.number), cmp.Compare(o.tie, b.tie))
+	return cmp.Or(cmp.Compare(o.second, b.second), cmp.Compare(string(o.series[:]), string(b.series[:])), cmp.Compare(o.kind, b.kind), cmp.Compare(o.number, b.number), cmp.Compare(o.tie, b.tie))
 }
 
 func orderOf(d *sealed, date string) (order, error) {
@@ -36,6 +37,8 @@ func orderOf(d *sealed, date string) (order, error) {
 		copy(o.series[:], d.ControlNumber[7:15])
 		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // what is no number sorts first
 	}
+	kind, _ := strconv.ParseUint(d.Type, 10, 8)
+	o.kind = uint8(kind)
 	return o, nil
 }
 

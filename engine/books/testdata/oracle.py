@@ -100,8 +100,8 @@ class Document:
         self.establishment = self.series[:4]
 
     def order(self, date=None):
-        """Rows stand by time of issue. Convention: within one second by series and number."""
-        return (date or self.date, *self.clock, self.series, self.sequence)
+        """Rows stand by time of issue. Convention: within one second by series, type and number."""
+        return (date or self.date, *self.clock, self.series, self.type, self.sequence)
 
     def amount(self, *keys):
         return sum((Decimal(str(self.sum[k])) for k in keys if self.sum.get(k) is not None), ZERO)
@@ -318,13 +318,13 @@ class Month:
             operations = {o for _, o in pairs}
             operation = operations.pop() if len(operations) == 1 else "4"
             row = self.consumer_row(date, invoices[0].code, invoices[-1].code, *totals(invoices), operation, str(income))
-            self.rows["anexo02.csv"].append(((date, 0, 0, 0, place, 100 * income + apart), row))
+            self.rows["anexo02.csv"].append(((date, 0, 0, 0, place, "", 100 * income + apart), row))
         for (date, place, series), invoices in self.bookdays.items():
             invoices.sort(key=Document.order)
             amounts = totals(invoices)
             row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)),
                    "0.00", str(len(invoices)), ""]
-            self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, 0), row))
+            self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, "", 0), row))
         for file in ("anexo01.csv", "anexo02.csv", "anexo05.csv", "anexo09.csv", "anexo10.csv", "anexo12.csv", "anulados.csv",
                      "libro_contribuyentes.csv", "libro_consumidores.csv", "f930.csv"):
             rows = [cells for _, cells in sorted(self.rows[file], key=lambda r: r[0])]
