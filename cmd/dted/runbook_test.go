@@ -65,6 +65,8 @@ var elsewhere = map[string]string{
 	"dtectl clock accept":           "TestDoctor_DiskAndClock",
 	"dtectl doctor":                 "TestDoctor",
 	"dtectl certify":                "TestREADME",
+	"dtectl books --explain":        "TestREADME",
+	"dtectl books":                  "TestBooks_Branches",
 	"dtectl export":                 "TestExport",
 	"dtectl delivery":               "TestFsck_Archive",
 	"dtectl fsck --archive":         "TestFsck_Archive",
