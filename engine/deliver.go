@@ -51,7 +51,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 	}
 	d.Delivery = o
 	d.bell = newBell()
-	// 2,000 lines take 64 MiB and a third of a second to lay out. A ticket takes two milliseconds: nobody who prints those comes
+	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who prints those comes
 	// near the allowance.
 	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,
 		Allowance: fair.Allowance{Burst: 5 * time.Second, Share: .15}})

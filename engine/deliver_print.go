@@ -75,6 +75,7 @@ func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 		return nil, err
 	}
 	defer leave()
+	d.Rest = box.pace()
 	var b bytes.Buffer
 	if escpos {
 		err = box.delivery.Printer.ESCPOS(&b, d, l)

@@ -22,6 +22,7 @@ type outbox struct {
 	rand     io.Reader // of the letters' codes
 	metrics  *metrics
 	delivery deliveries
+	pace     func() (rest func()) // of the one goroutine that calls rest
 }
 
 // documents is what the outbox needs of who keeps the documents.
@@ -38,7 +39,12 @@ type documents interface {
 }
 
 func newOutbox(e *Engine, o Delivery) *outbox {
-	box := &outbox{docs: e, store: e.store, issuer: e.issuer, log: e.log, now: e.now, rand: e.rand, metrics: e.metrics}
+	box := &outbox{docs: e, store: e.store, issuer: e.issuer, log: e.log, now: e.now, rand: e.rand, metrics: e.metrics, pace: func() func() {
+		if e.shelf == nil {
+			return nil
+		}
+		return e.shelf.pace(2).rest
+	}}
 	box.delivery.init(o, e.now)
 	return box
 }

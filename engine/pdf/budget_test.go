@@ -54,7 +54,7 @@ func least(n int, f func()) time.Duration {
 	return best
 }
 
-// TestBudget holds the promises of size and time: 2,000 lines on letter size in 1.5 s and 64 MiB, a ticket in 5 ms.
+// TestBudget holds the promises of size and time: 2,000 lines on letter size in 1.5 s and 40 MiB, a ticket in 5 ms.
 func TestBudget(t *testing.T) {
 	alone(t)
 	p := printer(t)
@@ -101,7 +101,7 @@ func TestBudget_Memory(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	t.Logf("heap at its highest: %d MiB, printer and document included", m.HeapSys>>20)
-	if m.HeapSys > 64<<20 {
+	if m.HeapSys > 40<<20 {
 		t.Errorf("2,000 lines take %d MiB", m.HeapSys>>20)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // emit writes laid-out pages as a PDF.
 func (p *Printer) emit(w io.Writer, v *view, pages []*page, code *matrix) error {
 	f := fpdf.NewCustom(&fpdf.InitType{UnitStr: "pt", Size: fpdf.SizeType{Wd: pages[0].w, Ht: pages[0].h}})
+	f.SetCompression(false) // see deflated
 	f.SetCatalogSort(true)
 	f.SetCreationDate(v.issued)
 	f.SetModificationDate(v.issued)
@@ -29,6 +30,7 @@ func (p *Printer) emit(w io.Writer, v *view, pages []*page, code *matrix) error 
 		f.RegisterImageOptionsReader("logo", fpdf.ImageOptions{ImageType: "PNG"}, bytes.NewReader(p.logo.png))
 	}
 	for _, pg := range pages {
+		v.pause()
 		f.AddPageFormat("P", fpdf.SizeType{Wd: pg.w, Ht: pg.h})
 		for _, o := range pg.ops {
 			switch o.kind {
@@ -51,7 +53,15 @@ func (p *Printer) emit(w io.Writer, v *view, pages []*page, code *matrix) error 
 			}
 		}
 	}
-	if err := f.Output(w); err != nil {
+	var raw bytes.Buffer
+	if err := f.Output(&raw); err != nil {
+		return fmt.Errorf("pdf: writing: %w", err)
+	}
+	data, err := deflated(raw.Bytes(), v.pause)
+	if err != nil {
+		return fmt.Errorf("pdf: compressing: %w", err)
+	}
+	if _, err := w.Write(data); err != nil {
 		return fmt.Errorf("pdf: writing: %w", err)
 	}
 	return nil

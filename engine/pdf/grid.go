@@ -165,6 +165,7 @@ func (l *letterhead) grid(t table, x, width float64, ground *rgb) {
 	c.room -= height(header)
 	for _, r := range t.rows {
 		c.keep(g.row(r), x, width)
+		l.v.pause()
 	}
 	c.head, c.room = again, room
 	c.need(1)

@@ -73,8 +73,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return printed(v.Text(), decimals)
 }
 
-// items is the table of the lines.
-func (b *builder) items() table {
+// items is the table of the lines; pause is called after each.
+func (b *builder) items(pause func()) table {
 	lines := b.doc.Get("cuerpoDocumento")
 	n := lines.Len()
 	if lines.Kind() != dte.KindArray {
@@ -114,6 +114,7 @@ func (b *builder) items() table {
 	}
 	for i := range n {
 		t.rows = append(t.rows, b.item(lines.Index(i), chosen, related))
+		pause()
 	}
 	return t
 }

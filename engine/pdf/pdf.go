@@ -37,6 +37,9 @@ type Document struct {
 	Received string // fhProcesamiento as MH gave it, "01/12/2026 10:15:30"; may be ""
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may hold line breaks
+	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a tenth of a
+	// second of the processor and more, and others want it too.
+	Rest func()
 }
 
 // Layout is a size of paper.

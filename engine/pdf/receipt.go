@@ -84,6 +84,7 @@ func (p *Printer) receipt(v *view) []part {
 			r.add(part{kind: partSpace})
 		}
 		r.sale(row)
+		v.pause()
 	}
 	r.text(toneSmall, v.key)
 	r.rule()

@@ -26,6 +26,7 @@ func (p *Printer) ticket(v *view, layout Layout) []*page {
 	c.newPage()
 	for _, part := range p.receipt(v) {
 		c.keep(p.lines(part, pp, c.width), c.left, c.width)
+		v.pause()
 	}
 	for i, pg := range c.pages {
 		pg.h = sheet

@@ -41,6 +41,14 @@ type view struct {
 	host           string // of url, for people
 	issued         time.Time
 	footer         string
+	rest           func() // Document.Rest; nil: none
+}
+
+// pause is called between two pieces of work.
+func (v *view) pause() {
+	if v.rest != nil {
+		v.rest()
+	}
 }
 
 type field struct{ label, value string }
@@ -168,6 +176,7 @@ func (p *Printer) view(d Document) (*view, error) {
 		trial:   id.Get("ambiente").Text() == "00",
 		note:    b.paragraphs(d.Note),
 		footer:  b.clean(p.look.Footer),
+		rest:    d.Rest,
 	}
 	fecEmi := id.Get("fecEmi").Text()
 	switch {
@@ -206,7 +215,7 @@ func (p *Printer) view(d Document) (*view, error) {
 		v.receptor.name = "Consumidor final"
 	}
 	v.groups = b.groups()
-	v.items = b.items()
+	v.items = b.items(v.pause)
 	if slices.ContainsFunc(v.items.cols, func(c col) bool { return c.head == "Ventas gravadas" }) {
 		v.key = "G gravado, E exento, N no sujeto, A no afecto"
 	}
