@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/gateway/form"
 )
 
 // administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
@@ -54,10 +57,13 @@ func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-var declaration = &endpoint{fields: []field{
-	{name: "cause", shape: isInteger, required: true},
-	{name: "reason", required: true},
-}}
+// Contingency is what an operator says of contingencies.
+type Contingency interface {
+	Declare(ctx context.Context, cause int64, reason string) error
+	Lift(context.Context) error
+	TechnicalReport(context.Context) (*engine.TechnicalReport, error)
+	NoteTechnicalReport(ctx context.Context, reference string) error
+}
 
 // declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
 func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
@@ -65,13 +71,12 @@ func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	d := declaration.decode(v, nil)
-	if len(d.faults) > 0 {
-		return declaration.invalid(d.faults)
+	cause, reason, d := form.Declaration(v)
+	if len(d.Faults) > 0 {
+		return invalid(d)
 	}
-	cause, _ := d.facts.Get("cause").Int()
-	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), d.facts.Get("reason").Text())
-	if err := g.o.Engine.Declare(context.Background(), cause, d.facts.Get("reason").Text()); err != nil {
+	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), reason)
+	if err := g.o.Contingency.Declare(context.Background(), cause, reason); err != nil {
 		return err
 	}
 	g.status(ctx)
@@ -80,7 +85,7 @@ func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
 
 // lift answers DELETE /admin/contingency: from now on MH's own answer ends it.
 func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
-	if err := g.o.Engine.Lift(context.Background()); err != nil {
+	if err := g.o.Contingency.Lift(context.Background()); err != nil {
 		return err
 	}
 	g.status(ctx)
@@ -89,14 +94,12 @@ func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
 
 // technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a contingency.
 func (g *Gateway) technicalReport(ctx *fasthttp.RequestCtx) error {
-	r, err := g.o.Engine.TechnicalReport(context.Background())
+	r, err := g.o.Contingency.TechnicalReport(context.Background())
 	if err != nil {
 		return err
 	}
 	return show(ctx, fasthttp.StatusOK, r)
 }
-
-var reportNote = &endpoint{fields: []field{{name: "reference", required: true}}}
 
 // noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
 func (g *Gateway) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
@@ -104,13 +107,12 @@ func (g *Gateway) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	d := reportNote.decode(v, nil)
-	if len(d.faults) > 0 {
-		return reportNote.invalid(d.faults)
+	reference, d := form.ReportNote(v)
+	if len(d.Faults) > 0 {
+		return invalid(d)
 	}
-	reference := d.facts.Get("reference").Text()
 	concerns(ctx, "technical report", reference)
-	if err := g.o.Engine.NoteTechnicalReport(context.Background(), reference); err != nil {
+	if err := g.o.Contingency.NoteTechnicalReport(context.Background(), reference); err != nil {
 		return err
 	}
 	g.status(ctx)

@@ -41,7 +41,7 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
-	list, next, err := g.o.Engine.Changes(until, after, g.caller(ctx, t))
+	list, next, err := g.o.Documents.Changes(until, after, g.caller(ctx, t))
 	if errors.Is(err, engine.ErrCursor) {
 		return wrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
 			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})

@@ -16,9 +16,17 @@ import (
 // maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
 const maxGivenUp = 1000
 
+// Deliveries are the documents that were given up of mail and archive.
+type Deliveries interface {
+	GivenUp(limit int) ([]engine.Failure, error)
+	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)
+	Forget(context.Context, dte.Code) (int, error)
+	CheckArchive(context.Context, *engine.ArchiveCheck) (*engine.ArchiveTotals, error)
+}
+
 // showGivenUp answers GET /admin/delivery with what was given up.
 func (g *Gateway) showGivenUp(ctx *fasthttp.RequestCtx) error {
-	list, err := g.o.Engine.GivenUp(maxGivenUp)
+	list, err := g.o.Deliveries.GivenUp(maxGivenUp)
 	if err != nil {
 		return err
 	}
@@ -28,12 +36,12 @@ func (g *Gateway) showGivenUp(ctx *fasthttp.RequestCtx) error {
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
 // tried again; with archive, their files are put back where the archive has lost them.
 func (g *Gateway) retryDelivery(ctx *fasthttp.RequestCtx) error {
-	return g.settleDelivery(ctx, "retried", g.o.Engine.Retry)
+	return g.settleDelivery(ctx, "retried", g.o.Deliveries.Retry)
 }
 
 // forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
 func (g *Gateway) forgetDelivery(ctx *fasthttp.RequestCtx) error {
-	return g.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return g.o.Engine.Forget(ctx, code) })
+	return g.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return g.o.Deliveries.Forget(ctx, code) })
 }
 
 func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code, bool) (int, error)) error {
@@ -71,7 +79,7 @@ func (g *Gateway) checkArchive(ctx *fasthttp.RequestCtx) error {
 		c.Progress = func(done, total int64) error {
 			return send(streamLine{Progress: &streamProgress{Documents: int(done), Of: int(total)}})
 		}
-		totals, err := g.o.Engine.CheckArchive(ctx, c)
+		totals, err := g.o.Deliveries.CheckArchive(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Document(deadline, code, g.caller(ctx, t))
+	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}

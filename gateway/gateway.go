@@ -21,43 +21,42 @@ import (
 	"dtegate/engine/fair"
 )
 
-// Engine is what the gateway asks of the engine.
-type Engine interface {
+// Sales makes documents of requests, and takes them back.
+type Sales interface {
 	Issue(context.Context, engine.Request) (*engine.Record, error)
-	Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error)
 	Check(context.Context, engine.Request) []dte.Fault
 	Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+}
+
+// Documents finds what was issued, and hands it over.
+type Documents interface {
+	Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error)
 	Infos(context.Context, []dte.Code, engine.Caller) ([]engine.Info, error)
 	List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error)
 	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)
-	Declare(ctx context.Context, cause int64, reason string) error
-	Lift(context.Context) error
-	TechnicalReport(context.Context) (*engine.TechnicalReport, error)
-	NoteTechnicalReport(ctx context.Context, reference string) error
 	Printed(ctx context.Context, code dte.Code, c engine.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c engine.Caller, layout string, life time.Duration) (string, error)
 	Resend(ctx context.Context, code dte.Code, to string, c engine.Caller) (*engine.Resent, error)
-	GivenUp(limit int) ([]engine.Failure, error)
-	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)
-	Forget(context.Context, dte.Code) (int, error)
-	CheckArchive(context.Context, *engine.ArchiveCheck) (*engine.ArchiveTotals, error)
 }
 
 // Options of New.
 type Options struct {
-	Engine   Engine
-	Rules    Rules
-	Tokens   TokenTable
-	Issuer   Information
-	Logger   *slog.Logger
-	Now      func() time.Time
-	Ready    func() error     // nil when the branch can issue
-	Status   func() any       // what /status shows, as JSON
-	Overview func() *Overview // what the page at / of the operators' listener shows
-	Registry *prometheus.Registry
+	Sales       Sales
+	Documents   Documents
+	Contingency Contingency
+	Deliveries  Deliveries
+	Rules       Rules
+	Tokens      TokenTable
+	Issuer      Information
+	Logger      *slog.Logger
+	Now         func() time.Time
+	Ready       func() error     // nil when the branch can issue
+	Status      func() any       // what /status shows, as JSON
+	Overview    func() *Overview // what the page at / of the operators' listener shows
+	Registry    *prometheus.Registry
 	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
 	AdminToken [32]byte
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
@@ -92,8 +91,7 @@ type Options struct {
 
 // Limits of a request (DESIGN: beyond, 413 or 400 with the limit named).
 const (
-	maxBody  = 1 << 20 // bytes
-	maxItems = 2000
+	maxBody = 1 << 20 // bytes
 )
 
 // Gateway serves the tills and the operators.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"slices"
 	"strconv"
 
@@ -11,25 +10,8 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
 )
-
-var person = required("nombre", "tipoDocumento", "numDocumento")
-
-// invalidation is the body of POST /dte/invalidacion/:codigoGeneracion.
-var invalidation = &endpoint{fields: []field{
-	{name: "tipoAnulacion", shape: isInteger, required: true, min: amount(1), max: amount(3)},
-	{name: "motivo", required: true},
-	{name: "responsable", shape: isObject, required: true, person: true, members: person},
-	{name: "solicita", shape: isObject, required: true, person: true, members: person},
-	{name: "codigoGeneracionReemplazo"},
-}}
-
-// invalidationNames are the request's names of the event's facts.
-var invalidationNames = map[string]string{
-	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo", "documento.codigoGeneracionR": "codigoGeneracionReemplazo",
-	"motivo.nombreResponsable": "responsable.nombre", "motivo.tipDocResponsable": "responsable.tipoDocumento", "motivo.numDocResponsable": "responsable.numDocumento",
-	"motivo.nombreSolicita": "solicita.nombre", "motivo.tipDocSolicita": "solicita.tipoDocumento", "motivo.numDocSolicita": "solicita.numDocumento",
-}
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
 func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
@@ -44,29 +26,17 @@ func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	d := invalidation.decode(v, nil)
-	who := func(name string) engine.Person {
-		p := d.facts.Get(name)
-		return engine.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
-	}
-	kind, _ := d.facts.Get("tipoAnulacion").Int()
-	replacement := d.facts.Get("codigoGeneracionReemplazo").Text()
-	if c, err := dte.ParseCode(replacement); err == nil {
-		replacement = c.String() // MH wants upper case
-	}
-	req := engine.InvalidationRequest{Code: code, Kind: kind, Reason: d.facts.Get("motivo").Text(),
-		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement, Caller: g.caller(ctx, t)}
-	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
+	req, d := form.Invalidation(v)
+	req.Code, req.Caller = code, g.caller(ctx, t)
+	deadline, cancel := g.deadline()
 	defer cancel()
-	if len(d.faults) > 0 {
-		if !d.full() {
-			d.merge(renamedFaults(g.o.Engine.CheckInvalidation(deadline, req), invalidationNames))
-		}
-		return invalidation.invalid(d.faults)
+	if len(d.Faults) > 0 {
+		d.MergeMore(func([]string) []dte.Fault { return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req)) })
+		return invalid(d)
 	}
-	r, err := g.o.Engine.Invalidate(deadline, req)
+	r, err := g.o.Sales.Invalidate(deadline, req)
 	if err != nil {
-		return renamed(err, invalidationNames)
+		return renamed(err, form.OfInvalidation)
 	}
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,57 +16,80 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
 )
 
 // issue answers a creation endpoint.
-func (g *Gateway) issue(e *endpoint) handler {
+func (g *Gateway) issue(f *form.Form) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
-		if err := t.permit(e.document); err != nil {
-			return err
-		}
-		if err := g.affords(t); err != nil {
-			return err
-		}
-		req := engine.Request{Document: e.document, Caller: g.caller(ctx, t)}
-		d, err := g.read(ctx, e, &req)
-		if err != nil {
-			return err
-		}
-		// The till may hang up; a sale once begun is finished.
-		deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
-		defer cancel()
-		if len(d.faults) > 0 {
-			return g.wholly(deadline, d, req)
-		}
-		r, err := g.o.Engine.Issue(deadline, req)
-		var refused *refusal.Error
-		if errors.As(err, &refused) && len(refused.Faults) > 0 {
-			d.merge(refused.Faults)
-			if refused.Code == refusal.CodeValidation {
-				return e.invalid(d.faults)
-			}
-			return &Problem{Status: statuses[refused.Code], Type: refused.Code, Message: refused.Message, Faults: d.faults}
-		}
-		if err != nil {
-			return err
-		}
-		g.keeps(t, r)
-		answerRecord(ctx, fasthttp.StatusCreated, r)
-		return nil
+		return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 	}
 }
 
-// wholly refuses a request that is wrong already, with what the rules find wrong beside it.
-func (g *Gateway) wholly(ctx context.Context, d *decoded, req engine.Request) *Problem {
-	if !d.full() {
-		req.Unread = d.unread()
-		d.merge(g.o.Engine.Check(ctx, req))
+// correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
+// own endpoint. It takes the permission of the document.
+func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
+	code, err := pathCode(ctx)
+	if err != nil {
+		return err
 	}
-	return d.endpoint.invalid(d.faults)
+	deadline, cancel := g.deadline()
+	defer cancel()
+	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
+	if err != nil {
+		return err
+	}
+	return g.make(ctx, t, form.Documents[r.Document], fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*engine.Record, error) {
+		return g.o.Sales.Correct(ctx, code, req)
+	})
+}
+
+// make reads a sale by its form, has it made into a document, and answers with the record and a status.
+func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*engine.Record, error)) error {
+	if err := t.permit(f.Document); err != nil {
+		return err
+	}
+	if err := g.affords(t); err != nil {
+		return err
+	}
+	req := engine.Request{Document: f.Document, Caller: g.caller(ctx, t)}
+	d, err := g.read(ctx, f, &req)
+	if err != nil {
+		return err
+	}
+	deadline, cancel := g.deadline()
+	defer cancel()
+	if len(d.Faults) > 0 { // with what the rules find wrong beside them
+		d.MergeMore(func(unread []string) []dte.Fault {
+			req.Unread = unread
+			return g.o.Sales.Check(deadline, req)
+		})
+		return invalid(d)
+	}
+	r, err := do(deadline, req)
+	var refused *refusal.Error
+	if errors.As(err, &refused) && len(refused.Faults) > 0 {
+		d.Merge(refused.Faults)
+		if refused.Code == refusal.CodeValidation {
+			return invalid(d)
+		}
+		return &Problem{Status: statuses[refused.Code], Type: refused.Code, Message: refused.Message, Faults: d.Faults}
+	}
+	if err != nil {
+		return err
+	}
+	g.keeps(t, r)
+	answerRecord(ctx, status, r)
+	return nil
+}
+
+// deadline is the time that a request has. The till may hang up: what is begun is finished.
+func (g *Gateway) deadline() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), g.o.Deadline)
 }
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
-func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Request) (*decoded, error) {
+func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
 	key, err := once(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
 		return nil, err
@@ -86,8 +108,8 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, e *endpoint, req *engine.Reques
 		return nil, err
 	}
 	req.Digest, req.BytesDigest = v.Digest(), func() [32]byte { return sha256.Sum256(ctx.PostBody()) }
-	d := e.decode(v, g.o.PaymentCodes)
-	req.Facts, req.TestContingency, req.Origin, req.Warnings = d.facts, d.testContingency, d.origin, d.warnings
+	d := f.Fill(v, g.o.PaymentCodes)
+	req.Facts, req.TestContingency, req.Origin, req.Warnings = d.Facts, d.TestContingency, d.Origin, d.Warnings
 	return d, nil
 }
 
@@ -139,23 +161,13 @@ func syntax(err error, body []byte) *Problem {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
 		line := bytes.LastIndexByte(before, '\n') + 1
 		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
-		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: sentence(s.Message) + where}}
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
 	}
 	return p
 }
 
-// invalid is a 400 with every path; a receptor that lacks what SPEC demands of it has its own code.
-func (e *endpoint) invalid(faults []dte.Fault) *Problem {
-	p := &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: faults}
-	for _, f := range faults {
-		member, inside := strings.CutPrefix(f.Path, "receptor.")
-		if f.Code == refusal.CodeOriginType { // what a note's rule says of its original
-			p.Type, p.Message = f.Code, f.Message
-		}
-		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(e.receptor, member))
-		if missing && len(e.receptor) > 0 {
-			p.Type, p.Message, p.RequiredFields = "RECEPTOR_VALIDATION_ERROR", "El receptor no lleva los campos que exige el documento", e.receptor
-		}
-	}
-	return p
+// invalid is a 400 with every path.
+func invalid(d *form.Filled) *Problem {
+	r := d.Refusal()
+	return &Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
 }

@@ -16,12 +16,8 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
 )
-
-// maxCodes is the most codes of one bulk look-up.
-const maxCodes = 100
-
-var bulk = &endpoint{fields: []field{{name: "codigosGeneracion", shape: isTexts, required: true, limit: maxCodes}}}
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
 func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
@@ -29,18 +25,13 @@ func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	d := bulk.decode(v, nil)
-	list := d.facts.Get("codigosGeneracion")
-	codes := make([]dte.Code, list.Len())
-	for i := range codes {
-		codes[i] = d.code(list.Index(i), index("codigosGeneracion", i))
-	}
-	if len(d.faults) > 0 {
-		return bulk.invalid(d.faults)
+	codes, d := form.Lookup(v)
+	if len(d.Faults) > 0 {
+		return invalid(d)
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	found, err := g.o.Engine.Infos(deadline, codes, g.caller(ctx, t))
+	found, err := g.o.Documents.Infos(deadline, codes, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -99,7 +90,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
 	}
 	defer leave()
-	l, err := g.o.Engine.List(deadline, f, c)
+	l, err := g.o.Documents.List(deadline, f, c)
 	if err != nil {
 		return err
 	}
@@ -210,26 +201,4 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault
 		fault("estado", "Debe ser uno de "+strings.Join(states, ", "))
 	}
 	return f, faults
-}
-
-// renamed gives the faults of an engine's error the request's own names.
-func renamed(err error, names map[string]string) error {
-	var refused *refusal.Error
-	if !errors.As(err, &refused) {
-		return err
-	}
-	c := *refused
-	c.Faults = renamedFaults(refused.Faults, names)
-	return &c
-}
-
-// renamedFaults are faults under the request's own names, of those that names knows.
-func renamedFaults(faults []dte.Fault, names map[string]string) []dte.Fault {
-	faults = slices.Clone(faults)
-	for i := range faults {
-		if n, ok := names[faults[i].Path]; ok {
-			faults[i].Path = n
-		}
-	}
-	return faults
 }

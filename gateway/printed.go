@@ -43,7 +43,7 @@ func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	if format == "url" {
 		return g.link(deadline, ctx, t, code, layout)
 	}
-	b, err := g.o.Engine.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
+	b, err := g.o.Documents.Printed(deadline, code, g.caller(ctx, t), layout, format == "escpos")
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t))
+	b, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
@@ -149,19 +149,19 @@ func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Document(deadline, code, g.caller(ctx, t))
+	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}
 	switch asked {
 	case r.JSONURL:
-		b, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t))
+		b, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t))
 		if err != nil {
 			return err
 		}
 		file(ctx, "application/json; charset=utf-8", "inline", name, b)
 	case r.PDFURL:
-		b, err := g.o.Engine.Printed(deadline, code, g.caller(ctx, t), "letter", false)
+		b, err := g.o.Documents.Printed(deadline, code, g.caller(ctx, t), "letter", false)
 		if err != nil {
 			return err
 		}
@@ -176,13 +176,13 @@ func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 // appliance's.
 func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
-	url, err := g.o.Engine.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
+	url, err := g.o.Documents.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
 		// What cannot be printed is refused here and not behind the link.
-		if _, err := g.o.Engine.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
+		if _, err := g.o.Documents.Archivo(deadline, code, g.caller(ctx, t)); err != nil {
 			return err
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")
@@ -248,7 +248,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Engine.Printed(deadline, code, engine.Caller{TokenID: engine.LinkHolders, Point: engine.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Documents.Printed(deadline, code, engine.Caller{TokenID: engine.LinkHolders, Point: engine.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

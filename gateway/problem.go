@@ -138,6 +138,17 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	fail(ctx, p)
 }
 
+// renamed gives the faults of an engine's error the names that the request has for them.
+func renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
+	var refused *refusal.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	c := *refused
+	c.Faults = rename(refused.Faults)
+	return &c
+}
+
 // fail writes the error envelope.
 func fail(ctx *fasthttp.RequestCtx, p *Problem) {
 	ctx.SetUserValue(loggedError, p.Type)

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
 )
 
 // checkQuery refuses a query with a member that the route does not have (a misspelt filter must not choose everything), or
@@ -22,7 +23,7 @@ func checkQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	for key := range q.All() {
 		name := string(key)
 		switch {
-		case len(faults) == maxFaults:
+		case len(faults) == form.MaxFaults:
 		case !slices.Contains(names, name) && len(names) == 0:
 			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce: esta ruta no lleva parámetros"})
 		case !slices.Contains(names, name):

@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
-	"dtegate/engine/dte"
+	"dtegate/gateway/form"
 )
 
 // Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
@@ -17,8 +17,6 @@ const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
 )
-
-var resending = &endpoint{fields: []field{{name: "email"}}}
 
 // resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
 func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
@@ -32,14 +30,11 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 		if err != nil {
 			return err
 		}
-		d := resending.decode(v, nil)
-		if len(d.faults) > 0 {
-			return resending.invalid(d.faults)
+		address, d := form.Resend(v)
+		if len(d.Faults) > 0 {
+			return invalid(d)
 		}
-		email = d.facts.Get("email").Text()
-		if given(v.Get("email")) && !engine.Mailable(email) {
-			return resending.invalid([]dte.Fault{{Path: "email", Code: dte.FaultFormat, Message: "No es una dirección de correo"}})
-		}
+		email = address
 	}
 	now := g.o.Now()
 	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10), resendsByToken, now))
@@ -49,7 +44,7 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	r, err := g.o.Engine.Resend(deadline, code, email, g.caller(ctx, t))
+	r, err := g.o.Documents.Resend(deadline, code, email, g.caller(ctx, t))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
+
+	"dtegate/gateway/form"
 )
 
 // routes are the tills' routes, all of them.
@@ -15,7 +17,7 @@ func (g *Gateway) routes() *router.Router {
 	r, get := g.router()
 	for document, path := range map[string]string{"01": "/dte/dte01", "03": "/dte/dte03", "05": "/dte/dte05", "06": "/dte/dte06",
 		"07": "/dte/dte07", "14": "/dte/dte14", "18": "/dte/retorno"} {
-		r.POST(path, g.handle(path, g.issue(endpoints[document])))
+		r.POST(path, g.handle(path, g.issue(form.Documents[document])))
 	}
 	r.POST("/dte/invalidacion/{codigoGeneracion}", g.handle("/dte/invalidacion", g.invalidate))
 	r.POST("/dte/correccion/{codigoGeneracion}", g.handle("/dte/correccion", g.correct))

@@ -25,9 +25,14 @@ type shared struct {
 	now time.Time
 }
 
-func newShared(t *testing.T, e Engine, l Limits) *shared {
+type tills interface {
+	Sales
+	Documents
+}
+
+func newShared(t *testing.T, e tills, l Limits) *shared {
 	s := &shared{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	s.Gateway = New(Options{Engine: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
+	s.Gateway = New(Options{Sales: e, Documents: e, Tokens: tokensOf("hog", "quiet"), Now: func() time.Time { return s.now }, Limits: l})
 	return s
 }
 

@@ -129,7 +129,7 @@ const canary = "GET /dte/information HTTP/1.1\r\nHost: x\r\n\r\n"
 // FuzzRequestHeads: what one reader takes for a body is never a request to the appliance. It answers and keeps the
 // connection only for requests of which every reader finds the same end; behind any other the connection is closed.
 func FuzzRequestHeads(f *testing.F) {
-	g := New(Options{Engine: new(said), Tokens: tokensOf("may"), Now: time.Now})
+	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	post := "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n"
 	for _, head := range []string{
 		"Content-Length: 2\r\n\r\n{}",
@@ -164,7 +164,7 @@ func FuzzRequestHeads(f *testing.F) {
 
 // TestSmuggling: a request that says in two ways where it ends is refused, whatever its body is.
 func TestSmuggling(t *testing.T) {
-	g := New(Options{Engine: new(said), Tokens: tokensOf("may"), Now: time.Now})
+	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	for _, body := range []string{"0\r\n\r\n", "2\r\n{}\r\n0\r\n\r\n"} {
 		for _, fields := range [][]string{
 			{"Transfer-Encoding: chunked", "Content-Length: " + strconv.Itoa(len(body)+len(canary))},
@@ -187,7 +187,7 @@ func TestSmuggling(t *testing.T) {
 
 // A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
-	g := New(Options{Engine: new(said), Tokens: tokensOf("may"), Now: time.Now, AdminToken: [32]byte{1}})
+	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now, AdminToken: [32]byte{1}})
 	for _, s := range []*fasthttp.Server{g.api, g.ops} {
 		for _, first := range []string{"POST /dte/dte01", "POST /nothing", "POST /metrics", "GET /docs"} {
 			if kept, last := answeredOn(t, s, []byte(first+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{"+canary)); kept != 0 || last != http.StatusUnauthorized {

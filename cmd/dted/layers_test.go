@@ -54,7 +54,8 @@ var layers = map[string][]string{
 	"engine":                     {"engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
 
 	"gateway/codes":       {},
-	"gateway":             {"engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
+	"gateway/form":        {"engine", "engine/dte", "engine/refusal"},
+	"gateway":             {"gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},

@@ -15,7 +15,7 @@ import (
 
 // told is a place of the sources that tells somebody what is wrong.
 type told struct {
-	file     string // "gateway/decode.go"
+	file     string // "gateway/form/fill.go"
 	line     int
 	code     string // "" where another line gives it
 	status   int    // 0 where another line gives it
@@ -26,7 +26,7 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "gateway", "engine", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
+var folders = []string{"engine/refusal", "engine/record", "gateway", "gateway/form", "engine", "engine/rulebook", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {
@@ -188,10 +188,10 @@ func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 	}
 }
 
-// literal reads a Problem, an Error, a Fault or a FaultText.
+// literal reads a Problem, a Refusal, an Error, a Fault or a FaultText.
 func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 	switch kind {
-	case "map", "Problem", "Error", "Fault", "SyntaxError", "FaultText":
+	case "map", "Problem", "Refusal", "Error", "Fault", "SyntaxError", "FaultText":
 	case "":
 		if m, ok := c.Type.(*ast.ArrayType); ok { // the elements of a list leave their type out
 			for _, e := range c.Elts {

@@ -168,7 +168,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 		Point: engine.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
-	door := gateway.New(gateway.Options{Engine: b.Engine, Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
+	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine, Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
 		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})
 	b.run(func() error { return door.Serve(ctx, tills) })
 	b.URL = "http://" + tills.Addr().String()

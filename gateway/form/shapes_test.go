@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import (
 	"strings"
@@ -12,13 +12,13 @@ const (
 	originB = "0F84E5DB-79C5-42CE-B415-EC510C53EFB5"
 )
 
-func decodeText(t *testing.T, document, body string) *decoded {
+func decodeText(t *testing.T, document, body string) *Filled {
 	t.Helper()
 	v, err := dte.Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return endpoints[document].decode(v, nil)
+	return Documents[document].Fill(v, nil)
 }
 
 // The payload's names and the client library's give the same facts (SPEC 4.3, 4.4, 4.5).
@@ -36,21 +36,21 @@ func TestDecode_BothShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := decodeText(t, c.document, c.payload), decodeText(t, c.document, c.client)
-			if len(a.faults)+len(b.faults) > 0 {
-				t.Fatal(a.faults, b.faults)
+			if len(a.Faults)+len(b.Faults) > 0 {
+				t.Fatal(a.Faults, b.Faults)
 			}
 			for _, member := range []string{"receptor", "resumen"} {
-				if x, y := string(a.facts.Get(member).Append(nil)), string(b.facts.Get(member).Append(nil)); x != y {
+				if x, y := string(a.Facts.Get(member).Append(nil)), string(b.Facts.Get(member).Append(nil)); x != y {
 					t.Errorf("%s: %s, %s", member, x, y)
 				}
 			}
-			for _, m := range a.facts.Get("cuerpoDocumento").Index(0).Members() {
-				if y := b.facts.Get("cuerpoDocumento").Index(0).Get(m.Name); string(y.Append(nil)) != string(m.Value.Append(nil)) {
+			for _, m := range a.Facts.Get("cuerpoDocumento").Index(0).Members() {
+				if y := b.Facts.Get("cuerpoDocumento").Index(0).Get(m.Name); string(y.Append(nil)) != string(m.Value.Append(nil)) {
 					t.Errorf("%s: %s, %s", m.Name, m.Value.Append(nil), y.Append(nil))
 				}
 			}
-			if a.origin != nil && (a.origin.Code != b.origin.Code || a.origin.Code.String() != originA) {
-				t.Errorf("origins %v, %v", a.origin, b.origin)
+			if a.Origin != nil && (a.Origin.Code != b.Origin.Code || a.Origin.Code.String() != originA) {
+				t.Errorf("origins %v, %v", a.Origin, b.Origin)
 			}
 		})
 	}
@@ -77,12 +77,12 @@ func TestDecode_Contradictions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := decodeText(t, c.document, c.body)
 			paths := make(map[string]bool)
-			for _, f := range d.faults {
+			for _, f := range d.Faults {
 				paths[f.Path] = true
 			}
 			for _, want := range c.want {
 				if !paths[want] {
-					t.Errorf("no fault at %s in %v", want, d.faults)
+					t.Errorf("no fault at %s in %v", want, d.Faults)
 				}
 			}
 		})
@@ -92,14 +92,14 @@ func TestDecode_Contradictions(t *testing.T) {
 // What neither MH's layout nor the amounts know travels in the appendix.
 func TestDecode_Appendix(t *testing.T) {
 	d := decodeText(t, "05", `{"codigoGeneracion":"`+originA+`","motivo":"Rebaja","motivoModificacion":2,"montoAjuste":10.5,"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
-	got := string(d.facts.Get("apendice").Append(nil))
+	got := string(d.Facts.Get("apendice").Append(nil))
 	want := `[{"campo":"motivo","etiqueta":"Motivo","valor":"Rebaja"},{"campo":"motivoModificacion","etiqueta":"Motivo de la modificación","valor":"2"},{"campo":"montoAjuste","etiqueta":"Monto del ajuste","valor":"10.5"}]`
-	if len(d.faults) > 0 || got != want {
-		t.Errorf("%v %s", d.faults, got)
+	if len(d.Faults) > 0 || got != want {
+		t.Errorf("%v %s", d.Faults, got)
 	}
 	d = decodeText(t, "18", `{"documentoOrigen":"`+originA+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"m","apendice":[{"campo":"caja","etiqueta":"Caja","valor":"7"}]}`)
-	if got := d.facts.Get("apendice"); len(d.faults) > 0 || got.Len() != 2 || got.Index(1).Get("campo").Text() != "caja" {
-		t.Errorf("%v %s", d.faults, got.Append(nil))
+	if got := d.Facts.Get("apendice"); len(d.Faults) > 0 || got.Len() != 2 || got.Index(1).Get("campo").Text() != "caja" {
+		t.Errorf("%v %s", d.Faults, got.Append(nil))
 	}
 }
 

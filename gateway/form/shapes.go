@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file holds what the tables of endpoints cannot say: one thing under two names, and the documents that a request
+// This file holds what the tables of Documents cannot say: one thing under two names, and the documents that a request
 // refers to.
 
 // alternatives checks the pairs of which one member is due.
-func (d *decoded) alternatives() {
-	for _, pair := range d.endpoint.either {
+func (d *Filled) alternatives() {
+	for _, pair := range d.form.either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
 		switch {
 		case !given(a) && !given(b):
@@ -27,7 +27,7 @@ func (d *decoded) alternatives() {
 	}
 }
 
-func (d *decoded) contradict(a, b string) {
+func (d *Filled) contradict(a, b string) {
 	d.fault(a, dte.FaultCondition, "Contradice a "+b)
 	d.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
@@ -36,7 +36,7 @@ func (d *decoded) contradict(a, b string) {
 const maxEntry = 150
 
 // entry is a member of the request as an entry of the appendix.
-func (d *decoded) entry(f *field, v dte.Value) dte.Value {
+func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 	s := v.Text()
 	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
 		d.fault(f.name, dte.FaultLength, fmt.Sprintf("Lleva de 1 a %d caracteres", maxEntry))
@@ -46,50 +46,50 @@ func (d *decoded) entry(f *field, v dte.Value) dte.Value {
 }
 
 // append puts entries before the request's own.
-func (d *decoded) append(entries []dte.Value) {
+func (d *Filled) append(entries []dte.Value) {
 	if len(entries) == 0 {
 		return
 	}
-	own := d.facts.Get("apendice")
+	own := d.Facts.Get("apendice")
 	for i := range own.Len() {
 		entries = append(entries, own.Index(i))
 	}
-	d.facts = d.facts.With("apendice", dte.Arr(entries...))
+	d.Facts = d.Facts.With("apendice", dte.Arr(entries...))
 }
 
 // shape finishes what depends on the type of document.
-func (d *decoded) shape() {
+func (d *Filled) shape() {
 	d.specialUnits()
-	switch d.endpoint.document {
+	switch d.form.Document {
 	case "05", "06":
 		d.noteOrigin()
 	case "07":
 		d.withholdings()
 	case "18":
-		d.origin = &engine.Origin{Code: d.code(d.body.Get("documentoOrigen"), "documentoOrigen")}
+		d.Origin = &engine.Origin{Code: d.code(d.body.Get("documentoOrigen"), "documentoOrigen")}
 	}
 }
 
 // noteOrigin reads which document a note adjusts, from the payload's name, the client library's, or both.
-func (d *decoded) noteOrigin() {
-	if t := d.body.Get("tipoDte"); given(t) && t.Text() != d.endpoint.document {
-		d.fault("tipoDte", dte.FaultCondition, "Esta dirección emite documentos de tipo "+d.endpoint.document)
+func (d *Filled) noteOrigin() {
+	if t := d.body.Get("tipoDte"); given(t) && t.Text() != d.form.Document {
+		d.fault("tipoDte", dte.FaultCondition, "Esta dirección emite documentos de tipo "+d.form.Document)
 	}
 	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
 	inner := related.Get("codigoGeneracion")
 	if given(plain) && given(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
 		d.contradict("codigoGeneracion", "documentoRelacionado.codigoGeneracion")
 	}
-	d.origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
+	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
 	if given(plain) {
-		d.origin.Code = d.code(plain, "codigoGeneracion")
+		d.Origin.Code = d.code(plain, "codigoGeneracion")
 	} else {
-		d.origin.Code = d.code(inner, "documentoRelacionado.codigoGeneracion")
+		d.Origin.Code = d.code(inner, "documentoRelacionado.codigoGeneracion")
 	}
 }
 
 // code reads a generation code. One that is missing or of another kind has its fault already.
-func (d *decoded) code(v dte.Value, path string) dte.Code {
+func (d *Filled) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
 	}
@@ -105,12 +105,12 @@ const maxWithholdings = 500
 
 // withholdings numbers the lines of a withholding voucher, and fills what the client library's shape does not have: a
 // document number that is a generation code is an electronic one (CAT-007).
-func (d *decoded) withholdings() {
+func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
 	if !given(d.body.Get(name)) {
 		name = "items"
 	}
-	lines := d.facts.Get("cuerpoDocumento")
+	lines := d.Facts.Get("cuerpoDocumento")
 	items := make([]dte.Value, lines.Len())
 	for i := range items {
 		v := lines.Index(i)
@@ -137,17 +137,17 @@ func (d *decoded) withholdings() {
 		items[i] = v
 	}
 	if len(items) > 0 {
-		d.facts = d.facts.With("cuerpoDocumento", dte.Arr(items...))
+		d.Facts = d.Facts.With("cuerpoDocumento", dte.Arr(items...))
 	}
 }
 
 // requestPath is the request's name of a fact.
-func (d *decoded) requestPath(path string) string {
+func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.endpoint.origin == "codigoGeneracion" && !given(d.body.Get("codigoGeneracion")) {
+		if d.form.origin == "codigoGeneracion" && !given(d.body.Get("codigoGeneracion")) {
 			return "documentoRelacionado.codigoGeneracion"
 		}
-		return d.endpoint.origin
+		return d.form.origin
 	}
 	if path == "" { // of the document as a whole: of its lines together
 		path = "cuerpoDocumento"
@@ -174,7 +174,7 @@ func (d *decoded) requestPath(path string) string {
 }
 
 // appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
-func (d *decoded) appendixPath(rest string) string {
+func (d *Filled) appendixPath(rest string) string {
 	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 	n, err := strconv.Atoi(number)
 	switch {
@@ -188,10 +188,10 @@ func (d *decoded) appendixPath(rest string) string {
 
 // fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that
 // the request uses.
-func (d *decoded) fieldOf(in place, fact string) (match *field) {
+func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
-	for i := range d.endpoint.fields {
-		if f := &d.endpoint.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
+	for i := range d.form.fields {
+		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
 			match = f
 		}
 	}
@@ -231,8 +231,8 @@ func segment(path string) (name, rest string) {
 
 // specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30, 33),
 // where the request states none.
-func (d *decoded) specialUnits() {
-	asked, lines := d.body.Get("items"), d.facts.Get("cuerpoDocumento")
+func (d *Filled) specialUnits() {
+	asked, lines := d.body.Get("items"), d.Facts.Get("cuerpoDocumento")
 	if asked.Len() != lines.Len() {
 		return // some are no objects, and that is told
 	}
@@ -252,7 +252,7 @@ func (d *decoded) specialUnits() {
 		items[i] = line.With("uniMedida", dte.Int(otherUnit))
 	}
 	if items != nil {
-		d.facts = d.facts.With("cuerpoDocumento", dte.Arr(items...))
+		d.Facts = d.Facts.With("cuerpoDocumento", dte.Arr(items...))
 	}
 }
 

@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import (
 	"errors"
@@ -13,34 +13,32 @@ import (
 	"dtegate/engine/dte"
 )
 
-// maxFaults is the most faults that one answer lists.
-const maxFaults = 50
+// Filled is a request turned into facts, with everything that is wrong with it.
+type Filled struct {
+	Facts           dte.Value
+	Origin          *engine.Origin // the document that this one is issued against
+	TestContingency bool
+	Faults          []dte.Fault
+	Warnings        []string // of what is taken, and may not be what the till means
 
-// decoded is a request turned into facts, with everything that is wrong with it.
-type decoded struct {
-	endpoint        *endpoint
-	body            dte.Value
-	facts           dte.Value
-	origin          *engine.Origin
-	testContingency bool
-	faults          []dte.Fault
-	entries         []string // members that became the first entries of the appendix
-	warnings        []string // of what is taken, and may not be what the till means
+	form    *Form
+	body    dte.Value
+	entries []string // members that became the first entries of the appendix
 }
 
-// decode turns a request into facts by the endpoint's table. Faults carry the request's own paths.
-func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
-	d := &decoded{endpoint: e, body: body}
+// Fill turns a request into facts by the endpoint's table. Faults carry the request's own paths.
+func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
+	d := &Filled{form: form, body: body}
 	if body.Kind() != dte.KindObject {
 		d.fault("", dte.FaultType, "El cuerpo debe ser un objeto JSON")
 		return d
 	}
-	d.unknown(body, e.fields, "")
+	d.unknown(body, form.fields, "")
 	d.alternatives()
 	var root, resumen []dte.Member
 	var entries []dte.Value
-	for i := range e.fields {
-		f := &e.fields[i]
+	for i := range form.fields {
+		f := &form.fields[i]
 		v := d.value(body.Get(f.name), f, "")
 		if !v.Exists() {
 			continue
@@ -56,18 +54,18 @@ func (e *endpoint) decode(body dte.Value, codes map[string]string) *decoded {
 			entries = append(entries, d.entry(f, v))
 		}
 	}
-	d.testContingency = body.Get("testContingencia").Bool()
-	if e.pays {
+	d.TestContingency = body.Get("testContingencia").Bool()
+	if form.pays {
 		resumen = d.payments(body, resumen, codes)
 	}
-	d.facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
+	d.Facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
 	d.append(entries)
 	d.shape()
 	return d
 }
 
 // payments applies SPEC 2.7: a cash payment by default, a payment required otherwise, one or the list and not both.
-func (d *decoded) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
+func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if given(one) && given(list) {
 		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
@@ -111,12 +109,12 @@ var ambiguousPayments = map[string][3]string{
 
 // payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), and a till's own is dropped; a term and
 // its number of periods come together (pp.50-51).
-func (d *decoded) payment(p dte.Value, path string, codes map[string]string) dte.Value {
+func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {
 		p = p.With("codigo", dte.Str(to))
-	} else if w, differs := ambiguousPayments[code]; differs && len(codes) == 0 && len(d.warnings) == 0 {
-		d.warnings = append(d.warnings, "El código de pago "+code+" es "+w[0]+" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
+	} else if w, differs := ambiguousPayments[code]; differs && len(codes) == 0 && len(d.Warnings) == 0 {
+		d.Warnings = append(d.Warnings, "El código de pago "+code+" es "+w[0]+" para Hacienda (CAT-017). Si la caja quiere decir "+w[1]+
 			", envíe "+w[2]+" o configure payment_codes en el equipo")
 	}
 	if p.Get("codigo").Text() == cash && p.Get("referencia").Exists() {
@@ -136,7 +134,7 @@ func (d *decoded) payment(p dte.Value, path string, codes map[string]string) dte
 func given(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.
-func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
+func (d *Filled) value(v dte.Value, f *field, prefix string) dte.Value {
 	if !given(v) {
 		if f.required {
 			d.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio")
@@ -179,7 +177,7 @@ func (d *decoded) value(v dte.Value, f *field, prefix string) dte.Value {
 	return v
 }
 
-func (d *decoded) number(v dte.Value, f *field, prefix string) dte.Value {
+func (d *Filled) number(v dte.Value, f *field, prefix string) dte.Value {
 	if v.Kind() != dte.KindNumber {
 		return d.wrong(prefix+f.name, "Debe ser un número")
 	}
@@ -214,7 +212,7 @@ func (f *field) bounds() string {
 }
 
 // object checks the members of an object, whose paths begin with prefix; first come before them in the fact.
-func (d *decoded) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
+func (d *Filled) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		d.unknown(v, f.members, prefix)
 	}
@@ -230,7 +228,7 @@ func (d *decoded) object(v dte.Value, f *field, prefix string, first []dte.Membe
 	return dte.Obj(members...)
 }
 
-func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
+func (d *Filled) list(v dte.Value, f *field, path string) dte.Value {
 	if v.Kind() != dte.KindArray {
 		return d.wrong(path, "Debe ser una lista")
 	}
@@ -258,10 +256,18 @@ func (d *decoded) list(v dte.Value, f *field, path string) dte.Value {
 }
 
 // full tells that no further fault will be listed: looking for more would cost time and change nothing.
-func (d *decoded) full() bool { return len(d.faults) >= maxFaults }
+func (d *Filled) full() bool { return len(d.Faults) >= MaxFaults }
+
+// MergeMore adds what find finds wrong beside the faults, unless no more will be listed. unread are the facts that the faults
+// left out.
+func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
+	if !d.full() {
+		d.Merge(find(d.unread()))
+	}
+}
 
 // unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
-func (d *decoded) unknown(v dte.Value, fields []field, prefix string) {
+func (d *Filled) unknown(v dte.Value, fields []field, prefix string) {
 	for _, m := range v.Members() {
 		if d.full() {
 			return
@@ -312,19 +318,19 @@ func distance(a, b string) int {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-func (d *decoded) wrong(path, message string) dte.Value {
+func (d *Filled) wrong(path, message string) dte.Value {
 	d.fault(path, dte.FaultType, message)
 	return dte.Value{}
 }
 
-func (d *decoded) fault(path, code, message string) {
+func (d *Filled) fault(path, code, message string) {
 	if !d.full() {
-		d.faults = append(d.faults, dte.Fault{Path: path, Code: code, Message: message})
+		d.Faults = append(d.Faults, dte.Fault{Path: path, Code: code, Message: message})
 	}
 }
 
-// merge adds faults of facts, at the request's own paths, less those that are told already at or above their path.
-func (d *decoded) merge(found []dte.Fault) {
+// Merge adds faults of facts, at the request's own paths, less those that are told already at or above their path.
+func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
 		if d.full() {
@@ -333,9 +339,9 @@ next:
 		if name, ok := strings.CutPrefix(f.Path, "resumen."); ok && d.fieldOf(inResumen, name) == nil {
 			f.Message = totalName(name) + " " + f.Message
 		}
-		f.Message = sentence(f.Message)
+		f.Message = Sentence(f.Message)
 		f.Path = d.requestPath(f.Path)
-		for _, have := range d.faults {
+		for _, have := range d.Faults {
 			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
 				continue next
 			}
@@ -344,8 +350,8 @@ next:
 	}
 }
 
-// sentence begins a message with a capital letter, as all those of a request do.
-func sentence(message string) string {
+// Sentence begins a message with a capital letter, as all those of a request do.
+func Sentence(message string) string {
 	first, size := utf8.DecodeRuneInString(message)
 	return string(unicode.ToUpper(first)) + message[size:]
 }

@@ -1,13 +1,10 @@
-package gateway
+package form
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
 )
 
@@ -44,34 +41,28 @@ func TestDecode_FullCostsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			return testing.AllocsPerRun(3, func() {
-				if d := endpoints["01"].decode(v, nil); len(d.faults) != maxFaults {
-					t.Fatalf("%s: %d faults", name, len(d.faults))
+				if d := Documents["01"].Fill(v, nil); len(d.Faults) != MaxFaults {
+					t.Fatalf("%s: %d faults", name, len(d.Faults))
 				}
 			})
 		}
-		if few, many := work(64*maxFaults), work(64*1000); many > few+10 {
+		if few, many := work(64*MaxFaults), work(64*1000); many > few+10 {
 			t.Errorf("%s: %v allocations for 3,200 faults, %v for 64,000", name, few, many)
 		}
 	}
 	// Nor do the rules look at it.
-	v, err := dte.Parse([]byte(`{"items":[` + strings.Repeat(`1,`, maxFaults) + `1]}`))
+	v, err := dte.Parse([]byte(`{"items":[` + strings.Repeat(`1,`, MaxFaults) + `1]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := New(Options{Engine: neverChecks{t: t}, Now: time.Now})
-	if p := g.wholly(t.Context(), endpoints["01"].decode(v, nil), engine.Request{}); len(p.Faults) != maxFaults {
-		t.Errorf("%d faults", len(p.Faults))
+	d := Documents["01"].Fill(v, nil)
+	d.MergeMore(func([]string) []dte.Fault {
+		t.Error("the rules are asked for faults that nobody will read")
+		return nil
+	})
+	if r := d.Refusal(); len(r.Faults) != MaxFaults {
+		t.Errorf("%d faults", len(r.Faults))
 	}
-}
-
-type neverChecks struct {
-	Engine
-	t *testing.T
-}
-
-func (n neverChecks) Check(context.Context, engine.Request) []dte.Fault {
-	n.t.Error("the rules are asked for faults that nobody will read")
-	return nil
 }
 
 // Faults of facts come back under the request's own names.
@@ -84,7 +75,7 @@ func TestRequestPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, list := &decoded{endpoint: endpoints["01"], body: payment}, &decoded{endpoint: endpoints["01"], body: several}
+	one, list := &Filled{form: Documents["01"], body: payment}, &Filled{form: Documents["01"], body: several}
 	for fact, want := range map[string]string{
 		"cuerpoDocumento[3].precioUni": "items[3].precioUnitario", "cuerpoDocumento": "items", "resumen.condicionOperacion": "condicionOperacion",
 		"resumen.observaciones": "observaciones", "resumen.pagos[0].plazo": "pagos[0].plazo", "receptor.direccion.municipio": "receptor.direccion.municipio",
@@ -104,10 +95,10 @@ func TestDecode_PaymentCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := endpoints["01"].decode(v, map[string]string{"T": "02"})
-	payments := d.facts.Get("resumen").Get("pagos")
-	if len(d.faults) > 0 || payments.Index(0).Get("codigo").Text() != "02" || payments.Index(1).Get("codigo").Text() != "05" {
-		t.Errorf("%v %s", d.faults, payments.Append(nil))
+	d := Documents["01"].Fill(v, map[string]string{"T": "02"})
+	payments := d.Facts.Get("resumen").Get("pagos")
+	if len(d.Faults) > 0 || payments.Index(0).Get("codigo").Text() != "02" || payments.Index(1).Get("codigo").Text() != "05" {
+		t.Errorf("%v %s", d.Faults, payments.Append(nil))
 	}
 }
 
@@ -120,12 +111,12 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, e := range endpoints {
-			d := e.decode(v, map[string]string{"a": "b"})
-			if len(d.faults) > maxFaults {
-				t.Fatalf("%d faults", len(d.faults))
+		for _, e := range Documents {
+			d := e.Fill(v, map[string]string{"a": "b"})
+			if len(d.Faults) > MaxFaults {
+				t.Fatalf("%d faults", len(d.Faults))
 			}
-			if len(d.faults) == 0 && d.facts.Get("cuerpoDocumento").Len() == 0 {
+			if len(d.Faults) == 0 && d.Facts.Get("cuerpoDocumento").Len() == 0 {
 				t.Fatalf("no items and no fault: %s", body)
 			}
 		}
@@ -144,24 +135,24 @@ func TestDecode_AmbiguousPayment(t *testing.T) {
 		codes map[string]string
 		want  int
 	}{"no table": {nil, 1}, "a table": {map[string]string{"03": "04", "04": "05"}, 0}, "as MH says": {map[string]string{"03": "03", "04": "04"}, 0}} {
-		d := endpoints["01"].decode(v, c.codes)
-		if len(d.warnings) != c.want || len(d.faults) > 0 || c.want > 0 && !strings.Contains(d.warnings[0], "código de pago 03 es tarjeta de crédito") {
-			t.Errorf("%s: %q %v", name, d.warnings, d.faults)
+		d := Documents["01"].Fill(v, c.codes)
+		if len(d.Warnings) != c.want || len(d.Faults) > 0 || c.want > 0 && !strings.Contains(d.Warnings[0], "código de pago 03 es tarjeta de crédito") {
+			t.Errorf("%s: %q %v", name, d.Warnings, d.Faults)
 		}
 	}
 }
 
 // TestDecode_Address: an address that cannot be mailed is refused at the counter, and spaces around one are dropped.
 func TestDecode_Address(t *testing.T) {
-	sale := func(correo string) *decoded {
+	sale := func(correo string) *Filled {
 		return decodeText(t, "01", `{"receptor":{"nombre":"Ana","correo":"`+correo+`"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
 	}
-	if d := sale(" ana@example.com "); len(d.faults) > 0 || d.facts.Get("receptor").Get("correo").Text() != "ana@example.com" {
-		t.Errorf("%v %s", d.faults, d.facts.Append(nil))
+	if d := sale(" ana@example.com "); len(d.Faults) > 0 || d.Facts.Get("receptor").Get("correo").Text() != "ana@example.com" {
+		t.Errorf("%v %s", d.Faults, d.Facts.Append(nil))
 	}
 	for _, bad := range []string{"ana", "ana@", "ana@localhost", "ana@example,com", "ñandú@example.com"} {
-		if d := sale(bad); len(d.faults) != 1 || d.faults[0].Path != "receptor.correo" || d.faults[0].Code != dte.FaultFormat {
-			t.Errorf("%s: %v", bad, d.faults)
+		if d := sale(bad); len(d.Faults) != 1 || d.Faults[0].Path != "receptor.correo" || d.Faults[0].Code != dte.FaultFormat {
+			t.Errorf("%s: %v", bad, d.Faults)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import "dtegate/engine/dte"
 

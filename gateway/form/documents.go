@@ -1,18 +1,6 @@
-package gateway
+package form
 
 import "slices"
-
-// endpoint is one creation endpoint.
-type endpoint struct {
-	document string
-	fields   []field
-	receptor []string // SPEC's requiredFields, whose lack has a code of its own
-	// either are pairs of members of which one is due: the names of the payload and of the client library for one
-	// thing. Both may come if they say the same.
-	either [][2]string
-	pays   bool   // a payment is due, cash by default (SPEC 2.7)
-	origin string // the member that names the document that this one is issued against
-}
 
 // sale are the members that every sale has (SPEC 4.1, 4.2), behind the receptor. discounts are the totals that a global
 // discount may lower.
@@ -56,8 +44,8 @@ var retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva"
 // note is a credit or a debit note (SPEC 4.4), in the payload's names and in the client library's, which says
 // documentoRelacionado where the payload says codigoGeneracion. What neither MH's layout nor the amounts know goes to the
 // appendix.
-func note(document string) *endpoint {
-	return &endpoint{document: document, origin: "codigoGeneracion", either: [][2]string{{"codigoGeneracion", "documentoRelacionado"}},
+func note(document string) *Form {
+	return &Form{Document: document, origin: "codigoGeneracion", either: [][2]string{{"codigoGeneracion", "documentoRelacionado"}},
 		fields: slices.Concat([]field{
 			{name: "codigoGeneracion", place: nowhere},
 			{name: "documentoRelacionado", shape: isObject, place: nowhere, members: append(required("codigoGeneracion"), plain("tipoDte", "fechaEmision")...)},
@@ -98,28 +86,29 @@ var (
 // appendix is the apendice of MH's layouts, at most ten entries.
 var appendix = required("campo", "etiqueta", "valor")
 
-var endpoints = map[string]*endpoint{
-	"01": {document: "01", pays: true, fields: append([]field{
+// Documents are the forms of what is issued, by type of document.
+var Documents = map[string]*Form{
+	"01": {Document: "01", pays: true, fields: append([]field{
 		party("receptor", true, append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)),
 	}, sale(discounts...)...)},
-	"03": {document: "03", pays: true, receptor: []string{"tipoDocumento", "numDocumento", "nit", "nombre"}, fields: slices.Concat([]field{
+	"03": {Document: "03", pays: true, receptor: []string{"tipoDocumento", "numDocumento", "nit", "nombre"}, fields: slices.Concat([]field{
 		party("receptor", true, taxpayer("tipoDocumento", "numDocumento", "nit", "nombre")),
 	}, retention, sale(discounts...))},
 	"05": note("05"),
 	"06": note("06"),
-	"07": {document: "07", either: [][2]string{{"cuerpoDocumento", "items"}}, fields: []field{
+	"07": {Document: "07", either: [][2]string{{"cuerpoDocumento", "items"}}, fields: []field{
 		party("receptor", true, taxpayer("tipoDocumento", "numDocumento", "nombre", "correo")),
 		{name: "cuerpoDocumento", shape: isList, members: withholding, limit: maxWithholdings},
 		{name: "items", fact: "cuerpoDocumento", shape: isList, members: withheld, limit: maxWithholdings},
 		{name: "observaciones", place: inResumen, blank: true, lines: true},
 		{name: "testContingencia", shape: isFlag, place: nowhere},
 	}},
-	"14": {document: "14", pays: true, either: [][2]string{{"sujetoExcluido", "receptor"}}, fields: append([]field{
+	"14": {Document: "14", pays: true, either: [][2]string{{"sujetoExcluido", "receptor"}}, fields: append([]field{
 		party("sujetoExcluido", false, taxpayer("tipoDocumento", "numDocumento", "nombre")),
 		party("receptor", false, taxpayer("tipoDocumento", "numDocumento", "nombre")),
 		{name: "applyrent", shape: isFlag, required: true},
 	}, sale("compra")...)},
-	"18": {document: "18", origin: "documentoOrigen", fields: []field{
+	"18": {Document: "18", origin: "documentoOrigen", fields: []field{
 		{name: "documentoOrigen", required: true, place: nowhere},
 		{name: "items", fact: "cuerpoDocumento", shape: isList, required: true, limit: maxItems, members: []field{
 			{name: "numItem", shape: isInteger, required: true},

@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 
 // unread are the facts, by path without indexes, that the faults of a request left out: what depends on one cannot be added
 // up. Of a member that nobody knows, it is the object that holds it: the member may be a misspelt one.
-func (d *decoded) unread() (paths []string) {
-	for _, f := range d.faults {
+func (d *Filled) unread() (paths []string) {
+	for _, f := range d.Faults {
 		path := f.Path
 		if f.Code == dte.FaultUnknown {
 			path = path[:max(0, strings.LastIndexByte(path, '.'))]
@@ -23,8 +23,8 @@ func (d *decoded) unread() (paths []string) {
 }
 
 // factOf is the path, without indexes, of the fact that a member of the request becomes, and whether the facts have it.
-func (d *decoded) factOf(path string) (fact string, there bool) {
-	fields, v, prefix := d.endpoint.fields, d.facts, ""
+func (d *Filled) factOf(path string) (fact string, there bool) {
+	fields, v, prefix := d.form.fields, d.Facts, ""
 	for path != "" {
 		name, rest := segment(path)
 		var f *field

@@ -1,4 +1,4 @@
-package gateway
+package form
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ const (
 // identities completes a person's facts: NIT, NRC and DUI become digits alone, whatever hyphens and spaces they came with,
 // so that each generation of MH's layouts can write them its own way. A kind of document without a number is refused; a
 // number without a kind says by its length what it is. prefix begins the paths of the person's members.
-func (d *decoded) identities(p dte.Value, prefix string) dte.Value {
+func (d *Filled) identities(p dte.Value, prefix string) dte.Value {
 	p = d.mailbox(p, prefix)
 	p = d.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
 	p = d.digits(p, prefix, "nrc", "El NRC lleva de 2 a 8 dígitos", 2, 3, 4, 5, 6, 7, 8)
@@ -54,7 +54,7 @@ func (d *decoded) identities(p dte.Value, prefix string) dte.Value {
 }
 
 // mailbox refuses an address that cannot be mailed while the customer can still say it again.
-func (d *decoded) mailbox(p dte.Value, prefix string) dte.Value {
+func (d *Filled) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
 	if !given(v) || v.Kind() != dte.KindString || d.faulty(prefix+"correo") {
 		return p
@@ -67,7 +67,7 @@ func (d *decoded) mailbox(p dte.Value, prefix string) dte.Value {
 }
 
 // onePerson refuses a taxpayer's NIT beside the number of another one.
-func (d *decoded) onePerson(p dte.Value, prefix string) {
+func (d *Filled) onePerson(p dte.Value, prefix string) {
 	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
 	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)
 	if nit == "" || number == "" || nit == number || !comparable || d.faulty(prefix+"nit") || d.faulty(prefix+"numDocumento") {
@@ -78,7 +78,7 @@ func (d *decoded) onePerson(p dte.Value, prefix string) {
 }
 
 // digits writes a number of a person as digits alone, and refuses one that has not as many as it may.
-func (d *decoded) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
+func (d *Filled) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
 	if !given(v) || v.Kind() != dte.KindString {
 		return p
@@ -108,8 +108,8 @@ func digitsOf(s string) string {
 }
 
 // faulty tells that a path has its fault already.
-func (d *decoded) faulty(path string) bool {
-	for _, f := range d.faults {
+func (d *Filled) faulty(path string) bool {
+	for _, f := range d.Faults {
 		if f.Path == path {
 			return true
 		}
@@ -119,7 +119,7 @@ func (d *decoded) faulty(path string) bool {
 
 // text checks a text that is there: something to read, and nothing that cannot be printed. A blank one is like none where
 // that changes nothing, and refused where a code or a name is due.
-func (d *decoded) text(v dte.Value, f *field, path string) dte.Value {
+func (d *Filled) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return invisible(r) && !(f.lines && (r == '\n' || r == '\r')) }):

@@ -1,0 +1,139 @@
+package form
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"dtegate/engine/dte"
+)
+
+// contractOf parses the gateway's contract.
+func contractOf(t *testing.T) dte.Value {
+	t.Helper()
+	text, err := os.ReadFile("../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := dte.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// follow is what a member says itself or refers to.
+func follow(t *testing.T, doc, v dte.Value) dte.Value {
+	t.Helper()
+	ref := v.Get("$ref").Text()
+	if ref == "" {
+		return v
+	}
+	for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+		doc = doc.Get(name)
+	}
+	if !doc.Exists() {
+		t.Errorf("%s points at nothing", ref)
+	}
+	return doc
+}
+
+// itemsOf are the items of a list of texts.
+func itemsOf(list dte.Value) (items []string) {
+	for i := range list.Len() {
+		items = append(items, list.Index(i).Text())
+	}
+	return items
+}
+
+// eitherOf is the pair of members of which a schema wants one.
+func eitherOf(s dte.Value) []string {
+	first := s.Get("if").Get("not").Get("required").Index(0)
+	if !first.Exists() {
+		return nil
+	}
+	return []string{first.Text(), s.Get("then").Get("required").Index(0).Text()}
+}
+
+// TestContract_Tables: the requests' schemas say what the tables of endpoints do: names, kinds, bounds, what is due.
+func TestContract_Tables(t *testing.T) {
+	doc := contractOf(t)
+	tables := map[string]*Form{"SolicitudInvalidacion": invalidation, "SolicitudConsulta": lookup, "SolicitudReenvio": resend,
+		"Solicitud01": Documents["01"], "Solicitud03": Documents["03"], "SolicitudNota": Documents["05"], "Solicitud07": Documents["07"],
+		"Solicitud14": Documents["14"], "SolicitudRetorno": Documents["18"]}
+	for name, e := range tables {
+		s := doc.Get("components").Get("schemas").Get(name)
+		compareFields(t, doc, name, s, e.fields, false)
+		var either []string
+		for _, pair := range e.either {
+			either = append(either, pair[0], pair[1])
+		}
+		if said := eitherOf(s); !slices.Equal(said, either) {
+			t.Errorf("%s: one of %v is due, the contract says %v", name, either, said)
+		}
+	}
+}
+
+func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, fields []field, loose bool) {
+	t.Helper()
+	if s.Get("additionalProperties").Bool() != loose {
+		t.Errorf("%s: other members: %s", where, s.Get("additionalProperties").Append(nil))
+	}
+	due := itemsOf(s.Get("required"))
+	properties := s.Get("properties")
+	for _, p := range properties.Members() {
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == p.Name }) {
+			t.Errorf("%s.%s is documented and not known", where, p.Name)
+		}
+	}
+	for _, f := range fields {
+		name, p := where+"."+f.name, properties.Get(f.name)
+		if !p.Exists() {
+			t.Errorf("%s is not documented", name)
+			continue
+		}
+		if slices.Contains(due, f.name) != f.required {
+			t.Errorf("%s: required in the table: %v", name, f.required)
+		}
+		null := p.Get("type").Kind() == dte.KindArray
+		if p.Get("anyOf").Exists() && !p.Get("properties").Exists() {
+			null = p.Get("anyOf").Index(1).Get("type").Text() == "null"
+			p = p.Get("anyOf").Index(0)
+		}
+		if null == f.required {
+			t.Errorf("%s: may be null: %v", name, null)
+		}
+		p = follow(t, doc, p)
+		kind := p.Get("type")
+		if kind.Kind() == dte.KindArray {
+			kind = kind.Index(0)
+		}
+		want := [...]string{isText: "string", isNumber: "number", isInteger: "integer", isFlag: "boolean", isObject: "object", isList: "array", isTexts: "array"}[f.shape]
+		if kind.Text() != want {
+			t.Errorf("%s is a %s, the contract says %s", name, want, kind.Text())
+		}
+		if f.min != nil {
+			keyword := map[bool]string{true: "exclusiveMinimum", false: "minimum"}[f.above]
+			if a, err := p.Get(keyword).Amount(); err != nil || a != *f.min {
+				t.Errorf("%s: %s %s", name, keyword, p.Get(keyword).Append(nil))
+			}
+		}
+		if f.max != nil {
+			if a, err := p.Get("maximum").Amount(); err != nil || a != *f.max {
+				t.Errorf("%s: maximum %s", name, p.Get("maximum").Append(nil))
+			}
+		}
+		if f.limit > 0 {
+			if n, _ := p.Get("maxItems").Int(); n != int64(f.limit) {
+				t.Errorf("%s: at most %d, the contract says %d", name, f.limit, n)
+			}
+		}
+		if f.shape == isList {
+			p = follow(t, doc, p.Get("items"))
+		}
+		if f.shape == isList || f.shape == isObject {
+			compareFields(t, doc, name, p, f.members, f.loose)
+		}
+	}
+}
