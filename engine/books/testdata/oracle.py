@@ -3,7 +3,7 @@
 
 Usage: oracle.py MONTH SETTINGS.json OUT < documents.jsonl
 
-Reads one stored document a line and writes each file of the month to OUT, data rows only: no headings and no totals. Written from
+Reads one stored document a line and writes each file of the month to OUT, the books without their headings. Written from
 the F-07 v14 manual of annexes (January 2025) and articles 82 to 87 of the Código Tributario's regulation, by somebody who had not read
 the Go. "p. N" is the manual's page, "art. N" the regulation's article. What neither says is marked "convention".
 Python's standard library only; money is decimal.Decimal, never a float.
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 ZERO = Decimal(0)
@@ -142,6 +142,7 @@ class Month:
         self.rows = defaultdict(list)  # file -> (order, cells)
         self.days = defaultdict(list)  # the invoices that share a row of annex 2
         self.bookdays = defaultdict(list)
+        self.within = ZERO  # the VAT that the consumers' documents say is inside their prices
         self.placed, self.seen = set(), []
 
     def put(self, file, document, cells, order=None):
@@ -228,6 +229,7 @@ class Month:
         # and 13 join no other.
         self.days[d.date, place, int(income), 0 if operation in "124" else int(operation)].append((d, operation))
         self.bookdays[d.date, d.establishment, d.series].append(d)
+        self.within += d.amount("totalIva")
         self.placed.add(d.code)
 
     def day_code(self, code):
@@ -251,6 +253,7 @@ class Month:
 
     def adjustment(self, d, sign, date, why):
         amounts = [sign * a for a in (d.exempt, d.nonsubject, d.taxed)]
+        self.within += sign * d.amount("totalIva")
         number = d.code if d.type == "18" else d.number  # MH gives a return no control number
         self.put("libro_consumidores.csv", d, [
             day(date), d.establishment, number, number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)), "0.00", "1", why],
@@ -330,7 +333,32 @@ class Month:
             rows = [cells for _, cells in sorted(self.rows[file], key=lambda r: r[0])]
             if file in ("libro_contribuyentes.csv", "f930.csv"):
                 rows = [[str(n), *cells] for n, cells in enumerate(rows, 1)]
+            if file.startswith("libro"):
+                rows += self.ends(file, rows)
             (out / file).write_text("".join(";".join(r) + "\r\n" for r in rows), encoding="utf-8", newline="")
+        self.unplaced(out)
+
+    def ends(self, file, rows):
+        """The totals of a book (art. 82), the reckoning of the consumers' VAT (art. 83), and all sales with theirs (art. 85)."""
+        sums = lambda rows, first, last: [sum((Decimal(r[k]) for r in rows), ZERO) for k in range(first, last + 1)]
+        consumers = [cells for _, cells in self.rows["libro_consumidores.csv"]]
+        exempt, nonsubject, gross = sums(consumers, 5, 7)
+        # Of a price that includes 13 %, 13 of 113 are VAT, to the nearest cent.
+        vat = (gross * 13 / 113).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
+        lines = [[""], ["Resumen del débito fiscal de ventas a consumidores"], ["Ventas gravadas con IVA", money(gross)],
+                 ["Ventas gravadas sin IVA", money(gross - vat)], ["Débito fiscal (13 de 113)", money(vat)],
+                 ["IVA que dicen los documentos", money(self.within)]]
+        if file == "libro_consumidores.csv":
+            totals = ["Totales", *[""] * 4, *map(money, sums(consumers, 5, 10)), "", ""]
+        else:
+            totals = ["Totales", *[""] * 7, *map(money, sums(rows, 8, 15))]
+            to_taxpayers, to_consumers = sums(rows, 8, 11), [exempt, nonsubject, gross - vat, vat]
+            lines += [[""], ["Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"],
+                      ["A contribuyentes", *map(money, to_taxpayers)], ["A consumidores finales", *map(money, to_consumers)],
+                      ["Total", *(money(a + b) for a, b in zip(to_taxpayers, to_consumers))], ["Por cuenta de terceros", *["0.00"] * 4]]
+        return [totals, *lines, [""], ["Nombre y firma del contador o del contribuyente", ""]]
+
+    def unplaced(self, out):
         nowhere = sorted(d.code for d in self.seen if d.code not in self.placed)
         (out / "sin_archivo.txt").write_text("".join(c + "\n" for c in nowhere))
 
