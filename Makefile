@@ -11,8 +11,8 @@ DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## run a branch appliance with the simulated authority, in the foreground
-	@exec bin/dtectl demo --dir $(DEMO)
+run: build ## run a branch appliance with the simulated authority, in the foreground (DAY=2027-01-01: on a later day; LAW="FILE …": bundles that the authority takes for law)
+	@exec bin/dtectl demo --dir $(DEMO) $(if $(DAY),--day $(DAY)) $(foreach file,$(LAW),--law $(file))
 
 build: ## build dted, dtectl and dtesim into bin/
 	@mkdir -p bin

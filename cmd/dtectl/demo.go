@@ -20,20 +20,26 @@ import (
 )
 
 type demoCommand struct {
-	Dir string `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
+	Dir string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
+	Day string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
+	Law []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles whose rates, thresholds and codes the simulated authority takes for law from their first day on."`
 }
 
 // Run supervises the appliance and the simulated authority as two processes, so that killing the appliance leaves
 // the authority's memory of it.
 func (c *demoCommand) Run(ctx context.Context) error {
-	d, err := newDemo(ctx, c.Dir)
+	d, err := newDemo(ctx, c.Dir, c.Day)
 	if err != nil {
 		return fmt.Errorf("preparing %s: %w", c.Dir, err)
+	}
+	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String()}
+	for _, file := range c.Law {
+		authority = append(authority, "-law", file)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return supervise(ctx, filepath.Join(c.Dir, "dtesim.pid"), func() *exec.Cmd {
-			return command("dtesim", "-issuers", filepath.Join(c.Dir, "issuers.json"))
+			return command("dtesim", authority...)
 		})
 	})
 	g.Go(func() error {
@@ -131,7 +137,7 @@ func await(ctx context.Context, url string) error {
 // greet prints where everything is and a sale to paste.
 func (d *demo) greet(w io.Writer) {
 	screen.Fprintf(w, strings.TrimLeft(`
-The branch is open.
+The branch is open%[8]s.
   tills       http://%[1]s      (token in %[2]s/pos.token)
   operators   http://%[3]s      (/ is the status page; /metrics /livez /readyz /status)
   authority   http://%[4]s      simulated; http://%[5]s manages it
@@ -144,7 +150,7 @@ A tax credit voucher (DTE-03):
 
   curl -sS http://%[1]s/dte/dte03 -H "x-api-token: $(cat %[2]s/pos.token)" -H 'Content-Type: application/json' -d '%[7]s'
 
-`, "\n"), d.api, d.shown, d.ops, d.authority, d.manage, saleFE, saleCCF)
+`, "\n"), d.api, d.shown, d.ops, d.authority, d.manage, saleFE, saleCCF, d.day())
 }
 
 const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},{"descripcion":"Pan francés","cantidad":10,"precioUnitario":0.25}],"condicionOperacion":1}`

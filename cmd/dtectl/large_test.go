@@ -113,7 +113,7 @@ func (l *large) prepare() {
 	}
 	dir := filepath.Join(l.dir, "branch")
 	var err error
-	l.demo, err = newDemo(context.Background(), dir)
+	l.demo, err = newDemo(context.Background(), dir, "")
 	l.must(err)
 	l.cfg, err = config.Load(l.demo.config)
 	l.must(err)

@@ -15,6 +15,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
@@ -24,12 +25,13 @@ import (
 type demo struct {
 	config, shown                      string
 	api, ops, authority, manage, inbox string
+	ahead                              time.Duration // of the clocks
 }
 
 // newDemo makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
 // this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
 // always writes the configuration anew, so that addresses can change between runs.
-func newDemo(ctx context.Context, dir string) (*demo, error) {
+func newDemo(ctx context.Context, dir, day string) (*demo, error) {
 	d := &demo{config: filepath.Join(dir, "dted.toml"), shown: dir,
 		api:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
 		ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
@@ -41,9 +43,16 @@ func newDemo(ctx context.Context, dir string) (*demo, error) {
 			d.shown = rel
 		}
 	}
+	var err error
+	if d.ahead, err = ahead(filepath.Join(dir, "ahead"), day, time.Now()); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(dir); err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
 			return nil, fmt.Errorf("%s exists and is not a demo: remove it or choose another folder", dir)
+		}
+		if err := config.WriteFile(filepath.Join(dir, "ahead"), []byte(d.ahead.String()+"\n")); err != nil {
+			return nil, err
 		}
 		return d, d.writeConfig(d.config)
 	}
@@ -87,7 +96,7 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 	for name, data := range map[string][]byte{
 		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
 		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
-		"admin.token": []byte(config.Secret() + "\n"),
+		"admin.token": []byte(config.Secret() + "\n"), "ahead": []byte(d.ahead.String() + "\n"),
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
 			return err
@@ -132,6 +141,40 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 	return nil
 }
 
+// ahead is how far the clocks of a demonstration are ahead: as its file says, or so far that it is that day now. They are never
+// put back: its documents have been numbered in order of time.
+func ahead(file, day string, now time.Time) (time.Duration, error) {
+	var before time.Duration
+	if b, err := os.ReadFile(file); err == nil {
+		if before, err = time.ParseDuration(strings.TrimSpace(string(b))); err != nil {
+			return 0, fmt.Errorf("reading %s: %w", file, err)
+		}
+	}
+	if day == "" {
+		return before, nil
+	}
+	wanted, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
+	if err != nil {
+		return 0, fmt.Errorf("--day: %q is not a day (yyyy-mm-dd)", day)
+	}
+	is, err := time.ParseInLocation(time.DateOnly, dte.Date(now.Add(before)), dte.Zone)
+	if err != nil {
+		return 0, err
+	}
+	if wanted.Before(is) {
+		return 0, fmt.Errorf("--day: %s is before %s, which it is in this demonstration; remove its folder, or choose another one with DTED_DEMO_DIR", day, is.Format(time.DateOnly))
+	}
+	return before + wanted.Sub(is), nil
+}
+
+// day says which day it is in a demonstration that is not of today.
+func (d *demo) day() string {
+	if d.ahead == 0 {
+		return ""
+	}
+	return ", and it is " + dte.Date(time.Now().Add(d.ahead))
+}
+
 const (
 	demoNIT = "06141804941035"
 	demoNRC = "2390516"
@@ -168,6 +211,7 @@ url = "http://%s"
 password_file = "authority.password"
 answer_timeout = "8s"       # MT1 §3.3
 resends = 2                 # MT1 §3.3
+ahead = %q                 # of the demonstration alone: a later day is rehearsed by it
 
 [contingency]
 responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}
@@ -224,6 +268,6 @@ complemento = "Calle Arce 1020"
 
 [branch]
 id = 1
-%s`, d.api, d.ops, d.authority, host, port, demoNIT, demoNRC, points.String())
+%s`, d.api, d.ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, points.String())
 	return config.WriteFile(path, []byte(text))
 }

@@ -246,7 +246,7 @@ func (a *access) Tokens() []gateway.TokenInfo {
 // NewToken implements gateway.Keeper.
 func (a *access) NewToken(by gateway.By, t gateway.TokenInfo) (gateway.TokenInfo, string, error) {
 	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
-		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, time.Now())
+		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
 	})
 }
@@ -254,7 +254,7 @@ func (a *access) NewToken(by gateway.By, t gateway.TokenInfo) (gateway.TokenInfo
 // RotateToken implements gateway.Keeper.
 func (a *access) RotateToken(by gateway.By, id int64, grace time.Duration) (gateway.TokenInfo, string, error) {
 	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
-		k, secret, err := f.Rotate(id, grace, by.Who, time.Now())
+		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
 	})
 }
@@ -262,7 +262,7 @@ func (a *access) RotateToken(by gateway.By, id int64, grace time.Duration) (gate
 // RevokeToken implements gateway.Keeper.
 func (a *access) RevokeToken(by gateway.By, id int64) (gateway.TokenInfo, error) {
 	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
-		k, err := f.Revoke(id, by.Who, time.Now())
+		k, err := f.Revoke(id, by.Who, a.cfg.Now())
 		return k, "", fault(err)
 	})
 	return info, err

@@ -42,10 +42,10 @@ type clock struct {
 	contradicted bool // MH said another time before that
 }
 
-// newClock begins with the time that the store knows, zero for none.
-func newClock(stored time.Time, log *slog.Logger) *clock {
+// newClock begins with the time that the store knows, zero for none, and asks now for the box's.
+func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 	began := time.Now()
-	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}), now: func() time.Time { return time.Now().Round(0) },
+	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}), now: func() time.Time { return now().Round(0) },
 		elapsed: func() time.Duration { return time.Since(began) }}
 }
 

@@ -25,7 +25,7 @@ type fakeClock struct {
 var noon = time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
 
 func newFakeClock(stored time.Time) *fakeClock {
-	f := &fakeClock{clock: newClock(stored, slog.New(slog.DiscardHandler)), wall: noon}
+	f := &fakeClock{clock: newClock(stored, time.Now, slog.New(slog.DiscardHandler)), wall: noon}
 	f.now, f.elapsed = func() time.Time { return f.wall }, func() time.Duration { return f.mono }
 	return f
 }

@@ -50,7 +50,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			archive := httptest.NewServer(http.NotFoundHandler())
 			defer archive.Close()
 			g := &gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil }, disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL, transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
-				clock: newClock(time.Time{}, slog.New(slog.DiscardHandler))}
+				clock: newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
 			if c.archive {
 				g.archive = archive.URL
 			}
@@ -83,7 +83,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 
 // The first sale waits for MH no longer than askFirst from the start.
 func TestClock_FirstSaleBounded(t *testing.T) {
-	c := newClock(time.Time{}, slog.New(slog.DiscardHandler))
+	c := newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))
 	c.elapsed = func() time.Duration { return askFirst }
 	c.awaitFirst()
 	c.elapsed = func() time.Duration { return askFirst - time.Millisecond }

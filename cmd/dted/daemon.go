@@ -77,44 +77,44 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	box := openBox(cfg, log)
-	d.trail = audit.New(d.store, cfg.Ambiente, box, time.Now)
+	d.trail = audit.New(d.store, cfg.Ambiente, box, cfg.Now)
 	d.shelf, err = openShelf(ctx, d, cfg, in, box)
 	if err != nil {
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
 	recordRepairs(ctx, d.trail, log)
-	mh := &reach{next: d.gate, now: time.Now}
+	mh := &reach{next: d.gate, now: cfg.Now}
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
-		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: time.Now,
+		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.stored, in.Delivery.Archive != nil); err != nil {
+	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.stored, in.Delivery.Archive != nil, cfg.Now); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, time.Now})
+		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, cfg.Now})
 	if d.access, err = openAccess(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
 	registry.MustRegister(d.access)
-	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, time.Now, log)
+	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, cfg.Now, log)
 	status := &status{month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: engine.NewTally(d.store, time.Now), access: d.access, reach: mh, recent: memory, started: time.Now()}
+		tally: engine.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
-		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, time.Now)
+		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
 	}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
-	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine, Deliveries: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: time.Now,
+	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine, Deliveries: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, time.Now()).Of, Keeper: d.access,
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, cfg.Now()).Of, Keeper: d.access,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups,
 		Books: month.New(d.store)})
 	d.access.publish = d.gateway.SetTokens

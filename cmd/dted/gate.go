@@ -55,7 +55,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
 	d.gate.behind = d.store.Behind
-	d.gate.clock, d.gate.stored = newClock(last, d.log), last
+	d.gate.clock, d.gate.stored = newClock(last, cfg.Now, d.log), last
 	return nil
 }
 

@@ -74,10 +74,11 @@ var layers = map[string][]string{
 	"cmd/version":     {},
 	"cmd/dted": {"engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
-	"cmd/dtectl/certify":  {"engine/dte"},
-	"cmd/dtectl/workshop": {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
-	"cmd/dtectl":          {"engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
-	"cmd/dtesim":          {"engine/authority/simulator"},
+	"cmd/dtectl/certify":       {"engine/dte"},
+	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
+	"rules/abi/example/tinygo": {},
+	"cmd/dtectl":               {"engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 
 // libraries is who may import which third-party module. Prometheus may be imported everywhere.

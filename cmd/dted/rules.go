@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
@@ -25,7 +24,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 	}
 	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
 	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box,
-		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: time.Now,
+		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b engine.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err

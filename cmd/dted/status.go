@@ -43,7 +43,7 @@ func (s *status) ready() error {
 }
 
 func (s *status) rules() map[string]records.RuleRef {
-	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(time.Now()))
+	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(s.cfg.Now()))
 }
 
 func (s *status) show() any {
@@ -68,7 +68,7 @@ func (s *status) show() any {
 
 // overview gathers what the status page shows.
 func (s *status) overview() *gateway.Overview {
-	o := &gateway.Overview{At: time.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
+	o := &gateway.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
 	today, err := s.tally.Today()

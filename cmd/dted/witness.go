@@ -24,17 +24,18 @@ type witness struct {
 	since time.Time                                           // the store's last activity
 	done  chan struct{}
 	began time.Time
+	now   func() time.Time
 }
 
 // newWitness decides whether there is a reason to ask.
-func newWitness(d *daemon, points []engine.Point, last time.Time, archived bool) (*witness, error) {
-	w := &witness{done: make(chan struct{}), began: time.Now()}
+func newWitness(d *daemon, points []engine.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
+	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
 	gaps, err := d.store.Gaps()
 	if err != nil {
 		return nil, err
 	}
 	var reason bool
-	if w.since, reason = unsureSince(gaps, last, w.began); !reason || !archived {
+	if w.since, reason = unsureSince(gaps, last, w.now()); !reason || !archived {
 		close(w.done)
 		return w, nil
 	}
@@ -79,7 +80,7 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 	}
 	for first := true; ; first = false {
 		within, cancel := context.WithTimeout(ctx, askArchiveFor)
-		err := w.ask(within, w.since, time.Now())
+		err := w.ask(within, w.since, w.now())
 		cancel()
 		if first {
 			close(w.done)

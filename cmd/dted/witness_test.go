@@ -38,7 +38,7 @@ func TestWitness_Reason(t *testing.T) {
 func TestWitness_Bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		w := &witness{done: make(chan struct{}), began: time.Now(), ask: func(ctx context.Context, _, _ time.Time) error {
+		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, ask: func(ctx context.Context, _, _ time.Time) error {
 			if asked++; asked == 1 {
 				<-ctx.Done()
 				return errors.New("no answer")

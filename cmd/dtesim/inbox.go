@@ -63,8 +63,8 @@ var hostilities = map[string]*smtp.SMTPError{
 }
 
 // serveWithInbox runs the authority and the inbox until ctx ends. The inbox listens on DTESIM_SMTP_ADDR; its messages
-// and its hostility are on the authority's management address, beside the authority's own.
-func serveWithInbox(ctx context.Context, s *simulator.Simulator, protocol, manage net.Listener, log *slog.Logger) error {
+// and its hostility are on the authority's management address, in front of management.
+func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener, log *slog.Logger) error {
 	l, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"))
 	if err != nil {
 		return errors.Join(fmt.Errorf("listening for mail: %w", err), protocol.Close(), manage.Close())
@@ -74,7 +74,7 @@ func serveWithInbox(ctx context.Context, s *simulator.Simulator, protocol, manag
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	mail := b.server()
-	web := &http.Server{Handler: b.manage(s.Manage()), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: b.manage(management), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 3)
 	go func() { failed <- mail.Serve(l) }()
 	go func() { failed <- web.Serve(manage) }()

@@ -94,7 +94,7 @@ func TestInbox_PortTaken(t *testing.T) {
 	defer taken.Close()
 	t.Setenv("DTESIM_SMTP_ADDR", taken.Addr().String())
 	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
-	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), protocol, manage, slog.New(slog.DiscardHandler))
+	err := serveWithInbox(t.Context(), simulator.New(simulator.Options{Now: time.Now}), http.NotFoundHandler(), protocol, manage, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "listening for mail") {
 		t.Error(err)
 	}
@@ -110,7 +110,7 @@ func startInbox(t *testing.T) (manage string, sender *mail.Sender) {
 	p, m := cmdtest.Listen(t), cmdtest.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- serveWithInbox(ctx, s, p, m, log) }()
+	go func() { done <- serveWithInbox(ctx, s, s.Manage(), p, m, log) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()

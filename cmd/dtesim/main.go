@@ -4,10 +4,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,17 +19,34 @@ import (
 )
 
 func main() {
-	issuers := flag.String("issuers", "", "JSON file: [{nit, password, publicKey: path of a PEM, nrc, activities}]")
-	seed := flag.Uint64("seed", 0, "makes seals repeatable; 0 takes the clock")
-	production := flag.Bool("rehearse-production", false, "take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
-	verbose := flag.Bool("v", false, "log every reception")
-	flag.Parse()
+	o, verbose := parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *issuers, cmp.Or(*seed, uint64(time.Now().UnixNano())), *production, logger(*verbose)); err != nil {
+	if err := run(ctx, o, logger(verbose)); err != nil {
 		fmt.Fprintln(os.Stderr, "dtesim:", err)
 		os.Exit(1)
 	}
+}
+
+// options are the flags.
+type options struct {
+	issuers    string
+	seed       uint64
+	production bool
+	ahead      time.Duration
+	laws       fileList
+}
+
+func parse() (o options, verbose bool) {
+	flag.StringVar(&o.issuers, "issuers", "", "JSON file: [{nit, password, publicKey: path of a PEM, nrc, activities}]")
+	flag.Uint64Var(&o.seed, "seed", 0, "makes seals repeatable; 0 takes the clock")
+	flag.BoolVar(&o.production, "rehearse-production", false, "take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
+	flag.DurationVar(&o.ahead, "ahead", 0, "how far MH's clock is ahead of this machine's, to rehearse a later day")
+	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may stand several times")
+	flag.BoolVar(&verbose, "v", false, "log every reception")
+	flag.Parse()
+	o.seed = cmp.Or(o.seed, uint64(time.Now().UnixNano()))
+	return o, verbose
 }
 
 func logger(verbose bool) *slog.Logger {
@@ -38,8 +57,8 @@ func logger(verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
-func run(ctx context.Context, file string, seed uint64, production bool, log *slog.Logger) error {
-	issuers, err := readIssuers(file)
+func run(ctx context.Context, o options, log *slog.Logger) error {
+	issuers, err := readIssuers(o.issuers)
 	if err != nil {
 		return err
 	}
@@ -52,13 +71,21 @@ func run(ctx context.Context, file string, seed uint64, production bool, log *sl
 		return fmt.Errorf("listening for the management: %w", err)
 	}
 	log.Info("simulated authority, memory only", "protocol", protocol.Addr(), "manage", manage.Addr(), "issuers", len(issuers))
-	if production {
+	ambiente := "00"
+	if o.production {
+		ambiente = "01"
 		host, _, err := net.SplitHostPort(protocol.Addr().String())
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 			return fmt.Errorf("a rehearsal of production listens to this machine alone, not to %s", protocol.Addr())
 		}
 		log.Warn("rehearsal: ambiente 01 is taken; every seal ends in SIMU, and no document is valid")
 	}
-	s := simulator.New(simulator.Options{Seed: seed, Now: time.Now, Issuers: issuers, AllowProduction: production, Logger: log})
-	return serveWithInbox(ctx, s, protocol, manage, log)
+	s := simulator.New(simulator.Options{Seed: o.seed, Now: func() time.Time { return time.Now().Add(o.ahead) }, Issuers: issuers, AllowProduction: o.production, Logger: log})
+	if err := readLaws(s, o.laws, ambiente, log); err != nil {
+		return errors.Join(err, protocol.Close(), manage.Close())
+	}
+	management := http.NewServeMux()
+	management.Handle("/", s.Manage())
+	management.HandleFunc("POST /law", takeLaw(s, ambiente))
+	return serveWithInbox(ctx, s, management, protocol, manage, log)
 }

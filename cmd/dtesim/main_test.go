@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/cmd/cmdtest"
 )
@@ -83,7 +84,9 @@ func TestRun(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(began(up), nil))
 	done := make(chan error, 1)
 	file := issuersFile(t, one)
-	go func() { done <- run(ctx, file, 1, true, log) }()
+	go func() {
+		done <- run(ctx, options{issuers: file, seed: 1, production: true, ahead: 24 * time.Hour}, log)
+	}()
 	select {
 	case <-up: // it listens before it logs
 	case err := <-done:
@@ -130,7 +133,7 @@ func (s began) Write(p []byte) (int, error) {
 func TestRun_RehearsalElsewhere(t *testing.T) {
 	t.Setenv("DTESIM_ADDR", "0.0.0.0:0")
 	t.Setenv("DTESIM_MANAGE_ADDR", "127.0.0.1:0")
-	err := run(t.Context(), issuersFile(t, one), 1, true, slog.New(slog.DiscardHandler))
+	err := run(t.Context(), options{issuers: issuersFile(t, one), seed: 1, production: true}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "this machine alone") {
 		t.Error(err)
 	}

@@ -108,6 +108,9 @@ type Authority struct {
 	Resends        int      `toml:"resends"` // default 2 (MT1 §3.3)
 	// Rehearsal of production with a simulated authority on this machine, with a store of its own.
 	Rehearsal bool `toml:"rehearsal"`
+	// Ahead is how far the clock is put ahead, to rehearse a later day with a simulated authority on this machine whose clock is
+	// ahead as far. Default 0: the box's own clock.
+	Ahead Duration `toml:"ahead"`
 }
 
 // Contingency is the policy without MH. Durations are texts like "8s"; what is missing takes the default in brackets.

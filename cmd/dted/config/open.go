@@ -20,7 +20,7 @@ import (
 
 // Store is how the store is opened, without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {
-	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: time.Now}
+	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now}
 }
 
 // BoxAuthority is the box's own certificate authority, made or not.

@@ -4,15 +4,24 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"time"
 )
+
+// Now is the branch's clock: the box's, or in a rehearsal of a later day, so much ahead of it.
+func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
 
 // rehearsable checks that a rehearsal of production can be taken for nothing else: it is of production, and its authority is
 // on this machine, where MH never is.
 func (c *Config) rehearsable() error {
-	if !c.Authority.Rehearsal {
+	switch ahead := time.Duration(c.Authority.Ahead); {
+	case ahead < 0:
+		return errors.New("authority.ahead: a rehearsal is of a later day")
+	case ahead > 0 && c.Ambiente == "01" && !c.Authority.Rehearsal:
+		return errors.New("authority.ahead: a later day is rehearsed in the test ambiente, or with authority.rehearsal")
+	case ahead == 0 && !c.Authority.Rehearsal:
 		return nil
 	}
-	if c.Ambiente != "01" {
+	if c.Authority.Rehearsal && c.Ambiente != "01" {
 		return errors.New(`authority.rehearsal: production is rehearsed, ambiente "01"; the test ambiente needs none`)
 	}
 	u, err := url.Parse(c.Authority.URL)
@@ -21,5 +30,5 @@ func (c *Config) rehearsable() error {
 			return nil
 		}
 	}
-	return errors.New("authority.rehearsal: the simulated authority is on this machine, authority.url must be one of loopback")
+	return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine, authority.url must be one of loopback")
 }

@@ -1,6 +1,9 @@
 package config
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestConfig_Rehearsal(t *testing.T) {
 	for _, c := range []struct {
@@ -15,7 +18,13 @@ func TestConfig_Rehearsal(t *testing.T) {
 		{"01", "http://127.0.0.1.example.com", true, false},
 		{"01", "http://10.0.0.7:8082", true, false},
 		{"00", "http://127.0.0.1:8082", true, false},
+		{"00", "http://127.0.0.1:8082", false, true},
 	} {
+		for ahead, good := range map[time.Duration]bool{0: c.good, time.Hour: c.good && (c.on || c.ambiente == "00"), -time.Hour: false} {
+			if err := (&Config{Ambiente: c.ambiente, Authority: Authority{URL: c.url, Rehearsal: c.on, Ahead: Duration(ahead)}}).rehearsable(); (err == nil) != good {
+				t.Errorf("%+v, %v ahead: %v", c, ahead, err)
+			}
+		}
 		err := (&Config{Ambiente: c.ambiente, Authority: Authority{URL: c.url, Rehearsal: c.on}}).rehearsable()
 		if (err == nil) != c.good {
 			t.Errorf("%+v: %v", c, err)

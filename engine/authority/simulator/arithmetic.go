@@ -74,7 +74,7 @@ func taxed(_ *Simulator, d *document) *refusal {
 	listed := make(map[string]bool)
 	for _, t := range d.root.object("resumen").objects("tributos") {
 		code := t.text("codigo")
-		if !slices.Contains(summaryTaxes, code) && !slices.Contains(informativeTaxes, code) || listed[code] {
+		if !d.law.lists("CAT-015", summaryTaxes, code) && !slices.Contains(informativeTaxes, code) || listed[code] {
 			return notAllowed("resumen.tributos.codigo")
 		}
 		listed[code] = true
@@ -98,7 +98,7 @@ func taxed(_ *Simulator, d *document) *refusal {
 		if !used[code] {
 			return lacking("cuerpoDocumento.tributos")
 		}
-		rate, perGallon := gallonTaxes[code]
+		rate, perGallon := d.law.PerGallon[code]
 		if perGallon && byGallon[code] && !near(rounded(new(big.Rat).Mul(gallons[code], rate), 2), t.number("valor")) {
 			return miscalculated("resumen.tributos.codigo." + code)
 		}
@@ -122,7 +122,7 @@ func (d *document) levied() *big.Rat {
 func (d *document) onePercent(field string, base *big.Rat) *refusal {
 	field = d.withheld(field)
 	got := d.root.object("resumen").number(field)
-	if got.Sign() == 0 || near(got, rounded(times(base, 1, 100), 2)) {
+	if got.Sign() == 0 || near(got, rounded(product(base, d.law.Withheld), 2)) {
 		return nil
 	}
 	return miscalculated("resumen." + field)
@@ -140,11 +140,11 @@ func sized(s *Simulator, d *document) *refusal {
 	sum := d.root.object("resumen")
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))
 	if d.tipo == "01" { // prices include VAT
-		base = times(base, 100, 113)
+		base = d.law.net(base)
 	}
 	for _, field := range []string{"ivaRete", "ivaPerci"} {
-		if field = d.withheld(field); sum.number(field).Sign() > 0 && base.Cmp(leastBase) < 0 {
-			return notAllowed("resumen."+field, "El monto sujeto es menor de 100.00")
+		if field = d.withheld(field); sum.number(field).Sign() > 0 && base.Cmp(d.law.LeastBase) < 0 {
+			return notAllowed("resumen."+field, "El monto sujeto es menor de "+d.law.LeastBase.FloatString(2))
 		}
 	}
 	return nil

@@ -153,7 +153,7 @@ func paid(_ *Simulator, d *document) *refusal {
 		if r := d.settledBy(p); r != nil {
 			return r
 		}
-		if !slices.Contains(payments, p.text("codigo")) {
+		if !d.law.lists("CAT-017", payments, p.text("codigo")) {
 			return notAllowed("resumen.pagos.codigo")
 		}
 		if !p.null("plazo") && !slices.Contains(terms, p.text("plazo")) {

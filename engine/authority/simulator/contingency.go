@@ -129,7 +129,7 @@ func answerable(_ *Simulator, d *document) *refusal {
 	if !slices.Contains(establishments, emisor.text("tipoEstablecimiento")) {
 		return notAllowed("emisor.tipoEstablecimiento")
 	}
-	return identity(emisor, "emisor", "tipoDocResponsable", "numeroDocResponsable", d.previous)
+	return d.identity(emisor, "emisor", "tipoDocResponsable", "numeroDocResponsable", d.previous)
 }
 
 // detailed checks the list: types that may be deferred, every code and every number once.

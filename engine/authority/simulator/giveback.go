@@ -11,7 +11,7 @@ func recipient(_ *Simulator, d *document) *refusal {
 	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
 		return nil
 	}
-	return identity(r, "documento", "tipoDocumento", "numDocumento", false)
+	return d.identity(r, "documento", "tipoDocumento", "numDocumento", false)
 }
 
 // originated checks documentoRelacionado: documents of one type out of 01, 11 and 14 (MF2 pp.26-28), and every item
@@ -49,17 +49,17 @@ func originated(_ *Simulator, d *document) *refusal {
 	return nil
 }
 
-// returned checks the amounts. ivaItem only informs: nothing, or 13/113 of the line.
+// returned checks the amounts. ivaItem only informs: nothing, or the VAT that the line includes.
 func returned(_ *Simulator, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		n, taxed := i+1, it.number("ventaGravada")
-		if vat := it.number("ivaItem"); vat.Sign() != 0 && !near(vat, times(taxed, 13, 113)) {
+		if vat := it.number("ivaItem"); vat.Sign() != 0 && !near(vat, product(taxed, d.law.included())) {
 			return miscalculated("cuerpoDocumento.ivaItem", item(n, "ivaItem"))
 		}
-		if most := times(taxed, 1, 113); it.number("ivaRete").Cmp(add(most, cent)) > 0 {
+		if most := d.law.net(product(taxed, d.law.Withheld)); it.number("ivaRete").Cmp(add(most, cent)) > 0 {
 			return miscalculated("cuerpoDocumento.ivaRete", item(n, "ivaRete"))
 		}
-		if most := times(it.number("compra"), 10, 100); it.number("reteRenta").Cmp(add(most, cent)) > 0 {
+		if most := product(it.number("compra"), d.law.Income); it.number("reteRenta").Cmp(add(most, cent)) > 0 {
 			return miscalculated("cuerpoDocumento.reteRenta", item(n, "reteRenta"))
 		}
 	}

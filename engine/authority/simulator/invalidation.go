@@ -68,8 +68,8 @@ func reasoned(_ *Simulator, d *document) *refusal {
 		return lacking("motivo.motivoAnulacion")
 	}
 	if r := first(
-		identity(reason, "motivo", "tipDocResponsable", "numDocResponsable", d.previous),
-		identity(reason, "motivo", "tipDocSolicita", "numDocSolicita", d.previous),
+		d.identity(reason, "motivo", "tipDocResponsable", "numDocResponsable", d.previous),
+		d.identity(reason, "motivo", "tipDocSolicita", "numDocSolicita", d.previous),
 	); r != nil {
 		return r
 	}

@@ -3,7 +3,6 @@ package simulator
 import (
 	"fmt"
 	"math/big"
-	"slices"
 )
 
 // invoice checks a 01: prices include VAT, which is only shown.
@@ -17,30 +16,30 @@ var identification = big.NewRat(25_000, 1)
 func identified(_ *Simulator, d *document) *refusal {
 	r := d.root.object("receptor")
 	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
-		if d.root.object("resumen").number("montoTotalOperacion").Cmp(identification) >= 0 {
+		if d.root.object("resumen").number("montoTotalOperacion").Cmp(d.law.Identification) >= 0 {
 			return lacking("receptor.numDocumento")
 		}
 		return nil
 	}
-	return identity(r, "receptor", "tipoDocumento", "numDocumento", d.previous)
+	return d.identity(r, "receptor", "tipoDocumento", "numDocumento", d.previous)
 }
 
 // named checks a receiver who must be identified: 14, and from DTE 2.0 on 05, 06 and 07.
 func named(_ *Simulator, d *document) *refusal {
 	r, name := d.receiver()
-	return identity(r, name, "tipoDocumento", "numDocumento", false)
+	return d.identity(r, name, "tipoDocumento", "numDocumento", false)
 }
 
 // identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; hyphens tells
 // whether it may be written 01234567-8, as 01 v1 demands.
-func identity(person object, path, kindField, numberField string, hyphens bool) *refusal {
+func (d *document) identity(person object, path, kindField, numberField string, hyphens bool) *refusal {
 	kind, number := person.text(kindField), person.text(numberField)
 	switch {
 	case kind == "":
 		return lacking(path + "." + kindField)
 	case number == "":
 		return lacking(path + "." + numberField)
-	case !slices.Contains(receiverDocuments, kind):
+	case !d.law.lists("CAT-022", receiverDocuments, kind):
 		return notAllowed(path + "." + kindField)
 	}
 	switch kind {
@@ -73,7 +72,7 @@ func withoutVAT(_ *Simulator, d *document) *refusal {
 	return nil
 }
 
-// included checks the VAT that the prices contain: 13/113 of each taxed line, not 13 % of it.
+// included checks the VAT that the prices contain: at 13 % it is 13/113 of each taxed line, not 13 % of it.
 func included(_ *Simulator, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		if !it.null("codTributo") {
@@ -82,18 +81,18 @@ func included(_ *Simulator, d *document) *refusal {
 			}
 			continue // nothing is published about the VAT of a tax
 		}
-		if want := rounded(times(it.number("ventaGravada"), 13, 113), 8); !near(want, it.number("ivaItem")) {
+		if want := rounded(product(it.number("ventaGravada"), d.law.included()), 8); !near(want, it.number("ivaItem")) {
 			return miscalculated("cuerpoDocumento.ivaItem",
 				item(i+1, "El iva calculado es diferente, se esperaba "+want.FloatString(8)))
 		}
 	}
 	sum := d.root.object("resumen")
-	return d.expect("totalIva", sub(d.sums("ivaItem"), times(sum.number("descuGravada"), 13, 113))) // ME field 89
+	return d.expect("totalIva", sub(d.sums("ivaItem"), product(sum.number("descuGravada"), d.law.included()))) // ME field 89
 }
 
 func invoiced(_ *Simulator, d *document) *refusal {
 	sum := d.root.object("resumen")
-	base := times(sub(sum.number("totalGravada"), sum.number("descuGravada")), 100, 113)
+	base := d.law.net(sub(sum.number("totalGravada"), sum.number("descuGravada")))
 	total := add(sum.number("subTotal"), d.levied())
 	paid := sub(total, sum.number(d.withheld("ivaRete")), sum.number("reteRenta")) // the latter in v1 only
 	return first(

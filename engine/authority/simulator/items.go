@@ -75,7 +75,7 @@ func itemised(_ *Simulator, d *document) *refusal {
 	sold := false
 	for i, it := range items {
 		n := i + 1
-		if r := catalogued(it, n); r != nil {
+		if r := d.catalogued(it, n); r != nil {
 			return r
 		}
 		if r := d.levies(it, n); r != nil {
@@ -115,18 +115,18 @@ func itemised(_ *Simulator, d *document) *refusal {
 }
 
 // catalogued checks an item's codes (CAT-011, 014, 015).
-func catalogued(it object, n int) *refusal {
+func (d *document) catalogued(it object, n int) *refusal {
 	kind, unit := it.integer("tipoItem"), it.integer("uniMedida")
 	_, ofPurchase := it["compra"]
 	_, taxable := it["codTributo"]
 	if kind < 1 || kind > taxItem || kind == taxItem && ofPurchase && !taxable { // a purchase (14) knows no tax items
 		return notAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
 	}
-	if _, stated := it["uniMedida"]; stated && !slices.Contains(units, fmt.Sprint(unit)) { // 18 need not state it
+	if _, stated := it["uniMedida"]; stated && !d.law.lists("CAT-014", units, fmt.Sprint(unit)) { // 18 need not state it
 		return notAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
 	}
 	for _, code := range it.texts("tributos") {
-		if !slices.Contains(summaryTaxes, code) && !slices.Contains(informativeTaxes, code) {
+		if !d.law.lists("CAT-015", summaryTaxes, code) && !slices.Contains(informativeTaxes, code) {
 			return notAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
 		}
 	}

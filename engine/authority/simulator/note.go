@@ -3,7 +3,6 @@ package simulator
 import (
 	"math/big"
 	"regexp"
-	"slices"
 )
 
 // note checks a 05 or 06 by itself; what it adjusts is looked up when it is registered.
@@ -83,11 +82,11 @@ func adjusted(_ *Simulator, d *document) *refusal {
 		}
 	}
 	code := sum.text("codigoRetencionMH")
-	if (ofWithholding || code != "") && !slices.Contains(withholdings, code) {
+	if (ofWithholding || code != "") && !d.law.lists("CAT-006", withholdings, code) {
 		return notAllowed("resumen.codigoRetencionMH")
 	}
 	rest := sub(withholding, withheld)
-	if !near(rest, zero) && !near(rest, rounded(times(base, 1, 100), 2)) {
+	if !near(rest, zero) && !near(rest, rounded(product(base, d.law.Withheld), 2)) {
 		return miscalculated("resumen.ivaRete")
 	}
 	// Items may leave the three to the summary; when they state them, the summary adds them up.

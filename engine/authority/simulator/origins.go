@@ -54,7 +54,7 @@ func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 		all = append(all, o)
 	}
 	for _, o := range all {
-		if r := d.fits(o); r != nil {
+		if r := d.fits(o, s.law(o.tipo, o.date)); r != nil {
 			return nil, r
 		}
 	}
@@ -71,8 +71,8 @@ func later(date string, months int) string {
 	return last.AddDate(0, 0, min(t.Day(), last.Day())-last.Day()).Format(time.DateOnly)
 }
 
-// fits tells whether what is left of an origin covers the note or retorno. A debit note adds to its original.
-func (d *document) fits(o *record) *refusal {
+// fits tells whether what is left of an origin of law l covers the note or retorno. A debit note adds to its original.
+func (d *document) fits(o *record, l Law) *refusal {
 	if d.tipo == "06" {
 		return nil
 	}
@@ -85,14 +85,14 @@ func (d *document) fits(o *record) *refusal {
 		sum := original.root.object("resumen")
 		left := sub(sum.number(b.total), sum.number(b.discount))
 		for _, a := range before {
-			amount := times(a.share(code, b.column), a.vat(o, b.column), 100)
+			amount := product(a.share(code, b.column), a.gross(o, b.column, l))
 			if a.tipo == "06" {
 				left = add(left, amount)
 			} else {
 				left = sub(left, amount)
 			}
 		}
-		left = times(left, 100, d.vat(o, b.column))
+		left = new(big.Rat).Quo(left, d.gross(o, b.column, l))
 		if rounded(d.share(code, b.column), 2).Cmp(add(rounded(left, 2), cent)) > 0 {
 			return exceeded("resumen." + b.sum)
 		}
@@ -103,13 +103,13 @@ func (d *document) fits(o *record) *refusal {
 	return nil
 }
 
-// vat is what a column of the note or retorno is to be multiplied by, in percent, to compare with its origin: an
+// gross is what a column of the note or retorno is to be multiplied by to compare it with its origin, whose law l is: an
 // invoice has VAT in its prices, a note has not.
-func (d *document) vat(o *record, column string) int64 {
+func (d *document) gross(o *record, column string, l Law) *big.Rat {
 	if o.tipo == "01" && d.tipo != "18" && column == "ventaGravada" {
-		return 113
+		return l.gross()
 	}
-	return 100
+	return one
 }
 
 // balance is an amount that may be taken back: a column of the items, the total of the original that bounds it less

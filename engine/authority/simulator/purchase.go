@@ -21,7 +21,7 @@ func bought(_ *Simulator, d *document) *refusal {
 			return r
 		}
 	}
-	if most := rounded(times(sum.number("subTotal"), 10, 100), 2); sum.number("reteRenta").Cmp(add(most, cent)) > 0 {
+	if most := rounded(product(sum.number("subTotal"), d.law.Income), 2); sum.number("reteRenta").Cmp(add(most, cent)) > 0 {
 		return miscalculated("resumen.reteRenta")
 	}
 	return first(

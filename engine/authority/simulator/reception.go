@@ -70,6 +70,7 @@ type document struct {
 	done      time.Time // when MH has processed it: at once, or when its lot is done
 	duplicate bool      // counted as one when it arrived
 	previous  bool      // of the generation before DTE 2.0
+	law       Law       // that it is held to
 }
 
 // date is the day that a document or event bears.
@@ -186,7 +187,7 @@ func (s *Simulator) open(d *document) (*schema, *refusal) {
 	if notes := form.check(d.root); len(notes) > 0 {
 		return nil, unschemed(notes...)
 	}
-	d.previous = form.previous
+	d.previous, d.law = form.previous, s.under(d)
 	if d.ambiente == "01" && d.previous != (d.date() < s.options.Switch.In(zone).Format(time.DateOnly)) {
 		return nil, unschemed(invalid("/identificacion/version"))
 	}

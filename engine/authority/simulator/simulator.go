@@ -43,6 +43,9 @@ type Options struct {
 	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
 	Switch time.Time
 
+	// Laws are what is held against documents from their days on; none: the law of 2026.
+	Laws []Law
+
 	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not counted
 	// (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
 	CyclicLots int
@@ -69,6 +72,9 @@ type Simulator struct {
 
 	// switching serialises changes of the chaos, which may take the time of opening a port.
 	switching sync.Mutex
+
+	lawful sync.RWMutex // guards laws
+	laws   []Law        // by their first day
 
 	mu       sync.Mutex // guards everything below
 	rand     *rand.Rand
@@ -109,6 +115,9 @@ func New(o Options) *Simulator {
 		sessions:  make(map[string]session),
 		chaos:     calm(),
 		spoken:    make(chan struct{}),
+	}
+	if err := s.Enact(o.Laws...); err != nil {
+		panic("simulator: " + err.Error())
 	}
 	for _, i := range o.Issuers {
 		s.issuers[i.NIT] = i

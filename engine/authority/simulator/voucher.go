@@ -25,7 +25,7 @@ func registered(s *Simulator, d *document) *refusal {
 	return nil
 }
 
-// charged checks the VAT: every taxed item bears tax 20, and the summary 13 % of what is left after the global
+// charged checks the VAT: every taxed item bears tax 20, and the summary the VAT of what is left after the global
 // discount.
 func charged(_ *Simulator, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
@@ -39,7 +39,7 @@ func charged(_ *Simulator, d *document) *refusal {
 	sum := d.root.object("resumen")
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))
 	for _, t := range sum.objects("tributos") { // that 20 is among them if an item bears it, taxed has checked
-		if t.text("codigo") == "20" && !near(t.number("valor"), rounded(times(base, 13, 100), 2)) {
+		if t.text("codigo") == "20" && !near(t.number("valor"), rounded(product(base, d.law.VAT), 2)) {
 			return miscalculated("resumen.tributos.codigo.20")
 		}
 	}

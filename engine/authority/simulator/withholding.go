@@ -9,9 +9,6 @@ import (
 // looked up.
 var withholding = []func(*Simulator, *document) *refusal{named, retained}
 
-// rates of CAT-006; C9 has none.
-var rates = map[string]*big.Rat{"22": big.NewRat(1, 100), "C4": big.NewRat(13, 100)}
-
 // retained checks every line and the totals. totalIva only informs, and 0.00 was sealed: it is not compared.
 func retained(_ *Simulator, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
@@ -26,10 +23,10 @@ func retained(_ *Simulator, d *document) *refusal {
 		case generation == electronic && !codeForm.MatchString(it.text("numeroDocumento")):
 			return misshapen("cuerpoDocumento.numeroDocumento")
 		}
-		if !slices.Contains(withholdings, code) {
+		if !d.law.lists("CAT-006", withholdings, code) {
 			return notAllowed("cuerpoDocumento.codigoRetencionMH", item(n, "codigoRetencionMH"))
 		}
-		rate, fixed := rates[code]
+		rate, fixed := map[string]*big.Rat{"22": d.law.Withheld, "C4": d.law.VAT}[code] // CAT-006; C9 has none
 		if !fixed {
 			continue
 		}
