@@ -194,6 +194,7 @@ func (e *Engine) draw(ctx context.Context, r *rulebook.Rule, d *draft) (*origin,
 	if err != nil {
 		return nil, nil, err
 	}
+	r = e.rules().Original(r, e.issuer.Ambiente, o.head.Date)
 	err = e.against(d, o)
 	faults := refusal.Faults(err)
 	switch {

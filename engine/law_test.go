@@ -29,7 +29,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := rulebook.New(g, nil, was.Catalogues(), was)
+	book, err := rulebook.New(g, nil, was.Catalogues(), nil, was)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -333,7 +333,35 @@ func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, er
 	if err != nil {
 		return nil, err
 	}
-	return rulebook.New(g, previous, c, s.book.Load())
+	named, err := s.named(ctx, on, catalogue)
+	if err != nil {
+		return nil, err
+	}
+	return rulebook.New(g, previous, c, named, s.book.Load())
+}
+
+// named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current are today's.
+func (s *Shelf) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
+	named := make(map[string]*dte.Catalogues)
+	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
+	for _, i := range on {
+		day := namesOn(on, i, s.today())
+		if i.Kind != "document" || day == s.today() {
+			continue
+		}
+		other := inForce(on, like, day)
+		if other == nil || other.Digest == current.Bundle.Digest {
+			continue
+		}
+		r, err := s.rule(ctx, other)
+		if err == nil {
+			named[i.Digest], err = s.parseCatalogues(r)
+		}
+		if err != nil {
+			return nil, &rulebook.Error{Digest: other.Digest, Err: err}
+		}
+	}
+	return named, nil
 }
 
 // publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/vouch"
 	"dtegate/rules/bundle"
 )
@@ -55,16 +57,53 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wanted are the bundles that this day, the one before it or a later one picks. Yesterday's: a sale may have read the
-// clock just before midnight.
+// wanted are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
+// have read the clock just before midnight.
 func (s *Shelf) wanted(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
-		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i {
+		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
+			ofOriginals(list, i, day) {
 			wanted = append(wanted, i)
 		}
 	}
 	return wanted
+}
+
+// longestReturn is how many years after its original a note or return may come, at most (MF2 p.27: two for some activities).
+const longestReturn = 2
+
+// ofOriginals tells of a bundle of notes or returns that it was the one of its generation on a day of the last two years: it computes
+// what is given back today of an original of that day.
+func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
+	if i.Kind != "document" || record.Types[i.Document].Against == record.Nothing {
+		return false
+	}
+	today := dte.Date(now)
+	day := max(i.From, dte.Date(now.AddDate(-longestReturn, 0, 0)))
+	goesOn := slices.ContainsFunc(list, func(o *shelved) bool {
+		return o.sameGeneration(i) && (inForce(list, o, today) == o || o.From > today)
+	})
+	return goesOn && day <= today && !slices.ContainsFunc(list, func(o *shelved) bool {
+		return o.sameGeneration(i) && o.From <= day && o.rank(i) > 0
+	})
+}
+
+// namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day, and of what
+// was, its last one.
+func namesOn(list []*shelved, i *shelved, today string) string {
+	if i.From > today {
+		return i.From
+	}
+	last := today
+	for _, o := range list {
+		if o.sameDocument(i) && o.rank(i) > 0 && o.From > i.From && o.From <= last {
+			if begins, err := time.Parse(time.DateOnly, o.From); err == nil {
+				last = begins.AddDate(0, 0, -1).Format(time.DateOnly)
+			}
+		}
+	}
+	return last
 }
 
 // before is the last good bundle of the same generation: what goes on when i fails. nil when there is none.

@@ -209,7 +209,7 @@ func (s *Shelf) assembleSound(ctx context.Context) (*rulebook.Book, error) {
 		case errors.Is(err, rulebook.ErrNoCatalogue):
 			// Nothing can be filled without them. The branch refuses every sale, answers, and can be given one.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
-			return rulebook.New(noRules, nil, nil, nil)
+			return rulebook.New(noRules, nil, nil, nil, nil)
 		default:
 			return book, err
 		}

@@ -98,7 +98,7 @@ func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
 			}
 		}
 	}
-	book, err := rulebook.New(g, nil, catalogues, nil)
+	book, err := rulebook.New(g, nil, catalogues, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

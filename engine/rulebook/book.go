@@ -3,6 +3,7 @@
 package rulebook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,15 +64,19 @@ type Rule struct {
 	Total int
 	// suspended: the rule fails, and the return from it is on its way.
 	suspended atomic.Bool
+
+	catalogues *dte.Catalogues // whose names of taxes and codes the document bears
+	schema     int             // the generation: identificacion.version
 }
 
 // New compiles every document and event rule of a generation, and of previous the last good rules, by the digest of the
 // bundle that took over. It fails with an *Error, naming the bundle, rather than leave a rule out. It takes over what the old book,
-// nil for none, has compiled already with the same catalogues.
-func New(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues, old *Book) (*Book, error) {
+// nil for none, has compiled already with the same catalogues. named are the catalogues of the bundles, by digest, that are of other
+// days than today: the name of a tax follows the rate.
+func New(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues, named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule), events: make(map[*rules.Rule]*Event),
 		previous: make(map[string]*Rule)}
-	if old == nil || old.catalogues != catalogues {
+	if old == nil {
 		old = &Book{}
 	}
 	all := slices.Clone(g.Rules())
@@ -82,11 +87,12 @@ func New(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.C
 		var err error
 		switch r.Bundle.Manifest.Kind {
 		case "document":
-			if b.compiled[r] = old.compiled[r]; b.compiled[r] == nil {
-				b.compiled[r], err = Compile(r, catalogues)
+			c := cmp.Or(named[r.Bundle.Digest], catalogues)
+			if b.compiled[r] = old.compiled[r]; b.compiled[r] == nil || b.compiled[r].catalogues != c {
+				b.compiled[r], err = Compile(r, c)
 			}
 		case "event":
-			if b.events[r] = old.events[r]; b.events[r] == nil {
+			if b.events[r] = old.events[r]; b.events[r] == nil || old.catalogues != catalogues {
 				b.events[r], err = compileEvent(r, catalogues)
 			}
 		}
@@ -178,8 +184,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	c := &Rule{
-		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document,
-		module: r.Module, params: r.Params, Filler: filler, Total: -1, bind: bind(d),
+		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document, schema: m.Schema,
+		module: r.Module, params: r.Params, Filler: filler, Total: -1, bind: bind(d), catalogues: catalogues,
 	}
 	for i, name := range d.Summary {
 		if name == filler.Total() {
@@ -233,6 +239,34 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 		}
 	}
 	return c, nil
+}
+
+// Original returns the rule that computes what is given back, today, of an original of a day: of the generation of today's rule,
+// the one in force on that day; where none of the generation had begun, its first. What goes back is what was charged, whatever the
+// rate is today.
+func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
+	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
+	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
+	for _, r := range b.generation.Rules() { // by version
+		m := &r.Bundle.Manifest
+		if _, there := m.Validity[ambiente]; !there || m.Kind != "document" || m.Document != today.Document || m.Schema != today.schema {
+			continue
+		}
+		if begins(r) <= day && (best == nil || begins(r) >= begins(best)) {
+			best = r
+		}
+		if first == nil || begins(r) <= begins(first) {
+			first = r
+		}
+	}
+	c := b.compiled[cmp.Or(best, first)]
+	switch {
+	case c == nil:
+		return today // a book that is older than the rule
+	case c.suspended.Load() && b.previous[c.Ref.Digest] != nil:
+		return b.previous[c.Ref.Digest]
+	}
+	return c
 }
 
 // CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
+)
+
+// changeDay is when the VAT of these tests becomes 15 %.
+const changeDay = "2026-11-25"
+
+// changing is a branch whose VAT is 13 % until changeDay and 15 % from then on, by its rules, its catalogues and its authority.
+func changing(t *testing.T) *world {
+	w := newWorld(t)
+	all := shipped(t)
+	for _, name := range []string{"dte03/v4", "dte05/v4", "dte06/v4", "retorno/v1"} {
+		all[name] = plugintest.Bundle(t, name)
+	}
+	s := w.shelf(all)
+	for name, document := range map[string]string{"dte01/v2": "01", "dte03/v4": "03", "dte05/v4": "05", "dte06/v4": "06", "retorno/v1": "18"} {
+		data := bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+		if a := push(t, s, data); a.State != ruleComing {
+			t.Fatalf("%s: %+v", name, a)
+		}
+		if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15, 100)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := bundletest.Edition(t, "catalogues", "8.0.0", bundletest.In(changeDay, ""), func(parts map[string][]byte, _ *bundle.Manifest) {
+		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte("Impuesto al Valor Agregado 13%"), []byte("Impuesto al Valor Agregado 15%"), 1)
+	})
+	if a := push(t, s, names); a.State != ruleComing {
+		t.Fatalf("catalogues: %+v", a)
+	}
+	return w
+}
+
+// turn sets the clock to a day of the new rate.
+func (w *world) turn() {
+	w.clock.set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))
+	if err := w.engine.shelf.refresh(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func numbers(t *testing.T, r *Record, path ...string) dte.Value {
+	t.Helper()
+	v, err := dte.Parse(r.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range path {
+		v = v.Get(name)
+	}
+	return v
+}
+
+// What was sold at 13 % goes back at 13 %, whatever the rate is by then: 6.95 returns 0.80 of VAT, not 0.91. The document names the
+// rule that computed it, and the tax is called by the rate that it was computed with.
+func TestRate_GivenBack(t *testing.T) {
+	w := changing(t)
+	defer w.close()
+	sold := w.issued(invoice("i", item(1, "1", "6.95")), record.EstadoProcessed)
+	charged := w.issued(voucher("v", item(1, "4", "25")), record.EstadoProcessed)
+	w.turn()
+
+	later := w.issued(voucher("later", item(1, "4", "25")), record.EstadoProcessed)
+	if tax := numbers(t, later, "resumen", "tributos").Index(0); amount(tax, "valor").Fixed2() != "15.00" || tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 15%" {
+		t.Errorf("a voucher of the day has %s", tax.Append(nil))
+	}
+	r := w.issued(returnOf("r", sold, back(1, "1")), record.EstadoProcessed)
+	if iva := amount(numbers(t, r, "resumen"), "totalIva").Fixed2(); iva != "0.80" || r.Total != "6.95" {
+		t.Errorf("of 6.95 come back %s with %s of VAT", r.Total, iva)
+	}
+	n := w.issued(noteOn("05", "n", charged, item(1, "1", "25")), record.EstadoProcessed)
+	tax := numbers(t, n, "resumen", "tributos").Index(0)
+	if amount(tax, "valor").Fixed2() != "3.25" || tax.Get("descripcion").Text() != "Impuesto al Valor Agregado 13%" {
+		t.Errorf("a note of 25.00 sold at 13 %% has %s", tax.Append(nil))
+	}
+	if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n, "resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
+		t.Errorf("a note of 25.00 sold at 15 %%:\n%s", n.JSON)
+	}
+	for _, r := range []*Record{r, n} {
+		code, err := dte.ParseCode(r.Code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := w.engine.shelf.Replay(t.Context(), code); err != nil || c.Result != madeSame {
+			t.Errorf("replayed: %+v, %v", c, err)
+		}
+	}
+	if breaches := w.sim.Audit(); len(breaches) > 0 {
+		t.Error(breaches)
+	}
+}
+
+// TestRate_Pieces: sell, change the rate, return everything in pieces. What comes back is what was paid, to the cent, and its VAT is
+// what was charged.
+func TestRate_Pieces(t *testing.T) {
+	w := changing(t)
+	defer w.close()
+	rng := rand.New(rand.NewPCG(21, 1))
+	var sales []*Record
+	var units []int
+	for i := range 12 {
+		var lines []dte.Value
+		n := 1 + rng.IntN(4)
+		for line := range n {
+			lines = append(lines, item(int64(line+1), "3", fmt.Sprintf("%d.%02d", rng.IntN(40), 1+rng.IntN(99))))
+		}
+		sales, units = append(sales, w.issued(invoice(fmt.Sprint("sale ", i), lines...), record.EstadoProcessed)), append(units, n)
+	}
+	w.turn()
+	for i, sold := range sales {
+		var total, iva dte.Amount
+		for piece := range 3 {
+			var lines []dte.Value
+			for line := range units[i] {
+				lines = append(lines, back(int64(line+1), "1"))
+			}
+			r := w.issued(returnOf(fmt.Sprint(i, " piece ", piece), sold, lines...), record.EstadoProcessed)
+			sum := numbers(t, r, "resumen")
+			total += amount(sum, "totalPagar")
+			iva += amount(sum, "totalIva")
+		}
+		was := numbers(t, sold, "resumen")
+		if total != amount(was, "totalPagar") {
+			t.Errorf("%s was paid, and %s came back", sold.Total, total.Fixed2())
+		}
+		if off := iva - amount(was, "totalIva"); off > dte.Scale/100 || off < -dte.Scale/100 {
+			t.Errorf("%s of VAT was charged, and %s came back", amount(was, "totalIva").Fixed2(), iva.Fixed2())
+		}
+	}
+	if breaches := w.sim.Audit(); len(breaches) > 0 {
+		t.Error(strings.Join(breaches, "\n"))
+	}
+}
