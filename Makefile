@@ -6,7 +6,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients package install-test clean
+.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients languages package install-test clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-large: ## a branch with years of documents: start, memory, fsck, backup, e
 
 soak: ## the long versions of the property, oracle and crash tests, and every mutant of testdata/mutants
 	@DTE_SOAK=1 go test -timeout 90m ./...
+
+languages: ## the rule of rules/abi in AssemblyScript, C, Rust and TinyGo, held against the ABI (installs compilers from npm and Debian; says so and skips what is out of reach)
+	@DTE_INSTALL=1 go test -timeout 20m -count=1 -run '^TestLanguages$$' -v ./rules/abi/abitest | grep -vE '^=== |INFO rule module'
 
 clients: ## a sale by a Go, a TypeScript and a Python client, generated from the contract (installs generators into var/clients; says so and skips what is out of reach)
 	@echo 'installs generators of clients into var/clients'

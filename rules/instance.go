@@ -13,6 +13,9 @@ import (
 	"dtegate/rules/fuel"
 )
 
+// leastBuffer is the least that dte_buffer is asked for, in bytes.
+const leastBuffer = 64 << 10
+
 // instance is one running copy of a module; it belongs to one call at a time and dies with the first error.
 type instance struct {
 	code     *code
@@ -128,9 +131,9 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	status := int32(uint32(i.stack[0]))
 	switch {
 	case status < 0:
-		return nil, used, fmt.Errorf("%w: %w: status %d", ErrTrap, ErrRefused, status)
+		return nil, used, fmt.Errorf("%w: %w: dte_evaluate returned %d, and a negative number is for a message that makes no sense", ErrTrap, ErrRefused, status)
 	case uint32(status) > i.size:
-		return nil, used, fmt.Errorf("%w: it answered the length %d, in a buffer of %d", ErrTrap, status, i.size)
+		return nil, used, fmt.Errorf("%w: dte_evaluate returned %d, the length of its answer, and the buffer has %d bytes", ErrTrap, status, i.size)
 	}
 	answer, ok := i.memory.Read(i.buffer, uint32(status))
 	if !ok {
@@ -142,16 +145,19 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 // run makes sure of the buffer, writes the message into it and calls dte_evaluate. what is the function that failed.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
-		need = max(need, 64<<10)
+		need = max(need, leastBuffer)
 		r, err := i.module.ExportedFunction("dte_buffer").Call(i.context, uint64(need))
 		if err != nil {
 			return "dte_buffer", err
+		}
+		if uint32(r[0]) == 0 {
+			return "dte_buffer", fmt.Errorf("%w: dte_buffer(%d) answered 0, which is no address: it has no room for so many bytes, and the host asks for %d at least", ErrTrap, need, leastBuffer)
 		}
 		i.buffer, i.size = uint32(r[0]), need
 		i.meter.stack.Set(fuel.Stack)
 	}
 	if !i.memory.Write(i.buffer, i.message) {
-		return "dte_buffer", fmt.Errorf("%w: its buffer at %d lies outside its memory", ErrTrap, i.buffer)
+		return "dte_buffer", fmt.Errorf("%w: the message of %d bytes does not fit: dte_buffer answered %d, and the memory ends at %d", ErrTrap, len(i.message), i.buffer, i.memory.Size())
 	}
 	i.stack[0] = uint64(uint32(length))
 	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
@@ -163,7 +169,8 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	for _, f := range out.Faults {
 		if f.Code < 0 || f.Code >= len(d.Faults) || f.Line < -1 || f.Line >= in.N || f.Column < -1 ||
 			f.Line < 0 && f.Column >= len(d.Scalars) || f.Line >= 0 && f.Column >= len(d.Columns) {
-			return fmt.Errorf("%w: it names a fault that does not exist: %+v", ErrTrap, f)
+			return fmt.Errorf("%w: its answer names a fault that the description or the message has not: code %d of %d, line %d of %d, column %d (of %d columns; of %d scalars where line is -1)",
+				ErrTrap, f.Code, len(d.Faults), f.Line, in.N, f.Column, len(d.Columns), len(d.Scalars))
 		}
 		refused = refused || !d.Faults[f.Code].Warning
 	}
@@ -171,11 +178,12 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 		return nil
 	}
 	if len(out.Lines) != in.N*len(d.LineOutputs) || len(out.Summary) != len(d.Summary) {
-		return fmt.Errorf("%w: it answered %d line values and %d summary fields", ErrTrap, len(out.Lines), len(out.Summary))
+		return fmt.Errorf("%w: its answer has %d line values and %d summary fields: a document that is not refused has %d × %d and all %d", ErrTrap,
+			len(out.Lines), len(out.Summary), in.N, len(d.LineOutputs), len(d.Summary))
 	}
 	for _, t := range out.Taxes {
 		if t.Tax >= len(d.Taxes) {
-			return fmt.Errorf("%w: it names tax %d", ErrTrap, t.Tax)
+			return fmt.Errorf("%w: its answer names tax %d, and the description has %d", ErrTrap, t.Tax, len(d.Taxes))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"dtegate/plugins/plugintest"
@@ -17,28 +18,101 @@ import (
 	w "dtegate/rules/asmtest"
 )
 
-// TestAssemblyScript: the guest of the interface's page, in a language that is not Go, passes the kit and answers what
-// the hand-written one answers. It needs the compiler: npm install --prefix var/build assemblyscript.
-func TestAssemblyScript(t *testing.T) {
-	root := plugintest.Root(t)
-	asc := filepath.Join(root, "var", "build", "node_modules", ".bin", "asc")
-	if _, err := os.Stat(asc); err != nil {
-		if asc, err = exec.LookPath("asc"); err != nil {
-			t.Skip("no AssemblyScript compiler: npm install --prefix var/build assemblyscript")
+// language is how the example of a language is built.
+type language struct {
+	name    string
+	find    func(root string) string // its compiler, "" when it is not here
+	args    []string                 // into out
+	folder  string                   // below example
+	install [][]string               // commands that make a compiler be here; none: from no registry that this test uses
+	missing string
+}
+
+var languages = []language{
+	{name: "AssemblyScript", args: []string{"sum.ts", "-O", "--runtime", "stub", "--use", "abort=", "-o"},
+		find: func(root string) string {
+			return first(filepath.Join(root, "var", "build", "node_modules", ".bin", "asc"), "asc")
+		},
+		install: [][]string{{"npm", "install", "--prefix", filepath.Join("var", "build"), "assemblyscript"}}, missing: "npm install --prefix var/build assemblyscript"},
+	{name: "C", args: []string{"--target=wasm32", "-O2", "-nostdlib", "-fno-builtin", "-mno-bulk-memory", "-Wl,--no-entry", "-Wl,-z,stack-size=65536", "sum.c", "-o"},
+		find: func(string) string {
+			if first("wasm-ld") == "" {
+				return ""
+			}
+			return first("clang")
+		},
+		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "clang", "lld"}}, missing: "clang and wasm-ld: apt-get install clang lld"},
+	{name: "Rust", args: []string{"--target", "wasm32-unknown-unknown", "--edition", "2021", "--crate-type", "cdylib", "-C", "opt-level=2", "-C", "panic=abort",
+		"-C", "target-feature=-bulk-memory,-multivalue,-reference-types", "sum.rs", "-o"}, find: rustc,
+		install: [][]string{{"apt-get", "install", "-y", "--no-install-recommends", "rustc", "libstd-rust-dev-wasm32", "lld"}},
+		missing: "rustc with the target wasm32-unknown-unknown: rustup target add wasm32-unknown-unknown, or apt-get install rustc libstd-rust-dev-wasm32 lld"},
+	{name: "TinyGo", folder: "tinygo", args: []string{"build", "-target", "wasm-unknown", "-opt", "2", "-panic", "trap", "sum.go", "-o"},
+		find: func(string) string { return first("tinygo") }, missing: "tinygo: neither npm nor Debian has it, see tinygo.org"},
+}
+
+// first is the first of some programs that is here.
+func first(programs ...string) string {
+	for _, name := range programs {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
 		}
 	}
-	out := filepath.Join(t.TempDir(), "sum.wasm")
-	cmd := exec.Command(asc, "sum.ts", "-O", "--runtime", "stub", "--use", "abort=", "-o", out)
-	cmd.Dir = filepath.Join(root, "rules", "abi", "example")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	wasm, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	abitest.Run(t, wasm, abitest.Options{Documents: few})
+	return ""
+}
 
+// rustc is one that has the target: there may be several.
+func rustc(string) string {
+	for _, path := range []string{first("rustc"), "/usr/bin/rustc"} {
+		dir, err := exec.Command(path, "--target", "wasm32-unknown-unknown", "--print", "target-libdir").Output()
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(strings.TrimSpace(string(dir))); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// TestLanguages: the guest of the interface's page, in languages that are not Go, passes the kit and answers what the
+// hand-written one answers. Where the compiler is not here it says so; make languages installs what npm and Debian have.
+func TestLanguages(t *testing.T) {
+	root := plugintest.Root(t)
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			if l.find(root) == "" && os.Getenv("DTE_INSTALL") != "" {
+				for _, command := range l.install {
+					cmd := exec.Command(command[0], command[1:]...)
+					cmd.Dir = root
+					if out, err := cmd.CombinedOutput(); err != nil {
+						t.Logf("%v: %v\n%.2000s", command, err, out)
+					}
+				}
+			}
+			compiler := l.find(root)
+			if compiler == "" {
+				t.Skip("not here: " + l.missing)
+			}
+			out := filepath.Join(t.TempDir(), "sum.wasm")
+			cmd := exec.Command(compiler, append(l.args, out)...)
+			cmd.Dir = filepath.Join(root, "rules", "abi", "example", l.folder)
+			if b, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, b)
+			}
+			wasm, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d bytes", len(wasm))
+			abitest.Run(t, wasm, abitest.Options{Documents: few})
+			answersAlike(t, wasm)
+		})
+	}
+}
+
+// answersAlike asks a guest and the hand-written one what no host would, too.
+func answersAlike(t *testing.T, wasm []byte) {
+	t.Helper()
 	host, err := rules.NewHost(t.Context(), rules.Options{})
 	if err != nil {
 		t.Fatal(err)
