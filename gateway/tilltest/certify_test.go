@@ -174,11 +174,17 @@ func TestCertify_Refused(t *testing.T) {
 	if got.Example, got.Text, got.Notes = "", "", nil; got.Kind != want.Kind || got.By != want.By || got.Code != want.Code || got.Field != want.Field || got.Documents != want.Documents {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if len(report.Stopped) != 2 || report.Stopped[0].Kind != "03" || report.Stopped[1] != (certify.Stopped{Kind: "05", Why: "there is no 03 to make it against"}) {
+	if len(report.Stopped) != 2 || report.Stopped[0].Kind != "03" || report.Stopped[1].Kind != "05" || report.Stopped[1].Why != "there is no 03 to make it against" {
 		t.Errorf("%+v", report.Stopped)
 	}
 	if got := b.Sim.Types(); !maps.Equal(got, map[string]int{"01": 2, "07": 2, "14": 1}) {
 		t.Errorf("MH sealed %v", got)
+	}
+
+	var stopped strings.Builder
+	if err := report.WritePage(&stopped, "La Ceiba", "06141804941035"); err != nil || !strings.Contains(stopped.String(), "Hacienda rechazó 3 seguidos, el último con 007 ") ||
+		!strings.Contains(stopped.String(), "no hay documento de tipo 03 sobre el cual hacerlo") {
+		t.Errorf("%v\n%s", err, &stopped)
 	}
 
 	// MH is put right: the next run ends it, and still names what was refused.

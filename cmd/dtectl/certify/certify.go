@@ -113,7 +113,7 @@ type Runner struct {
 	ordinals map[string]int      // the next of each kind, in this run
 	inARow   map[string]int      // refusals of MH
 	invalid  map[string]int      // refusals of the branch in a row
-	stopped  map[string]string   // kinds given up, and why
+	stopped  map[string]Stopped  // kinds given up
 	faults   []Refusal           // of this run, that no record keeps
 	sent     time.Time
 	round    int // sealed events when the last contingency was asked for, -1: none was
@@ -128,7 +128,7 @@ func New(o Options) *Runner {
 		o.Show = func(int, int, string) {}
 	}
 	return &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool), ordinals: make(map[string]int), inARow: make(map[string]int),
-		invalid: make(map[string]int), stopped: make(map[string]string), round: -1}
+		invalid: make(map[string]int), stopped: make(map[string]Stopped), round: -1}
 }
 
 // Run sends until MH has sealed what it wants, or until nothing more can be done. The report tells how far the branch is in
@@ -212,7 +212,17 @@ func (r *Runner) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (r *Runner) stop(kind, why string) {
-	r.stopped[kind] = why
+func (r *Runner) givenUp(kind string) bool {
+	_, given := r.stopped[kind]
+	return given
+}
+
+// refusedTooOften gives up a kind that MH refused so often in a row, the last time with this answer.
+func (r *Runner) refusedTooOften(kind string, a *answer) {
+	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(a)), fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, said(a)))
+}
+
+func (r *Runner) stop(kind, why, motive string) {
+	r.stopped[kind] = Stopped{kind, why, motive}
 	r.say(fmt.Sprintf("%s is given up: %s", kind, why))
 }

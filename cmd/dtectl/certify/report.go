@@ -38,6 +38,8 @@ type Refusal struct {
 type Stopped struct {
 	Kind string `json:"kind"`
 	Why  string `json:"why"`
+	// Motive is Why in Spanish, for the page.
+	Motive string `json:"-"`
 }
 
 // mostRead is the most refused documents of a kind that a report reads.
@@ -56,11 +58,11 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 			p.Kinds = append(p.Kinds, c)
 			p.Complete = p.Complete && c.Sealed >= c.Wanted
 		}
-		if why, given := r.stopped[kind]; given {
-			p.Stopped = append(p.Stopped, Stopped{kind, why})
+		if s, given := r.stopped[kind]; given {
+			p.Stopped = append(p.Stopped, s)
 		}
-		if base := origins[kind]; r.wants(kind) && c.Sealed < c.Wanted && r.stopped[kind] == "" && !r.able(kind) {
-			p.Stopped = append(p.Stopped, Stopped{kind, "there is no " + base + " to make it against"})
+		if base := origins[kind]; r.wants(kind) && c.Sealed < c.Wanted && !r.givenUp(kind) && !r.able(kind) {
+			p.Stopped = append(p.Stopped, Stopped{kind, "there is no " + base + " to make it against", "no hay documento de tipo " + base + " sobre el cual hacerlo"})
 		}
 		if c.Refused == 0 || endpoints[kind] == "" {
 			continue

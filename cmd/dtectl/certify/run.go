@@ -79,7 +79,7 @@ func (r *Runner) waits() bool {
 	}
 	for _, k := range r.o.Kinds {
 		c := r.count(k)
-		if c.Sealed < c.Wanted && c.Waiting > 0 && r.stopped[k] == "" {
+		if c.Sealed < c.Wanted && c.Waiting > 0 && !r.givenUp(k) {
 			return true
 		}
 	}
@@ -126,13 +126,13 @@ func (r *Runner) next() (kind string, deferred bool) {
 // able tells whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
 func (r *Runner) able(kind string) bool {
 	base := origins[kind]
-	return r.stopped[kind] == "" && (base == "" || len(r.pools[base]) > 0 || r.stopped[base] == "")
+	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
 // eventDue tells whether a document in contingency must be issued for the next event: one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.missing() > 0 && r.stopped["01"] == "" && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
+	return r.wants(contingency) && c.missing() > 0 && !r.givenUp("01") && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
 }
 
 // one sends one test and notes what came of it.
@@ -178,7 +178,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		}
 	case "REJECTED":
 		if r.inARow[kind]++; r.inARow[kind] >= mostRefused {
-			r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(got.Answer)))
+			r.refusedTooOften(kind, got.Answer)
 		}
 	}
 	r.say(kind + " " + got.Estado)
@@ -206,7 +206,7 @@ func (r *Runner) unissued(kind, origin string, no *refused) {
 		r.faults = append(r.faults, f)
 	}
 	if last {
-		r.stop(kind, no.Error())
+		r.stop(kind, no.Error(), "la sucursal responde "+no.answer())
 	}
 }
 
@@ -295,7 +295,7 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	case got.Invalid != nil && got.Invalid.Estado == "REJECTED":
 		r.faults = append(r.faults, refusal(invalidation, got.Code, got.Invalid.Answer))
 		if r.inARow[invalidation]++; r.inARow[invalidation] >= mostRefused {
-			r.stop(invalidation, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(got.Invalid.Answer)))
+			r.refusedTooOften(invalidation, got.Invalid.Answer)
 		}
 	}
 	r.say("invalidacion " + cmp.Or(got.Estado, "?"))

@@ -45,8 +45,11 @@ type refused struct {
 	} `json:"errors"`
 }
 
-func (r *refused) Error() string {
-	text := fmt.Sprintf("the branch says %d %s: %s", r.Status, r.Type, r.Message)
+func (r *refused) Error() string { return "the branch says " + r.answer() }
+
+// answer is what the branch said, in its own words.
+func (r *refused) answer() string {
+	text := fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message)
 	for _, e := range r.Errors {
 		text += "; " + e.Path + ": " + e.Message
 	}
