@@ -67,6 +67,9 @@ var weekStory = map[string]string{
 	"DTECertificateExpiring":        "it ends in four months",
 	"DTESigningCertificateExpiring": "it ends in half a year",
 	"DTECertificateBroken":          "sound files",
+	"DTEBoxReplaced":                "the branch's own box",
+	"DTEFleetTrouble":               "the store is not reached in the first minutes of a start",
+	"DTEFleetExpires":               "what is desired expires in two months",
 	"DTETokenFileBroken":            "a file that is written anew",
 	"DTEWrongTokens":                "a till with an old token tries thirty times; somebody's scanner forty",
 }

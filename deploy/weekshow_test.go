@@ -120,5 +120,8 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	}
 	gauge("dte_signing_certificate_expiry_timestamp_seconds", 180*86400)
 	flag("dte_token_file_broken", false)
+	flag("dte_fleet_replaced", false)
+	flag("dte_fleet_trouble", !b.night && up <= 5*time.Minute)
+	gauge("dte_fleet_desired_expiry_timestamp_seconds", 60*86400)
 	put("dte_http_refused_total", `, listener="api", reason="token"`, n["token"])
 }

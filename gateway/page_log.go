@@ -112,6 +112,7 @@ var logged = map[string]string{
 	"another box has this branch: nothing is numbered here any more":    "Otro equipo tiene ahora esta sucursal: aquí no se emiten más documentos",
 	"the last desired state has no effect: no pinned key has signed it": "Lo último que ordenó la central no está firmado por una llave fijada: no tiene efecto",
 	"the branch's enrolment has no effect: no pinned key has signed it": "La inscripción de la sucursal no está firmada por una llave fijada: no tiene efecto",
+	"an act of the chain's centre is not in the trail":                  "No se pudo anotar en la bitácora una acción de la central de la cadena",
 	"the fleet's state cannot be read and is begun anew":                "No se pudo leer el estado de la cadena en este equipo; se comienza otro",
 
 	// Requests.

@@ -35,6 +35,7 @@ var statuses = map[string]int{
 	refusal.CodeBusy:           fasthttp.StatusTooManyRequests,
 	refusal.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
 	refusal.CodeStoreBehind:    fasthttp.StatusServiceUnavailable,
+	refusal.CodeBoxReplaced:    fasthttp.StatusServiceUnavailable,
 	refusal.CodeInternal:       fasthttp.StatusInternalServerError,
 }
 

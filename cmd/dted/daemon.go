@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
+	"dtegate/engine/fleet"
 	"dtegate/engine/month"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
@@ -44,6 +45,7 @@ type daemon struct {
 	backups  *backups
 	month    *monthSoFar
 	access   *access
+	fleet    *fleet.Agent // nil: the branch is of no chain
 	api, ops net.Listener
 }
 
@@ -109,6 +111,14 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if cfg.Ambiente == "00" {
 		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
 	}
+	d.fleet, err = openFleet(cfg, in, status, &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: log, now: time.Now}, log)
+	if err != nil {
+		return d, err
+	}
+	if d.fleet != nil {
+		d.gate.fence = d.fleet.Fence()
+		registry.MustRegister(d.fleet)
+	}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
 	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine, Deliveries: d.engine, Rules: d.shelf, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
@@ -159,6 +169,9 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.month.run(engineCtx) })
 	g.Go(func() error { return (&markWatch{store: d.store, log: d.log, sleep: sleep}).run(engineCtx) })
 	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
+	if d.fleet != nil {
+		g.Go(func() error { return d.fleet.Run(engineCtx) })
+	}
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // else it writes nothing
 		g.Go(func() error { return d.engine.Run(engineCtx) })

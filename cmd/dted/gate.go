@@ -13,6 +13,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
+	"dtegate/engine/fleet"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
@@ -29,6 +30,7 @@ type gate struct {
 	archive   string            // the archive's address, who is asked for the time where MH contradicts the box; may be ""
 	second    http.RoundTripper // to the archive
 	stored    time.Time         // the store's last activity before this start; zero: none
+	fence     *fleet.Fence      // whose the branch is; nil: it is of no chain
 }
 
 // openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
@@ -70,6 +72,9 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // check is nil when a new document may be issued.
 func (g *gate) check() error {
+	if err := checkReplaced(g.fence); err != nil {
+		return err
+	}
 	if err := checkBehind(g.behind()); err != nil {
 		return err
 	}
@@ -95,6 +100,9 @@ func unfit(err error) error {
 // admit is check for a new document: the first one waits a moment until MH has said what time it is.
 func (g *gate) admit() error {
 	g.clock.awaitFirst()
+	if g.fence != nil {
+		g.fence.Await(time.Now())
+	}
 	if err := g.check(); err != nil {
 		return err
 	}

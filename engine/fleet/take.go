@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dtegate/engine/fleet/wire"
@@ -14,8 +15,9 @@ import (
 // who is the author of what the agent changes, as the branch's records name it.
 const who = "the chain's centre"
 
-// Who is the author of what an agent changes in a branch.
-func Who(by string) string { return who + " (" + by + ")" }
+// Who is the author of what an agent changes in a branch, Ordered whether an author is one.
+func Who(by string) string       { return who + " (" + by + ")" }
+func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
 // reconcile makes the branch what is desired, as far as its own gate lets it. It looks at what is on the shelf, not at what it
 // did before: whatever was cut short goes on.

@@ -31,6 +31,7 @@ const (
 	CodeBusy           = "RATE_LIMITED" // the caller's share is used up, until RetryAfter
 	CodeClockWrong     = "CLOCK_WRONG"
 	CodeStoreBehind    = "STORE_BEHIND"
+	CodeBoxReplaced    = "BOX_REPLACED"
 	CodeInternal       = "INTERNAL"
 )
 

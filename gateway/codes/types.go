@@ -89,6 +89,9 @@ var types = []Code{
 	{Name: "STORE_BEHIND", Status: []int{503},
 		Meaning: Text{"Al equipo le faltan documentos que ya emitió: fue restaurado de una copia anterior", "The appliance lacks documents that it issued: it was restored from an earlier copy"},
 		Action:  Text{"Avise de inmediato a quien administra el equipo: debe conciliarlos antes de vender", "Tell the operator at once, who must reconcile them"}},
+	{Name: "BOX_REPLACED", Status: []int{503},
+		Meaning: Text{"Otro equipo tiene ahora esta sucursal, y este ya no emite documentos", "Another box has this branch now, and this one issues nothing any more"},
+		Action:  Text{"Avise de inmediato a quien administra el equipo: la caja debe usar el equipo nuevo", "Tell the operator at once: the till must use the new box"}},
 }
 
 // operators are the types that only operators meet.

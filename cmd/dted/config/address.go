@@ -54,11 +54,18 @@ func (c *Config) checkProduction() error {
 	}
 	check("authority.url", c.Authority.URL)
 	check("api.public_url", c.API.PublicURL)
-	if a := c.Archive; a != nil {
-		check("archive.endpoint", a.Endpoint)
-		if u, err := url.Parse(a.Endpoint); err == nil && u.Scheme == "http" && !a.PathStyle {
-			faults = append(faults, errors.New("archive.path_style: must be true with plain HTTP: else the bucket's name goes before the host, and that is another machine's"))
+	store := func(name string, a *Archive) {
+		if a == nil {
+			return
 		}
+		check(name+".endpoint", a.Endpoint)
+		if u, err := url.Parse(a.Endpoint); err == nil && u.Scheme == "http" && !a.PathStyle {
+			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: else the bucket's name goes before the host, and that is another machine's", name))
+		}
+	}
+	store("archive", c.Archive)
+	if c.Fleet != nil && c.Fleet.Store != c.Archive {
+		store("fleet.store", c.Fleet.Store)
 	}
 	return errors.Join(faults...)
 }

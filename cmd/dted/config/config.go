@@ -40,6 +40,7 @@ type Config struct {
 	Print    Print             `toml:"print"`
 	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
 	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
+	Fleet    *Fleet            `toml:"fleet"`   // optional: without it the branch is not one of a chain
 	Access   Access            `toml:"access"`
 	Books    Books             `toml:"books"`
 }
@@ -259,8 +260,14 @@ func Load(path string) (*Config, error) {
 	if c.BoxKey == "" && c.Tokens != "" {
 		c.BoxKey = filepath.Join(filepath.Dir(c.Tokens), "box.key")
 	}
+	if c.Fleet != nil {
+		c.Fleet.settle(c, folder)
+	}
 	if err := invalid(path, c.check()); err != nil {
 		return nil, err
+	}
+	if c.Fleet != nil {
+		c.overlay()
 	}
 	return c, nil
 }

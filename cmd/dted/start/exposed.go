@@ -22,6 +22,12 @@ func Exposed(c *config.Config) (faults []error, sound int) {
 	if c.Archive != nil {
 		secrets = append(secrets, [2]string{"archive.secret_file", c.Archive.SecretFile})
 	}
+	if f := c.Fleet; f != nil {
+		secrets = append(secrets, [2]string{"fleet.key", f.Key})
+		if f.Store != c.Archive {
+			secrets = append(secrets, [2]string{"fleet.store.secret_file", f.Store.SecretFile})
+		}
+	}
 	for _, s := range secrets {
 		if s[1] == "" {
 			continue

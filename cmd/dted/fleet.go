@@ -1,0 +1,102 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/start"
+	"dtegate/cmd/version"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/wire"
+	records "dtegate/engine/record"
+	"dtegate/engine/refusal"
+)
+
+// replacedRetry is how long a till waits that a replaced box turns away: a person has to decide.
+const replacedRetry = time.Minute
+
+// openFleet makes the agent of a branch that is one of a chain; nil without [fleet]. It asks the store nothing yet.
+func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent, error) {
+	f := cfg.Fleet
+	if f == nil {
+		return nil, nil
+	}
+	box, made, err := f.MakeBox()
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", wire.Fingerprint(box.Private.Public().(ed25519.PublicKey)))
+	}
+	var points []wire.Point
+	for _, p := range cfg.Points {
+		points = append(points, wire.Point{Establishment: p.Establishment, Point: p.PointOfSale})
+	}
+	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: box, Points: points,
+		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe, Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
+		Logger: log, Now: time.Now})
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	return agent, nil
+}
+
+// checkReplaced is nil while no other box has the branch.
+func checkReplaced(f *fleet.Fence) error {
+	if f == nil {
+		return nil
+	}
+	s := f.Standing()
+	if !s.Replaced {
+		return nil
+	}
+	return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: replacedRetry,
+		English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more", s.Since.Format(time.RFC3339), s.Highest),
+		Message: fmt.Sprintf("Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte", s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+}
+
+// describe fills in what the branch says of itself to the centre.
+func (s *status) describe(w *wire.Status) {
+	w.Started, w.Program, w.Ambiente, w.Name = s.started.UTC(), version.String(), s.cfg.Ambiente, s.cfg.StoreName()
+	w.Ready = true
+	if err := s.ready(); err != nil {
+		w.Ready, w.NotReady = false, []string{inEnglish(err)}
+	}
+	owed := s.engine.Owed()
+	var deadline time.Time
+	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline, owed.RefusedDeadline} {
+		if !at.IsZero() {
+			records.Earliest(&deadline, at)
+		}
+	}
+	w.Waiting = wire.Waiting{Oldest: owed.Oldest, Deadline: deadline}
+	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward} {
+		w.Waiting.Documents += int64(owed.Waiting[queue])
+	}
+	if c := owed.Contingency; c != nil {
+		w.Contingency = &wire.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
+	}
+	for _, e := range s.access.expiries() {
+		w.Certificates = append(w.Certificates, wire.Certificate{Name: e.Name, Ends: e.At.UTC()})
+	}
+	if today, err := s.tally.Today(); err == nil {
+		for _, h := range today.Hours {
+			w.Today += int64(h.Normal + h.Contingency + h.Rejected)
+			w.Refused += int64(h.Rejected)
+		}
+	}
+}
+
+// inEnglish is what an error says to people who read English.
+func inEnglish(err error) string {
+	var r *refusal.Error
+	if errors.As(err, &r) && r.English != "" {
+		return r.English
+	}
+	return err.Error()
+}
