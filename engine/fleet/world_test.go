@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,9 +70,23 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
+// cached are bundles that were signed before: that takes longer than all else here.
+var cached = make(map[string]signedRule)
+
+type signedRule struct {
+	data []byte
+	rule wire.Rule
+}
+
+func rnd(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 1)) }
+
 // file is a bundle of a catalogue.
 func file(t testing.TB, name, version string, by wire.Signer, from string) ([]byte, wire.Rule) {
 	t.Helper()
+	key := strings.Join([]string{name, version, by.ID, from}, " ")
+	if c, ok := cached[key]; ok {
+		return c.data, c.rule
+	}
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: name, Version: version, Kind: "catalogue", Document: name,
 		Validity: map[string]bundle.Window{"00": {From: from}}}, by)
 	if err != nil {
@@ -81,7 +96,9 @@ func file(t testing.TB, name, version string, by wire.Signer, from string) ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data, wire.Rule{File: wire.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
+	r := wire.Rule{File: wire.Digest(data), Digest: b.Digest, Name: name, Version: version, Bundle: "catalogue", Document: name}
+	cached[key] = signedRule{data, r}
+	return data, r
 }
 
 // rule puts a bundle into the store.
@@ -95,9 +112,9 @@ func (w *world) rule(name, version string, from ...string) wire.Rule {
 // put writes past every fault.
 func (w *world) put(key string, data []byte) {
 	w.t.Helper()
-	fault := w.store.Fault
-	w.store.Fault = nil
-	defer func() { w.store.Fault = fault }()
+	fault, seen := w.store.Fault, w.store.Seen
+	w.store.Fault, w.store.Seen = nil, nil
+	defer func() { w.store.Fault, w.store.Seen = fault, seen }()
 	if err := w.store.Put(context.Background(), key, data); err != nil {
 		w.t.Fatal(err)
 	}
