@@ -161,6 +161,7 @@ func (a *Agent) note(about string, err error) {
 	before := a.troubles[about]
 	if err == nil {
 		delete(a.troubles, about)
+		a.dirty = a.dirty || before != ""
 		return
 	}
 	if a.troubles[about] = err.Error(); before == "" {

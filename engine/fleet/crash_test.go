@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,8 @@ func months(w *world) []func() {
 	settings := wire.Digest(values)
 	w.put(wire.SettingsKey(settings), values)
 	return []func(){
-		func() { w.enrol(1, w.box, director); w.live(a("1.0.0"), b1) },
+		func() { w.enrol(1, w.box, director); w.live(a("1.0.0")) },
+		func() { w.live(a("1.0.0"), b1) },
 		func() { w.rollout("r1", a("1.0.1")) },
 		func() { w.live(a("1.0.1"), b1); w.rollout("r2", a("1.0.2"), bad) },
 		func() { w.live(a("1.0.1"), b1) },
@@ -133,7 +135,7 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 	})
 	for _, say := range []string{"admit a 1.0.0, admit b 1.0.0, admit a 1.0.1, admit a 1.0.2, back to a 1.0.1, admit a 1.0.3, back to a 1.0.1, admit b 2.0.0, admit a 1.0.5, return from a 1.0.5\n",
 		"live a 1.0.0, live b 1.0.0, live a 1.0.1, refused b 1.0.1, live a 1.0.3, withdrawn a 1.0.3, admitted b 2.0.0, settings , live a 1.0.5, returned a 1.0.5, replaced \n",
-		"version 11, epoch 1, replaced true"} {
+		"version 12, epoch 1, replaced true"} {
 		if !strings.Contains(want, say) {
 			t.Fatalf("nothing went wrong, and it ends with\n%s\ninstead of %s", want, say)
 		}
@@ -150,9 +152,12 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 			t.Errorf("%s: the fence is open", what)
 		}
 	}
-	stride := 1
-	if testing.Short() {
-		stride = 7
+	stride := 4
+	switch {
+	case os.Getenv("DTE_SOAK") == "1":
+		stride = 1
+	case testing.Short():
+		stride = 11
 	}
 	t.Logf("%d requests, %d points around writes", requests, commits)
 	for n := 1; n <= commits; n += stride {
@@ -215,7 +220,7 @@ var errFull = errors.New("no space left on device")
 // Two things that go wrong together, drawn by chance, and a store that is away for an hour from any moment on.
 func TestAgent_CrashTwice(t *testing.T) {
 	_, want := play(t, func(*world) {})
-	rounds := 60
+	rounds := 30
 	if testing.Short() {
 		rounds = 10
 	}

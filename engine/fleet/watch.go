@@ -14,11 +14,15 @@ func (a *Agent) watch(d *wire.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []wire.Act
 	told := maps.Clone(a.state.Told)
+	stage, reason := a.state.Taken.stage(shelf)
 	for i := range shelf {
 		b := &shelf[i]
 		digest := b.Digest
 		if _, own := told[digest]; !own {
 			continue
+		}
+		if a.state.Taken.has(digest) && (stage == wire.StageWaiting || stage == wire.StageRefused && b.on()) {
+			continue // the roll-out may yet be refused as a whole, or was
 		}
 		now := heard(b)
 		if now == "" || now == told[digest] {
@@ -41,7 +45,6 @@ func (a *Agent) watch(d *wire.Desired) error {
 		}
 		acts = append(acts, act)
 	}
-	stage, reason := a.state.Taken.stage(shelf)
 	if len(told) != len(a.state.Told) || len(acts) > 0 || a.state.Taken != nil && stage != a.state.Taken.Stage {
 		err := a.change(func(s *state) {
 			s.Told = told
