@@ -4,15 +4,19 @@ export CGO_ENABLED := 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
+CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-large soak alerts race vuln cross clients languages package install-test clean
+.PHONY: help run build test check bench bench-shares bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## run a branch appliance with the simulated authority, in the foreground (DAY=2027-01-01: on a later day; LAW="FILE …": bundles that the authority takes for law)
 	@exec bin/dtectl demo --dir $(DEMO) $(if $(DAY),--day $(DAY)) $(foreach file,$(LAW),--law $(file))
+
+run-fleet: build ## run a chain: an S3 server (built on first use, some minutes), three branches, the simulated authority, in the foreground
+	@store="$$(go tool -modfile=engine/archive/archivetest/versitygw.mod -n versitygw)" && exec bin/dtectl demo --chain --store "$$store" --dir $(CHAIN)
 
 build: ## build dted, dtectl and dtesim into bin/
 	@mkdir -p bin
@@ -55,6 +59,9 @@ bench: ## the budgets, measured beside their limits
 
 bench-shares: ## of the budgets, those of one till that takes all it can beside a quiet one
 	@go test -timeout 30m -run '^TestShares$$' -v ./cmd/dted -args -budgets
+
+bench-fleet: ## a chain of 5,000 branches on a real object store, two hours in some minutes: time to all, requests, what harms, what is stolen (DTE_FLEET_N=5000)
+	@go test -timeout 60m -count=1 -run '^TestChain$$' -v ./cmd/dtectl/fleet -args -fleet
 
 bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
 	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl

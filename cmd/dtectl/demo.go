@@ -20,14 +20,19 @@ import (
 )
 
 type demoCommand struct {
-	Dir string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
-	Day string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
-	Law []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles whose rates, thresholds and codes the simulated authority takes for law from their first day on."`
+	Dir   string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
+	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
+	Law   []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles whose rates, thresholds and codes the simulated authority takes for law from their first day on."`
+	Chain bool     `help:"Three branches of a chain, on an object store."`
+	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
 
 // Run supervises the appliance and the simulated authority as two processes, so that killing the appliance leaves
 // the authority's memory of it.
 func (c *demoCommand) Run(ctx context.Context) error {
+	if c.Chain {
+		return c.runChain(ctx)
+	}
 	d, err := newDemo(ctx, c.Dir, c.Day)
 	if err != nil {
 		return fmt.Errorf("preparing %s: %w", c.Dir, err)
@@ -66,7 +71,11 @@ func command(name string, args ...string) *exec.Cmd {
 	if err != nil {
 		self = os.Args[0]
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(self), name), args...)
+	return child(filepath.Join(filepath.Dir(self), name), args...)
+}
+
+func child(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	// The supervisor's death takes its processes with it; a Ctrl-C reaches the supervisor alone.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

@@ -46,7 +46,7 @@ type cli struct {
 }
 
 func main() {
-	var c cli
+	c := cli{Fleet: fleet.Command{Who: who}}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	k := parser(ctx, &c)
 	err := run(&c, k)

@@ -26,13 +26,15 @@ type demo struct {
 	config, shown                      string
 	api, ops, authority, manage, inbox string
 	ahead                              time.Duration // of the clocks
+	branch                             int64         // from 1; its establishment is M001, M002 …
+	fleet                              string        // the table of the configuration; empty: a branch by itself
 }
 
 // newDemo makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
 // this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
 // always writes the configuration anew, so that addresses can change between runs.
 func newDemo(ctx context.Context, dir, day string) (*demo, error) {
-	d := &demo{config: filepath.Join(dir, "dted.toml"), shown: dir,
+	d := &demo{config: filepath.Join(dir, "dted.toml"), shown: dir, branch: 1,
 		api:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
 		ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
 		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
@@ -74,6 +76,17 @@ func newDemo(ctx context.Context, dir, day string) (*demo, error) {
 }
 
 func (d *demo) fill(ctx context.Context, dir string) error {
+	if err := makeTaxpayer(ctx, dir); err != nil {
+		return err
+	}
+	return d.makeBox(dir)
+}
+
+// taxpayerFiles are what makeTaxpayer makes, beside the rules.
+var taxpayerFiles = []string{"certificate.crt", "certificate.password", "authority.password", "signing.pub.pem", "issuers.json", "rules.key", "rules.key.pub"}
+
+// makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules.
+func makeTaxpayer(ctx context.Context, dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	// Every secret of the demo is random: a folder that leaks opens no other.
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20] // MH wants letters, digits and others in the first
@@ -96,7 +109,6 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 	for name, data := range map[string][]byte{
 		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
 		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
-		"admin.token": []byte(config.Secret() + "\n"), "ahead": []byte(d.ahead.String() + "\n"),
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
 			return err
@@ -108,6 +120,17 @@ func (d *demo) fill(ctx context.Context, dir string) error {
 	}
 	for _, name := range plugins.Names {
 		if _, err := buildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo", Private: rulesSigner}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeBox makes a branch's box of a taxpayer: configuration, sealed key, store, tokens.
+func (d *demo) makeBox(dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"admin.token": config.Secret(), "ahead": d.ahead.String()} {
+		if err := config.WriteFile(at(name), []byte(text+"\n")); err != nil {
 			return err
 		}
 	}
@@ -184,7 +207,7 @@ const (
 func (d *demo) writeConfig(path string) error {
 	var points strings.Builder
 	for i := 1; i <= 8; i++ {
-		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M001\"\npunto_venta = \"P%03d\"\n", i, i))
+		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M%03d\"\npunto_venta = \"P%03d\"\n", i, d.branch, i))
 	}
 	host, port, err := net.SplitHostPort(d.inbox)
 	if err != nil {
@@ -267,7 +290,7 @@ distrito = "14"
 complemento = "Calle Arce 1020"
 
 [branch]
-id = 1
-%s`, d.api, d.ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, points.String())
+id = %d
+%s%s`, d.api, d.ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
 	return config.WriteFile(path, []byte(text))
 }

@@ -196,21 +196,33 @@ func (b *branch) running(now time.Time, desired *version, add func(int, string, 
 	if desired == nil {
 		return
 	}
-	wanted, since := desired.Live, desired.Issued
-	if r := desired.Rollout; r != nil && r.Takes(b.Name, now) {
-		wanted = r.State.Over(desired.Live)
-		if r.NotBefore.After(since) {
-			since = r.NotBefore
-		}
+	since := desired.Issued
+	if r := desired.Rollout; r != nil && r.NotBefore.After(since) {
+		since = r.NotBefore
 	}
-	if now.Sub(since) < takesWithin || s.Rollout != nil && s.Rollout.Stage.Failed() {
+	if now.Sub(since) < takesWithin {
 		return
 	}
+	for _, name := range b.lacks(now, desired) {
+		add(warning, "lacks", name)
+	}
+}
+
+// lacks are the rules that a branch shall run and does not have; none where it said that it did not take them.
+func (b *branch) lacks(now time.Time, desired *version) (names []string) {
+	wanted := desired.Live
+	if r := desired.Rollout; r != nil && r.Takes(b.Name, now) {
+		wanted = r.State.Over(desired.Live)
+	}
+	if r := b.Status.Rollout; r != nil && r.Stage.Failed() {
+		return nil
+	}
 	for _, w := range wanted.Rules {
-		if !slices.ContainsFunc(s.Rules, func(r wire.Running) bool { return r.Digest == w.Digest }) {
-			add(warning, "lacks", w.Name+" "+w.Version)
+		if !slices.ContainsFunc(b.Status.Rules, func(r wire.Running) bool { return r.Digest == w.Digest }) {
+			names = append(names, w.Name+" "+w.Version)
 		}
 	}
+	return names
 }
 
 // fingerprint is what people compare of a box's key.

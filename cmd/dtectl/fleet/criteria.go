@@ -13,26 +13,32 @@ type ring struct {
 	Succeeded int      `json:"succeeded"` // they took it
 	Failed    []string `json:"failed"`    // refused it, or went back by themselves
 	Waiting   int      `json:"waiting"`   // have not said yet
+	Silent    int      `json:"silent"`    // of those, how many say nothing at all
 }
 
 // measure counts the enrolled branches of a roll-out's ring. A branch counts as its own box reports it, and only under this
 // roll-out's name.
-func measure(r *wire.Rollout, branches []*branch, group string) ring {
+func (s *survey) measure(r *wire.Rollout, group string) ring {
 	m := ring{Failed: []string{}}
-	for _, b := range branches {
+	for _, b := range s.Branches {
 		if b.Enrolment == nil || b.group() != group || !r.InRing(b.Name) {
 			continue
 		}
 		m.Boxes++
+		var stage wire.Stage
+		if b.Status != nil && b.Status.Rollout != nil && b.Status.Rollout.Name == r.Name {
+			stage = b.Status.Rollout.Stage
+		}
 		switch {
-		case b.Status == nil || b.Status.Rollout == nil || b.Status.Rollout.Name != r.Name:
-			m.Waiting++
-		case b.Status.Rollout.Stage.Succeeded():
+		case stage.Succeeded():
 			m.Succeeded++
-		case b.Status.Rollout.Stage.Failed():
+		case stage.Failed():
 			m.Failed = append(m.Failed, b.Name)
 		default:
 			m.Waiting++
+			if s.At.Sub(b.Seen) > silentAfter {
+				m.Silent++
+			}
 		}
 	}
 	return m
@@ -58,6 +64,8 @@ func (m ring) wants(r *wire.Rollout, now time.Time) string {
 		return "" // a ring without a box proves nothing, and holds up nobody
 	case m.Succeeded < need:
 		return fmt.Sprintf("%d of %d branches took it, %d must", m.Succeeded, m.Boxes, need)
+	case r.Share == wire.Whole && m.Waiting > m.Silent: // the last ring: who is there has its say; who is away finds it in force
+		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes, m.Waiting-m.Silent)
 	case now.Before(soak):
 		return fmt.Sprintf("the ring is watched until %s", local(soak))
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,78 +14,146 @@ import (
 	"dtegate/engine/fleet/wire"
 )
 
-// enrolments are read once: they are created once. They are kept in a folder, and verified whenever they are read from there.
+// enrolments are read once: they are created once. They are kept in a file, and verified when they are read from it as when they come
+// from the store.
 type enrolments struct {
-	c    *chain
-	mu   sync.Mutex
-	held map[string]*wire.Enrolment // by key
+	c       *chain
+	mu      sync.Mutex
+	held    map[string]*wire.Enrolment // by key
+	objects map[string][]byte          // by key, as the store has them
+	grown   bool                       // the file lacks some
 }
 
 func newEnrolments(c *chain) *enrolments {
-	return &enrolments{c: c, held: make(map[string]*wire.Enrolment)}
+	e := &enrolments{c: c, held: make(map[string]*wire.Enrolment), objects: make(map[string][]byte)}
+	if file := e.file(); file != "" {
+		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &e.objects) != nil {
+			e.objects = make(map[string][]byte) // the store has them all
+		}
+	}
+	return e
+}
+
+// file is the cache's, of this director; empty: none.
+func (e *enrolments) file() string {
+	if e.c.cache == "" {
+		return ""
+	}
+	return filepath.Join(e.c.cache, "enrolments-"+wire.Fingerprint(e.c.director.Public)+".json")
 }
 
 // list is the highest epoch of each branch that the director has signed. What somebody else put there is passed over.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
-	epochs := make(map[string]int64)
+	type candidate struct {
+		branch string
+		epoch  int64
+	}
+	var found []candidate
 	for entry, err := range e.c.store.List(ctx, wire.BoxesFolder) {
 		if err != nil {
 			return nil, err
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, wire.BoxesFolder), "/")
-		n, ok := wire.NumberOf(entry.Key)
-		if !ok || entry.Key != wire.BoxKey(name, n) || wire.CheckName(name) != nil || n < epochs[name] {
-			continue
-		}
-		switch _, err := e.get(ctx, name, n); {
-		case err == nil:
-			epochs[name] = n
-		case errors.Is(err, wire.ErrSignature), errors.Is(err, wire.ErrFormat), errors.Is(err, wire.ErrOther), errors.Is(err, wire.ErrTooLarge), errors.Is(err, wire.ErrNotFound):
-		default:
-			return nil, err
+		if n, ok := wire.NumberOf(entry.Key); ok && entry.Key == wire.BoxKey(name, n) && wire.CheckName(name) == nil {
+			found = append(found, candidate{name, n})
 		}
 	}
+	epochs := make(map[string]int64, len(found))
+	var mu sync.Mutex
+	err := together(len(found), func(i int) error {
+		at := found[i]
+		_, err := e.get(ctx, at.branch, at.epoch)
+		if strangers(err) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			epochs[at.branch] = max(epochs[at.branch], at.epoch)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.save()
 	return epochs, nil
+}
+
+// strangers tells of an object that the director did not put there.
+func strangers(err error) bool {
+	return errors.Is(err, wire.ErrSignature) || errors.Is(err, wire.ErrFormat) || errors.Is(err, wire.ErrOther) || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, wire.ErrNotFound)
 }
 
 // get is one enrolment, signed by the director.
 func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*wire.Enrolment, error) {
 	key := wire.BoxKey(branch, epoch)
 	e.mu.Lock()
-	held := e.held[key]
+	held, data := e.held[key], e.objects[key]
 	e.mu.Unlock()
 	if held != nil {
 		return held, nil
 	}
-	file := ""
-	if e.c.cache != "" {
-		file = filepath.Join(e.c.cache, wire.Fingerprint(e.c.director.Public), fmt.Sprintf("%s.%d.jws", branch, epoch))
-	}
-	if data, err := os.ReadFile(file); err == nil {
-		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.director}, branch, epoch); err == nil {
-			e.keep(key, held)
-			return held, nil
+	fresh := data == nil
+	if !fresh {
+		var err error
+		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.director}, branch, epoch); err != nil {
+			fresh = true // the cache is no authority
 		}
 	}
-	o, err := e.c.store.Get(ctx, key, wire.MaxJWS)
-	if err != nil {
-		return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
-	}
-	held, err = wire.OpenEnrolment(o.Data, []wire.Key{e.c.director}, branch, epoch)
-	if err != nil {
-		return nil, err
-	}
-	if file != "" { // a cache that cannot be written is read from the store again
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
-			_ = config.WriteFile(file, o.Data)
+	if fresh {
+		o, err := e.c.store.Get(ctx, key, wire.MaxJWS)
+		if err != nil {
+			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
+		}
+		data = o.Data
+		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.director}, branch, epoch); err != nil {
+			return nil, err
 		}
 	}
-	e.keep(key, held)
-	return held, nil
-}
-
-func (e *enrolments) keep(key string, held *wire.Enrolment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held[key] = held
+	if fresh {
+		e.objects[key], e.grown = data, true
+	}
+	return held, nil
+}
+
+// save writes the cache. One that cannot be written is made again from the store.
+func (e *enrolments) save() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	file := e.file()
+	if file == "" || !e.grown {
+		return
+	}
+	text, err := json.Marshal(e.objects)
+	if err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil && config.WriteFile(file, text) == nil {
+		e.grown = false
+	}
+}
+
+// together does n things, as many at once as the store may be asked, and returns the first error, counted.
+func together(n int, do func(int) error) error {
+	var mu sync.Mutex
+	var faults []error
+	var all sync.WaitGroup
+	room := make(chan struct{}, config.StoreConnections)
+	for i := range n {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			if err := do(i); err != nil {
+				mu.Lock()
+				faults = append(faults, err)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(faults) > 1 {
+		return fmt.Errorf("%d objects could not be read, one of them: %w", len(faults), faults[0])
+	}
+	return errors.Join(faults...)
 }

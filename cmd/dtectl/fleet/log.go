@@ -13,7 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/fleet/wire"
 )
@@ -131,41 +130,37 @@ func (c *chain) acts(ctx context.Context, folder string, since time.Time) ([]eve
 	if err != nil {
 		return nil, err
 	}
-	var events []event
-	var mu sync.Mutex
-	var faults []error
-	var all sync.WaitGroup
-	room := make(chan struct{}, config.StoreConnections)
+	var entries []wire.Entry
 	for entry, err := range c.store.List(ctx, folder) {
 		if err != nil {
 			return nil, err
 		}
+		if !entry.Modified.Before(since) {
+			entries = append(entries, entry)
+		}
+	}
+	var events []event
+	var mu sync.Mutex
+	err = together(len(entries), func(i int) error {
+		entry := entries[i]
 		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, wire.ActsFolder), "/")
 		number, ok := wire.NumberOf(entry.Key)
-		if !ok || entry.Key != wire.ActKey(name, number) || entry.Modified.Before(since) {
-			continue
+		if !ok || entry.Key != wire.ActKey(name, number) {
+			return nil
 		}
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
-			e, err := c.act(ctx, held, name, number, epochs[name])
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				faults = append(faults, err)
-				return
-			}
-			if e.At.IsZero() {
-				e.At = entry.Modified
-			}
-			events = append(events, e)
-		})
-	}
-	all.Wait()
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("%d acts could not be read, one of them: %w", len(faults), faults[0])
-	}
-	return events, nil
+		e, err := c.act(ctx, held, name, number, epochs[name])
+		if err != nil {
+			return err
+		}
+		if e.At.IsZero() {
+			e.At = entry.Modified
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+		return nil
+	})
+	return events, err
 }
 
 // act reads one that a box of the branch has signed, whichever of its boxes.

@@ -57,7 +57,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(groupVersion, float64(v.Version), v.Group)
 		ch <- gauge(groupExpires, seconds(v.Expires), v.Group)
 		if r := v.Rollout; r != nil {
-			m := measure(r, s.Branches, v.Group)
+			m := s.measure(r, v.Group)
 			ch <- gauge(rolloutBoxes, float64(m.Succeeded), v.Group, "succeeded")
 			ch <- gauge(rolloutBoxes, float64(len(m.Failed)), v.Group, "failed")
 			ch <- gauge(rolloutBoxes, float64(m.Waiting), v.Group, "waiting")

@@ -109,7 +109,7 @@ func (v *view) fill() {
 	for _, g := range v.Survey.Groups {
 		gv := groupView{version: g, What: describe(g.Live)}
 		if r := g.Rollout; r != nil {
-			m := measure(r, v.Survey.Branches, g.Group)
+			m := v.Survey.measure(r, g.Group)
 			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+describe(r.State), ringIn(v.Lang, r, m.Boxes), &m
 		}
 		v.Groups = append(v.Groups, gv)

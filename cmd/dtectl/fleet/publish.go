@@ -27,6 +27,7 @@ type Publish struct {
 	MinSuccess  int           `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
 	MaxFailures Percent       `default:"0" help:"Percentage of the branches that tried it which may refuse it or go back by themselves; more, and fleet roll holds it." placeholder:"P"`
 	Expires     Moment        `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
+	Running     bool          `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
 	Reason      string        `help:"Why, for the log."`
 }
 
@@ -65,6 +66,12 @@ func (c *Publish) run(ctx context.Context, chain *chain) error {
 	state, files, err := c.load(chain)
 	if err != nil {
 		return err
+	}
+	if c.Running {
+		state.Rules = slices.DeleteFunc(state.Rules, func(r wire.Rule) bool { return !s.runs(c.Group, r) })
+		if len(state.Rules) == 0 {
+			return fmt.Errorf("--running: no branch of %s runs any of these bundles", c.Group)
+		}
 	}
 	if head != nil {
 		if err := newer(state, head.Live); err != nil {
@@ -150,6 +157,13 @@ func (c *Publish) load(chain *chain) (state wire.State, files map[string][]byte,
 	return state, files, nil
 }
 
+// runs tells that a branch of a group has reported a rule as in force, or on its shelf for later.
+func (s *survey) runs(group string, rule wire.Rule) bool {
+	return slices.ContainsFunc(s.Branches, func(b *branch) bool {
+		return b.group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules, func(r wire.Running) bool { return r.Digest == rule.Digest })
+	})
+}
+
 // newer refuses a bundle that is older than what branches run: their floor would refuse it.
 func newer(state, live wire.State) error {
 	for _, r := range state.Rules {
@@ -170,7 +184,7 @@ func printOrder(d *wire.Desired, s *survey) error {
 		screen.Fprintf(&b, "%s, no roll-out\n", describe(d.Live))
 	} else {
 		r := d.Rollout
-		screen.Fprintf(&b, "%s %s, %s\n", r.Name, describe(r.State), ringWords(r, measure(r, s.Branches, d.Group).Boxes))
+		screen.Fprintf(&b, "%s %s, %s\n", r.Name, describe(r.State), ringWords(r, s.measure(r, d.Group).Boxes))
 		if !r.NotBefore.IsZero() {
 			screen.Fprintf(&b, "not before %s\n", local(r.NotBefore))
 		}

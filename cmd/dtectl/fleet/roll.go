@@ -17,7 +17,14 @@ import (
 type Roll struct {
 	Group string   `help:"One group; default: all of them."`
 	Share *Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
+	// Follow goes on until the roll-outs have reached all, or one harms.
+	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
+
+	said map[string]string // by group
 }
+
+// followEvery is how often a roll that follows reads the chain.
+const followEvery = 2 * time.Second
 
 // errHarms ends a roll that held a roll-out.
 var errHarms = errors.New("a roll-out harms, and is held")
@@ -28,13 +35,43 @@ func (c *Roll) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, chain)
+	surveyor := newSurveyor(chain)
+	for {
+		underWay, err := c.once(ctx, chain, surveyor)
+		if err != nil || !c.Follow || !underWay {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+	}
 }
 
 func (c *Roll) run(ctx context.Context, chain *chain) error {
-	s, err := newSurveyor(chain).read(ctx)
+	_, err := c.once(ctx, chain, newSurveyor(chain))
+	return err
+}
+
+// say tells why a roll-out stays as it is; who follows is told once.
+func (c *Roll) say(group, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if c.said[group] == text && c.Follow {
+		return
+	}
+	if c.said == nil {
+		c.said = make(map[string]string)
+	}
+	c.said[group] = text
+	screen.Printf("%s: %s\n", group, text)
+}
+
+// once opens what may be opened, and tells whether a roll-out was under way.
+func (c *Roll) once(ctx context.Context, chain *chain, surveyor *surveyor) (underWay bool, err error) {
+	s, err := surveyor.read(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var failed []error
 	found := false
@@ -43,14 +80,17 @@ func (c *Roll) run(ctx context.Context, chain *chain) error {
 			continue
 		}
 		found = true
+		if head.Rollout != nil && (head.Rollout.Share < wire.Whole || s.measure(head.Rollout, head.Group).wants(head.Rollout, chain.now()) != "") {
+			underWay = true // else this is its end
+		}
 		if err := c.group(ctx, chain, s, head); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))
 		}
 	}
 	if !found {
-		return errors.New("nothing was published yet for this group")
+		return false, errors.New("nothing was published yet for this group")
 	}
-	return errors.Join(failed...)
+	return underWay, errors.Join(failed...)
 }
 
 func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version) error {
@@ -58,7 +98,7 @@ func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version
 	r := head.Rollout
 	if r == nil {
 		if head.Expires.Sub(now) > head.Expires.Sub(head.Issued)/2 {
-			screen.Printf("%s: no roll-out is on its way\n", head.Group)
+			c.say(head.Group, "no roll-out is on its way")
 			return nil
 		}
 		d, err := chain.next(ctx, head, head.Group, "signed again", time.Time{}, func(*wire.Desired) error { return nil })
@@ -68,7 +108,7 @@ func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version
 		screen.Printf("%s: signed again, good until %s\n", d.Group, local(d.Expires))
 		return nil
 	}
-	m := measure(r, s.Branches, head.Group)
+	m := s.measure(r, head.Group)
 	if m.harms(r) && !r.Held {
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
 		if _, err := chain.next(ctx, head, head.Group, reason, head.Expires, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
@@ -77,7 +117,7 @@ func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version
 		return fmt.Errorf("%w: %s", errHarms, reason)
 	}
 	if why := m.wants(r, now); why != "" {
-		screen.Printf("%s: %s stays as it is: %s\n", head.Group, r.Name, why)
+		c.say(head.Group, "%s stays as it is: %s", r.Name, why)
 		return nil
 	}
 	if r.Share == wire.Whole {
@@ -154,7 +194,7 @@ func (c *chain) setHeld(ctx context.Context, name, reason string, held bool) err
 		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringWords(head.Rollout, measure(head.Rollout, s.Branches, head.Group).Boxes))
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringWords(head.Rollout, s.measure(head.Rollout, head.Group).Boxes))
 	}
 	d, err := c.next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error {
 		d.Rollout.Held = held

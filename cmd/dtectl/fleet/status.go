@@ -20,6 +20,8 @@ type Status struct {
 	Group    string   `help:"Only this group's branches."`
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches of which something is to be known."`
+	// Wait is how long to wait until the branches shown have said what became of what is desired.
+	Wait time.Duration `help:"Wait so long at most until these branches run, or refused, what is desired." placeholder:"2m"`
 }
 
 // Run reads every status and verifies it.
@@ -28,7 +30,16 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSurveyor(chain).read(ctx)
+	surveyor := newSurveyor(chain)
+	s, err := surveyor.read(ctx)
+	for end := time.Now().Add(c.Wait); err == nil && !s.settled(c.shows) && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+		s, err = surveyor.read(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -42,6 +53,23 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 
 func (c *Status) shows(r *row) bool {
 	return (c.Group == "" || r.group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.level() > fine)
+}
+
+// settled tells that every branch shown, the silent aside, has said what became of what is desired.
+func (s *survey) settled(shows func(*row) bool) bool {
+	for _, r := range s.rows() {
+		st, desired := r.Status, s.desired(r.group())
+		if !shows(r) || st == nil || r.Enrolment == nil || desired == nil || r.state() == "silent" {
+			continue
+		}
+		if st.Desired.Version < desired.Version || st.Rollout != nil && st.Rollout.Stage == wire.StageWaiting {
+			return false
+		}
+		if lacks := r.lacks(s.At, desired); len(lacks) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // counts are what IT asks first.
@@ -113,7 +141,7 @@ func (s *survey) report(shows func(*row) bool) report {
 	for _, v := range s.Groups {
 		g := groupReport{Group: v.Group, Desired: v.Desired}
 		if r := v.Rollout; r != nil {
-			m := measure(r, s.Branches, v.Group)
+			m := s.measure(r, v.Group)
 			g.Ring, g.Wants, g.Harms = &m, m.wants(r, s.At), m.harms(r)
 		}
 		out.Groups = append(out.Groups, g)
@@ -145,7 +173,7 @@ func (s *survey) print(out io.Writer, shows func(*row) bool) error {
 	for _, v := range s.Groups {
 		screen.Fprintf(out, "%s version %d, good until %s: %s\n", v.Group, v.Version, local(v.Expires), describe(v.Live))
 		if r := v.Rollout; r != nil {
-			m := measure(r, s.Branches, v.Group)
+			m := s.measure(r, v.Group)
 			screen.Fprintf(out, "  %s %s, %s: %d took it, %d failed, %d have not said yet\n", r.Name, describe(r.State), ringWords(r, m.Boxes), m.Succeeded, len(m.Failed), m.Waiting)
 			if why := m.wants(r, s.At); why != "" {
 				screen.Fprintf(out, "  next ring: %s\n", why)

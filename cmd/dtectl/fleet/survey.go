@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/engine/fleet/wire"
 )
 
@@ -112,38 +111,32 @@ func (s *surveyor) read(ctx context.Context) (*survey, error) {
 func (s *surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[string]int64) ([]*branch, error) {
 	found := make(map[string]known, len(keys))
 	var mu sync.Mutex
-	var faults []error
-	var all sync.WaitGroup
-	room := make(chan struct{}, config.StoreConnections)
-	for _, e := range keys {
+	err := together(len(keys), func(i int) error {
+		e := keys[i]
 		name, _ := wire.BranchOf(e.Key)
-		if k, ok := s.statuses[e.Key]; ok && e.Tag != "" && k.tag == e.Tag && k.epoch == epochs[name] {
+		k, ok := s.statuses[e.Key]
+		if ok && e.Tag != "" && k.tag == e.Tag && k.epoch == epochs[name] {
 			same := *k.b // others may be looking at the last survey
 			same.Seen, k.b = e.Modified, &same
-			mu.Lock()
-			found[e.Key] = k
-			mu.Unlock()
-			continue
-		}
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
+		} else {
 			b, now, err := s.branch(ctx, name, epochs[name])
-			mu.Lock()
-			defer mu.Unlock()
 			if err != nil {
-				faults = append(faults, err)
-				return
+				return err
 			}
-			found[e.Key] = known{e.Tag, epochs[name], b}
+			k = known{e.Tag, epochs[name], b}
 			if !now.IsZero() {
+				mu.Lock()
 				s.skew = now.Sub(s.c.now())
+				mu.Unlock()
 			}
-		})
-	}
-	all.Wait()
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("%d statuses could not be read, one of them: %w", len(faults), faults[0])
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[e.Key] = k
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	s.statuses = found
 	list := make([]*branch, 0, len(found))
@@ -199,7 +192,7 @@ func (s *surveyor) branch(ctx context.Context, name string, epoch int64) (b *bra
 func (s *surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)
-		if errors.Is(err, wire.ErrNotFound) || errors.Is(err, wire.ErrSignature) || errors.Is(err, wire.ErrFormat) {
+		if strangers(err) {
 			continue
 		}
 		if err != nil {
