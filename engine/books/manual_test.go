@@ -13,7 +13,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// rules are what the manual says of each column of an annex, by letter. N is an amount, -N one that may be negative.
+// manual is what MH's manual says of each column of an annex, in their order.
 var manual = map[*layout][]string{
 	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount, zero, zero, amount, duiOrNothing, operation, income, `1`},
 	annex02: {date, `4`, `01`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed, zero, zero, zero, zero, zero, signed, operation, income, `2`},
@@ -135,6 +135,7 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 		if line == "" {
 			continue
 		}
+		before := len(faults)
 		fault := func(format string, args ...any) {
 			faults = append(faults, fmt.Sprintf("row %d: ", n+1)+fmt.Sprintf(format, args...)+": "+line)
 		}
@@ -154,7 +155,7 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 				fault("column %s: %q is not of the month", l.Columns[i].Letter, cells[i])
 			}
 		}
-		if len(faults) > 0 {
+		if len(faults) > before {
 			continue // what follows calculates with the cells
 		}
 		either := func(a, b int) {
@@ -185,21 +186,19 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 			if minus > 0 && (cells[7] != cells[8] || minus != 1+nonZero(cells[10:19])) {
 				fault("what takes back is one document, and all of it")
 			}
-			if free := nonZero(cells[10:13]) > 0; cells[20] == "1" && free || cells[20] == "2" && nonZero(cells[13:14]) > 0 || cells[20] == "4" && minus == 0 && cells[7] == cells[8] && !(free && nonZero(cells[13:14]) > 0) {
+			// A row of one document is mixed when the document is (p. 9).
+			free, taxed := nonZero(cells[10:13]) > 0, nonZero(cells[13:14]) > 0
+			if u := cells[20]; u == "1" && free || u == "2" && taxed || u == "4" && cells[7] == cells[8] && !(free && taxed) {
 				fault("column U")
 			}
 		case annex09, annex10, annex12:
 			either(0, 8)
-			rate := decimal.New(1, -2)
+			rate, control := decimal.New(1, -2), 3
 			if l == annex12 {
-				rate = decimal.New(13, -2)
+				rate, control = decimal.New(13, -2), 4
 			}
 			near(7, amountOf(cells[6]).Mul(rate), 5)
-			if l == annex12 {
-				ofType(2, 4, cells, fault)
-			} else {
-				ofType(2, 3, cells, fault)
-			}
+			ofType(2, control, cells, fault)
 		case annex05:
 			if want := map[string]int{"1": 14, "2": 9}[cells[0]]; want > 0 && len(cells[1]) != want {
 				fault("column B: %q of kind %s", cells[1], cells[0])

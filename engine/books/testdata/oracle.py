@@ -3,10 +3,10 @@
 
 Usage: oracle.py MONTH SETTINGS.json OUT < documents.jsonl
 
-Reads one stored document a line and writes each file of the month to OUT, the books without their headings. Written from
-the F-07 v14 manual of annexes (January 2025) and articles 82 to 87 of the Código Tributario's regulation, by somebody who had not read
-the Go. "p. N" is the manual's page, "art. N" the regulation's article. What neither says is marked "convention".
-Python's standard library only; money is decimal.Decimal, never a float.
+Reads one stored document a line and writes each file of the month to OUT, the books without their headings. Written from the F-07 v14
+manual of annexes (January 2025) and articles 82 to 87 of the Código Tributario's regulation, by somebody who had not read the Go; where
+the two disagreed, the manual decided. "p. N" is the manual's page, "art. N" the regulation's article. What neither says is marked
+"convention". Python's standard library only; money is decimal.Decimal, never a float.
 """
 
 import json
@@ -88,7 +88,6 @@ class Document:
         self.seal = record["selloRecibido"]
         self.invalidated = record["invalidado"]
         body = record["document"]
-        self.body = body
         self.sum = body.get("resumen") or {}
         self.lines = body.get("cuerpoDocumento") or []
         self.related = body.get("documentoRelacionado") or []
@@ -110,7 +109,6 @@ class Document:
     nonsubject = property(lambda d: d.amount("totalNoSuj") - d.amount("descuNoSuj"))
     taxed = property(lambda d: d.amount("totalGravada") - d.amount("descuGravada"))
     perceived = property(lambda d: d.amount("ivaPerci", "ivaPerci1"))
-    retained = property(lambda d: d.amount("ivaRete", "ivaRete1"))
 
     @property
     def vat(self):
