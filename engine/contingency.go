@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
@@ -38,8 +39,8 @@ type contingency struct {
 	mu         sync.RWMutex
 	period     *Period     // nil: MH is there
 	begun      []time.Time // the periods of the last hour
-	suspicion  bell        // MH may be away: it is probed
-	work       bell        // something may be sent
+	suspicion  bell.Bell   // MH may be away: it is probed
+	work       bell.Bell   // something may be sent
 	forwarding forwarding
 }
 
@@ -58,7 +59,7 @@ type holder interface {
 
 func newContingency(e *Engine, o Options) *contingency {
 	c := &contingency{docs: e, store: e.store, signer: e.signer, client: e.client, rules: e.rules, issuer: e.issuer, log: e.log, now: e.now, rand: e.rand,
-		sends: &e.sends, metrics: e.metrics, options: o.Contingency, back: o.Reachable, every: e.every, suspicion: newBell(), work: newBell()}
+		sends: &e.sends, metrics: e.metrics, options: o.Contingency, back: o.Reachable, every: e.every, suspicion: bell.New(), work: bell.New()}
 	c.options.setDefaults()
 	return c
 }

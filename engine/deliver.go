@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/mail"
@@ -35,7 +36,7 @@ type Delivery struct {
 type deliveries struct {
 	Delivery
 	mail, archive breaker
-	bell          bell
+	bell          bell.Bell
 	printing      *fair.Queue // by token
 
 	mu      sync.Mutex
@@ -50,7 +51,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 		o.Mail, o.Archive = nil, nil
 	}
 	d.Delivery = o
-	d.bell = newBell()
+	d.bell = bell.New()
 	// 2,000 lines take 40 MiB and a tenth of a second or more to lay out. A ticket takes two milliseconds: nobody who prints those comes
 	// near the allowance.
 	d.printing = fair.New(fair.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16, Now: now,

@@ -37,7 +37,7 @@ func (box *outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 		l.Step = *anew(&l.Step)
 		return storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}}
 	})
-	box.delivery.bell.ring()
+	box.delivery.bell.Ring()
 	return n, err
 }
 

@@ -116,7 +116,7 @@ func (box *outbox) post(ctx context.Context, l letter, done chan string) error {
 		box.answerWaiting(storage.Code(code), "")
 		return err
 	}
-	box.delivery.bell.ring()
+	box.delivery.bell.Ring()
 	return nil
 }
 

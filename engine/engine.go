@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -48,7 +49,7 @@ type Options struct {
 	Signer    *sign.Signer
 	Authority *authority.Client
 	// Rules is what a Shelf holds, or a book that never changes.
-	Shelf  *Shelf
+	Shelf  *shelf.Shelf
 	Rules  *rulebook.Book
 	Issuer Issuer
 	Policy Policy
@@ -74,7 +75,7 @@ type Engine struct {
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
-	shelf   *Shelf                // may be nil
+	shelf   *shelf.Shelf          // may be nil
 	rules   func() *rulebook.Book // in force
 	issuer  Issuer
 	policy  Policy

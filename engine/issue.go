@@ -112,7 +112,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 		return nil, pathRefused, notStored(err)
 	}
 	end()
-	e.shelf.offer(req.Document, entry.Code)
+	e.shelf.OfferToShadow(req.Document, entry.Code)
 	now := standing{entry, made.head, made.jws, made.document}
 	if d.form == record.FormContingency {
 		e.wake()
@@ -168,8 +168,8 @@ func (e *Engine) open(req Request) (*draft, error) {
 func (e *Engine) compute(ctx context.Context, r *rulebook.Rule, d *draft) (*rulebook.Evaluation, error) {
 	computed, faults, err := r.Evaluate(ctx, d.facts)
 	switch {
-	case err == nil && e.shelf != nil:
-		e.shelf.answered(r, d.request.Caller.Point.ID)
+	case err == nil:
+		e.shelf.Answered(r, d.request.Caller.Point.ID)
 	case err != nil && e.shelf != nil && ctx.Err() == nil:
 		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, dte.Date(d.now), d.facts, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
 	"dtegate/storage"
 )
 
@@ -156,7 +157,7 @@ func totals(groups map[ledger.Group]ledger.Total) []Total {
 }
 
 // newLedger returns the ledger of a store's documents.
-func newLedger(store *storage.Store, shelf *Shelf) *ledger.Ledger {
+func newLedger(store *storage.Store, shelf *shelf.Shelf) *ledger.Ledger {
 	return ledger.New(ledger.Options{Store: store, Window: record.DateWindow,
 		First: func(day string) (uint64, error) { return record.FirstID(store, day) },
 		Read: func(entry storage.Entry) (ledger.Row, bool, error) {
@@ -177,7 +178,7 @@ func newLedger(store *storage.Store, shelf *Shelf) *ledger.Ledger {
 			if shelf == nil {
 				return func() {}
 			}
-			return shelf.pace(2).rest
+			return shelf.GiveWay(2)
 		}})
 }
 

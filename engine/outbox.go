@@ -43,7 +43,7 @@ func newOutbox(e *Engine, o Delivery) *outbox {
 		if e.shelf == nil {
 			return nil
 		}
-		return e.shelf.pace(2).rest
+		return e.shelf.GiveWay(2)
 	}}
 	box.delivery.init(o, e.now)
 	return box

@@ -114,10 +114,10 @@ func (c *contingency) probe(ctx context.Context) authority.Outcome {
 }
 
 // suspect has MH probed soon.
-func (c *contingency) suspect() { c.suspicion.ring() }
+func (c *contingency) suspect() { c.suspicion.Ring() }
 
 // wake has what is owed looked at soon.
-func (c *contingency) wake() { c.work.ring() }
+func (c *contingency) wake() { c.work.Ring() }
 
 // errAway means that MH cannot be reached now: what is owed waits.
 var errAway = errors.New("MH is away")

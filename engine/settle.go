@@ -218,7 +218,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
 	e.ledger.Touch(now.ID)
 	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
-		e.delivery.bell.ring()
+		e.delivery.bell.Ring()
 	}
 	if before.State != now.State {
 		e.shelf.Judge(before, h, now.State)

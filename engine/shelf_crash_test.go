@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"dtegate/engine/shelf"
 	"dtegate/plugins/plugintest"
-	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
 
@@ -53,7 +53,7 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 			func() error { return nil },
 			func() error { return activated(s, second) },
 			func() error {
-				_, err := s.Rollback(context.Background(), Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, Order{Who: "test"})
+				_, err := s.Rollback(context.Background(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test"})
 				return err
 			},
 			func() error { return activated(s, third) },
@@ -83,7 +83,12 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 		}()
 		again := w.shelf(first)
 		live := again.Book().Active("00", "2026-11-21")["01"].Version
-		floor := again.floor(&bundle.Manifest{Kind: "document", Document: "01", Schema: 2})
+		floor := ""
+		for _, b := range again.List().Rules {
+			if b.Document == "01" && b.Schema == 2 {
+				floor = b.Floor
+			}
+		}
 		good := false
 		for _, state := range after[max(answered, 0):min(answered+2, len(after))] {
 			good = good || state.live == live && state.floor == floor
@@ -112,8 +117,8 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 	t.Logf("%d writes, each crashed at three times", points)
 }
 
-func activated(s *Shelf, data []byte) error {
-	a, err := s.Activate(context.Background(), data, Order{Who: "test"})
+func activated(s *shelf.Shelf, data []byte) error {
+	a, err := s.Activate(context.Background(), data, shelf.Order{Who: "test"})
 	if err == nil && a.Refused != "" {
 		err = fmt.Errorf("%s: %s", a.Refused, a.Error)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine/shelf"
 	"dtegate/rules/bundletest"
 )
 
@@ -27,7 +28,7 @@ func TestShelf_ManySwaps(t *testing.T) {
 	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	swap := func(i int) {
 		a := push(t, s, edition(t, fmt.Sprintf("2.2.%d", i), small, bundletest.Recompiled(fmt.Sprint(i))))
-		if a.State != ruleLive {
+		if a.State != shelf.Live {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -60,5 +61,9 @@ func heap() uint64 {
 
 // modules is how many compiled modules the host holds.
 func (w *world) modules(t *testing.T) int {
-	return int(metrictest.Value(t, w.engine.shelf.o.Host, "dte_rule_modules"))
+	hosts, err := shelfHosts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(metrictest.Value(t, hosts[0], "dte_rule_modules"))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/shelf"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -26,7 +27,7 @@ type mutants struct {
 	base   *vfs.MemFS // a branch that has shipped rules
 	box    *vouch.Key
 	dry    *world // one to which they are only tried
-	shelf  *Shelf
+	shelf  *shelf.Shelf
 	good   []byte
 	digest string
 	made   string // the document
@@ -96,7 +97,7 @@ func (m *mutants) live(t testing.TB, data []byte) string {
 	w.open(fs, fs)
 	w.shelf(nil)
 	defer func() { w.close() }()
-	if a := push(t, w.engine.shelf, data); a.State != ruleLive || a.Rule.Digest != m.digest {
+	if a := push(t, w.engine.shelf, data); a.State != shelf.Live || a.Rule.Digest != m.digest {
 		t.Errorf("%+v", a)
 		return ""
 	}
@@ -118,7 +119,7 @@ func (m *mutants) try(t testing.TB, data []byte) bool {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a, err := m.shelf.Activate(context.Background(), data, Order{Who: "test", Dry: true})
+	a, err := m.shelf.Activate(context.Background(), data, shelf.Order{Who: "test", Dry: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
+	"dtegate/engine/shelf"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -45,17 +46,17 @@ func TestShelf_Activate(t *testing.T) {
 			t.Errorf("%s: refused at %q: %s", c.name, a.Refused, a.Error)
 		}
 	}
-	if again := push(t, s, edition(t, "2.1.5")); !again.Already || again.State != ruleLive {
+	if again := push(t, s, edition(t, "2.1.5")); !again.Already || again.State != shelf.Live {
 		t.Errorf("pushed again: %+v", again)
 	}
 	r, err := x.engine.Issue(t.Context(), sale("b", 1130))
 	if err != nil || r.Rule.Version != "2.1.5" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if back, err := s.Rollback(t.Context(), Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
+	if back, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	if _, err := s.Rollback(t.Context(), Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, Order{}); !errors.Is(err, ErrNoSuchRule) {
+	if _, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, shelf.Order{}); !errors.Is(err, shelf.ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {
@@ -71,7 +72,7 @@ func TestShelf_Activate(t *testing.T) {
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		r, _ := x.engine.Issue(t.Context(), sale(key, 1130))
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != madeSame || c.Rule != r.Rule {
+		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != shelf.MadeSame || c.Rule != r.Rule {
 			t.Errorf("replaying %s: %+v, %v", key, c, err)
 		}
 	}
@@ -85,7 +86,7 @@ func TestShelf_ReturnsFromTraps(t *testing.T) {
 			defer x.close()
 			s := x.shelf(shipped(t))
 			// Its golden case knows nothing of a sale of one line.
-			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != ruleLive {
+			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != shelf.Live {
 				t.Fatalf("%+v", a)
 			}
 			ctx, stop := context.WithCancel(t.Context())
@@ -117,7 +118,7 @@ func TestShelf_Dates(t *testing.T) {
 	x := newWorld(t)
 	defer x.close()
 	s := x.shelf(shipped(t))
-	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != ruleComing || a.From != "2026-12-01" {
+	if a := push(t, s, edition(t, "2.2.0", bundletest.In("2026-12-01", "2026-12-31"))); a.State != shelf.Coming || a.From != "2026-12-01" {
 		t.Fatalf("%+v", a)
 	}
 	for _, c := range []struct {
@@ -136,11 +137,11 @@ func TestShelf_Dates(t *testing.T) {
 		if err != nil || r.Rule.Version != c.version {
 			t.Errorf("%v: %+v, %v", c.at, r, err)
 		}
-		if err := s.refresh(t.Context()); err != nil {
+		if err := s.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range s.List().Rules {
-			if b.Document == "01" && b.State == ruleLive && b.Expired != c.expired {
+			if b.Document == "01" && b.State == shelf.Live && b.Expired != c.expired {
 				t.Errorf("%v: %s %s expired: %v", c.at, b.Name, b.Version, b.Expired)
 			}
 		}
@@ -165,7 +166,7 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 	first["dte03/v3"] = plugintest.Bundle(t, "dte03/v3")
 	s := w.shelf(first)
 	for _, data := range next {
-		if a := push(t, s, data); a.State != ruleComing || a.From != "2026-12-01" {
+		if a := push(t, s, data); a.State != shelf.Coming || a.From != "2026-12-01" {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -199,7 +200,7 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := s.refresh(t.Context()); err != nil {
+	if err := s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if days[0].Load() < 40 || days[1].Load() < 40 || s.Book().Active("01", "2026-12-01")["01"].Version != "2.1.0" {

@@ -15,6 +15,7 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -23,7 +24,7 @@ import (
 )
 
 // restart is a power cut and a start, with the shelf that the store has; what the start logs is returned.
-func (w *world) restart() (*Shelf, string) {
+func (w *world) restart() (*shelf.Shelf, string) {
 	w.t.Helper()
 	left := w.fs.CrashClone(vfs.CrashCloneCfg{})
 	if err := w.store.Close(); err != nil {
@@ -41,7 +42,7 @@ func (w *world) restart() (*Shelf, string) {
 // record appends a record of a rule as whoever writes to a backup can: with the storage package, and no key.
 func (w *world) record(digest string, head any, parts ...storage.Part) {
 	w.t.Helper()
-	code, err := bundleCode(digest)
+	code, err := shelf.CodeOf(digest)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,14 +58,14 @@ func (w *world) record(digest string, head any, parts ...storage.Part) {
 	}
 }
 
-func opened(t testing.TB, data []byte) (*bundle.Bundle, Admitted) {
+func opened(t testing.TB, data []byte) (*bundle.Bundle, shelf.Admitted) {
 	t.Helper()
 	b, err := bundle.Inspect(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := b.Manifest
-	return b, Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
+	return b, shelf.Admitted{RuleRef: record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}, Kind: m.Kind, Document: m.Document, Schema: m.Schema,
 		From: m.Validity["00"].From, Until: m.Validity["00"].Until, Signers: []string{"test"}, Way: "pushed", Who: "somebody"}
 }
 
@@ -76,7 +77,7 @@ func (w *world) sells(version string) {
 	}
 }
 
-func onList(s *Shelf, version string) *ShownBundle {
+func onList(s *shelf.Shelf, version string) *shelf.ShownBundle {
 	for _, b := range s.List().Rules {
 		if b.Version == version {
 			return &b
@@ -97,10 +98,14 @@ func TestShelf_Tampered(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	spaced := bundletest.Tampered(t, next, func(s string) string { return strings.ReplaceAll(s, ",", " ,\n\t") })
-	if a := push(t, s, spaced); a.State != ruleLive {
+	if a := push(t, s, spaced); a.State != shelf.Live {
 		t.Fatalf("%+v", a)
 	}
-	stored, err := x.store.Part(s.find(func(i *shelved) bool { return i.Version == "2.1.1" }).entry.Code, partBundle)
+	code, err := shelf.CodeOf(onList(s, "2.1.1").Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := x.store.Part(code, shelf.PartBundle)
 	if err != nil || !bytes.Equal(bundletest.Entries(t, stored)[0].Content, bundletest.Entries(t, next)[0].Content) {
 		t.Errorf("the store does not hold the canonical form: %v", err)
 	}
@@ -119,23 +124,27 @@ func TestShelf_OldRecords(t *testing.T) {
 	x.shelf(shipped(t)) // without a key of the box: no marks
 	next := edition(t, "2.1.1")
 	b, a := opened(t, next)
-	x.record(b.Digest, a, storage.Part{Name: partBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
+	x.record(b.Digest, a, storage.Part{Name: shelf.PartBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
 	x.box = vouch.New()
 	s, log := x.restart()
 	x.sells("2.1.1")
 	if strings.Contains(log, "level=ERROR") {
 		t.Error(log)
 	}
-	for _, i := range s.items {
-		if i.word != vouch.Own {
-			t.Errorf("%s %s is not marked", i.Name, i.Version)
+	entries, err := x.store.Due(record.QueueRules, start.AddDate(100, 0, 0), 1000)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("%d records of rules: %v", len(entries), err)
+	}
+	for _, e := range entries {
+		if x.box.Check(e.Head, vouch.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}) != vouch.Own {
+			t.Errorf("record %d is not marked", e.Number)
 		}
 	}
 	// No key that is pinned has signed anything: the box remembers that it was otherwise.
 	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log = x.restart()
 	x.sells("2.1.1")
-	if got := onList(s, "2.1.1"); got.Vouched != vouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
+	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(log, "level=ERROR") {
@@ -159,7 +168,7 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 	if _, err := x.engine.Issue(t.Context(), sale("", 1130)); code(err) != refusal.CodeUnavailable {
 		t.Errorf("a sale without any rule: %v", err)
 	}
-	if got := onList(s, "2.1.1"); got.State != troubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
+	if got := onList(s, "2.1.1"); got.State != shelf.TroubleUnvouched || !strings.Contains(got.Sentence(), "nobody's signature") {
 		t.Errorf("%+v", got)
 	}
 	if metrictest.Values(t, s)["dte_rules_refused/unvouched"] != 4 || !strings.Contains(log, "a stored rule may not compute: push it again") {
@@ -176,14 +185,14 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 		if a := push(t, s, data); a.Refused != "signature" {
 			t.Errorf("%+v", a)
 		}
-		if a := push(t, s, cosign(data)); a.State != ruleLive {
+		if a := push(t, s, cosign(data)); a.State != shelf.Live {
 			t.Errorf("%+v", a)
 		}
 	}
 	x.sells("2.1.1")
 	s, _ = x.restart()
 	x.sells("2.1.1")
-	if got := onList(s, "2.1.1"); got.Vouched != vouchedByKeys || got.Part == "" {
+	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByKeys || got.Part == "" {
 		t.Errorf("%+v", got)
 	}
 	// What the installation ships mends a record as a push does.
@@ -212,8 +221,8 @@ func TestShelf_BadRecords(t *testing.T) {
 	stranger.Private = ed25519.NewKeyFromSeed(make([]byte, 32))
 	forged := bundletest.EditionSigned(t, "dte01/v2", "2.1.1", stranger, bundletest.Param("ivaRate", "0.01"))
 	fb, fa := opened(t, forged)
-	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: partBundle, Data: data} }
-	with := func(change func(*Admitted)) Admitted { a := good; change(&a); return a }
+	bytesOf := func(data []byte) storage.Part { return storage.Part{Name: shelf.PartBundle, Data: data} }
+	with := func(change func(*shelf.Admitted)) shelf.Admitted { a := good; change(&a); return a }
 	brokenSchema := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["schema.json"] = []byte("{") })
 	sb, sa := opened(t, brokenSchema)
 	noModule := edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) { parts["module.wasm"] = []byte("no module") })
@@ -226,19 +235,19 @@ func TestShelf_BadRecords(t *testing.T) {
 		says   string
 		again  []byte // is pushed then
 	}{
-		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, troubleDamaged, "decoding the record", next},
-		"a head without a digest":        {b.Digest, with(func(a *Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, troubleDamaged, "not where its digest", nil},
-		"no bytes":                       {b.Digest, good, nil, troubleDamaged, "not found", nil},
-		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, troubleDamaged, "not a rule bundle", next},
-		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, troubleDamaged, "the record says", nil},
-		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, troubleUnvouched, "0 of the 1 pinned keys have signed", next},
-		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, troubleUnvouched, "0 of the 1 pinned keys", nil},
-		"a forged bundle with a mark":    {fb.Digest, vouch.New().Mark(must(json.Marshal(fa)), vouch.Place{}), []storage.Part{bytesOf(forged)}, troubleUnvouched, "this box's mark", nil},
-		"a signed bundle from another day": {b.Digest, with(func(a *Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, troubleUnvouched,
+		"a head that is no JSON":         {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)}, shelf.TroubleDamaged, "decoding the record", next},
+		"a head without a digest":        {b.Digest, with(func(a *shelf.Admitted) { a.Digest = "" }), []storage.Part{bytesOf(next)}, shelf.TroubleDamaged, "not where its digest", nil},
+		"no bytes":                       {b.Digest, good, nil, shelf.TroubleDamaged, "not found", nil},
+		"half the bytes":                 {b.Digest, good, []storage.Part{bytesOf(next[:len(next)/2])}, shelf.TroubleDamaged, "not a rule bundle", next},
+		"another bundle's bytes":         {b.Digest, good, []storage.Part{bytesOf(edition(t, "2.1.2"))}, shelf.TroubleDamaged, "the record says", nil},
+		"a forged bundle":                {fb.Digest, fa, []storage.Part{bytesOf(forged)}, shelf.TroubleUnvouched, "0 of the 1 pinned keys have signed", next},
+		"a forged bundle in an old form": {fb.Digest, fa, []storage.Part{bytesOf(bundletest.Tampered(t, forged, bundletest.Payload))}, shelf.TroubleUnvouched, "0 of the 1 pinned keys", nil},
+		"a forged bundle with a mark":    {fb.Digest, vouch.New().Mark(must(json.Marshal(fa)), vouch.Place{}), []storage.Part{bytesOf(forged)}, shelf.TroubleUnvouched, "this box's mark", nil},
+		"a signed bundle from another day": {b.Digest, with(func(a *shelf.Admitted) { a.From = "2026-03-01" }), []storage.Part{bytesOf(next)}, shelf.TroubleUnvouched,
 			`its record says from "2026-03-01"`, next},
-		"a signed bundle of another version": {b.Digest, with(func(a *Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, troubleUnvouched, "its record says version", nil},
-		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, troubleDamaged, "compiling schema", nil},
-		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, troubleDamaged, "not a rule module", edition(t, "2.1.2")},
+		"a signed bundle of another version": {b.Digest, with(func(a *shelf.Admitted) { a.Version = "9.0.0" }), []storage.Part{bytesOf(next)}, shelf.TroubleUnvouched, "its record says version", nil},
+		"a signed bundle that compiles not":  {sb.Digest, sa, []storage.Part{bytesOf(brokenSchema)}, shelf.TroubleDamaged, "compiling schema", nil},
+		"a signed bundle without a module":   {mb.Digest, ma, []storage.Part{bytesOf(noModule)}, shelf.TroubleDamaged, "not a rule module", edition(t, "2.1.2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t)
@@ -249,17 +258,21 @@ func TestShelf_BadRecords(t *testing.T) {
 			s, log := x.restart()
 			x.sells("2.1.0")
 			values := metrictest.Values(t, s)
-			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != troubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
+			if values["dte_rules_refused/"+c.why] != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, `goes_on="dte01 2.1.0"`) && c.why != shelf.TroubleDamaged || !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.says) {
 				t.Errorf("%v\n%s", values, log)
 			}
-			if list, err := InspectShelf(s.o); err != nil || len(list.Rules) != 4 {
+			o, err := x.shelfOptions()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if list, err := shelf.Inspect(o); err != nil || len(list.Rules) != 4 {
 				t.Errorf("%+v, %v", list, err)
 			}
 			if c.again == nil {
 				return
 			}
 			// It takes the good one, over the bad record or beside it, and keeps it.
-			if a := push(t, s, c.again); a.State != ruleLive {
+			if a := push(t, s, c.again); a.State != shelf.Live {
 				t.Fatalf("pushed again: %+v", a)
 			}
 			b, _ := opened(t, c.again)
@@ -305,14 +318,14 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	push(t, s, edition(t, "2.1.1", bundletest.In("2026-11-01", "2026-11-15")))
 	x.clock.set(start)
 	push(t, s, edition(t, "2.1.2", bundletest.In("2026-11-16", "")))
-	to := Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
-	_, err := s.Rollback(t.Context(), to, Order{Who: "ana"})
-	if !errors.Is(err, ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
+	to := shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
+	_, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana"})
+	if !errors.Is(err, shelf.ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
 		t.Errorf("%v", err)
 	}
 	x.sells("2.1.2")
 	to.Expired = true
-	back, err := s.Rollback(t.Context(), to, Order{Who: "ana"})
+	back, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana"})
 	if err != nil || back.Expired != "2026-11-15" {
 		t.Errorf("%+v, %v", back, err)
 	}

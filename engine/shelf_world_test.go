@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"dtegate/engine/shelf"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -23,7 +24,7 @@ var shelfHosts = sync.OnceValues(func() (hosts [2]*rules.Host, err error) {
 })
 
 // shelf gives a world's engine a shelf: what the store has, and what the test ships.
-func (w *world) shelf(shipped map[string][]byte) *Shelf {
+func (w *world) shelf(shipped map[string][]byte) *shelf.Shelf {
 	w.t.Helper()
 	s, err := w.openShelf(shipped)
 	if err != nil {
@@ -33,10 +34,19 @@ func (w *world) shelf(shipped map[string][]byte) *Shelf {
 	return s
 }
 
-func (w *world) openShelf(shipped map[string][]byte) (*Shelf, error) {
-	hosts, err := shelfHosts()
+func (w *world) openShelf(shipped map[string][]byte) (*shelf.Shelf, error) {
+	o, err := w.shelfOptions()
 	if err != nil {
 		return nil, err
+	}
+	s := shelf.New(o)
+	return s, s.Load(context.Background(), shipped)
+}
+
+func (w *world) shelfOptions() (o shelf.Options, err error) {
+	hosts, err := shelfHosts()
+	if err != nil {
+		return o, err
 	}
 	pinned, log := w.pinned, w.log
 	if pinned == nil {
@@ -45,9 +55,8 @@ func (w *world) openShelf(shipped map[string][]byte) (*Shelf, error) {
 	if log == nil {
 		log = quiet
 	}
-	s := NewShelf(ShelfOptions{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
-		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now})
-	return s, s.Load(context.Background(), shipped)
+	return shelf.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned}, Box: w.box,
+		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}, nil
 }
 
 // shipped are the bundles that the tests of a shelf start with.
@@ -59,9 +68,9 @@ func shipped(t testing.TB) map[string][]byte {
 	return all
 }
 
-func push(t testing.TB, s *Shelf, data []byte) *Activation {
+func push(t testing.TB, s *shelf.Shelf, data []byte) *shelf.Activation {
 	t.Helper()
-	a, err := s.Activate(context.Background(), data, Order{Who: "test"})
+	a, err := s.Activate(context.Background(), data, shelf.Order{Who: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,19 +7,20 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/shelf"
 	"dtegate/storage"
 )
 
 // Usage reads from a store what each token had stored before the start of the appliance.
 type Usage struct {
 	store  *storage.Store
-	shelf  *Shelf
+	shelf  *shelf.Shelf
 	upTo   uint64 // id
 	before time.Time
 }
 
 // NewUsage returns the usage of all that a store holds by now. The shelf, which may be nil, knows when tills sell.
-func NewUsage(store *storage.Store, shelf *Shelf, now time.Time) *Usage {
+func NewUsage(store *storage.Store, shelf *shelf.Shelf, now time.Time) *Usage {
 	return &Usage{store: store, shelf: shelf, upTo: store.LastID(), before: now}
 }
 
@@ -36,7 +37,7 @@ func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
 	}
 	rest := func() {}
 	if u.shelf != nil {
-		rest = u.shelf.pace(2).rest
+		rest = u.shelf.GiveWay(2)
 	}
 	used := make(map[int64]int64)
 	for after < u.upTo {

@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/plugins"
@@ -119,6 +120,9 @@ type world struct {
 	box    *vouch.Key   // of the shelf
 	pinned []bundle.Key // instead of the tests' own
 	log    *slog.Logger // of the shelf; quiet
+	// points and returned are shelf.Options' own.
+	points   int
+	returned func(shelf.StepBack)
 	// storeAt, if set, is where the store lies instead of in memory.
 	storeAt *storage.Options
 }

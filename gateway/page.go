@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/shelf"
 )
 
 // Overview is what the status page shows. It holds no secret and no customer. Times are zero where there is none.
@@ -25,7 +26,7 @@ type Overview struct {
 	Today   engine.Today
 	// Authorisation is nil outside of the test ambiente.
 	Authorisation *engine.Authorisation
-	Rules         *engine.ShelfList
+	Rules         *shelf.Listing
 	// Month is nil while it is counted for the first time.
 	Month *Month
 	// SecondCopy is nil when none is configured; Mail and Archive are false then.

@@ -18,14 +18,15 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
 )
 
 // overviews are the states of a branch that the page is looked at in.
 func overviews() map[string]*Overview {
 	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
 	skew := 400 * time.Millisecond
-	live := func(kind, document, version string) engine.ShownBundle {
-		return engine.ShownBundle{Admitted: engine.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
+	live := func(kind, document, version string) shelf.ShownBundle {
+		return shelf.ShownBundle{Admitted: shelf.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
 	}
 	normal := func() *Overview {
 		day := engine.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
@@ -39,7 +40,7 @@ func overviews() map[string]*Overview {
 		coming.State, coming.From = "coming", "2027-01-01"
 		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
 			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Owed{At: now, Waiting: map[string]int{}},
-			Rules: &engine.ShelfList{Engine: "compiler", Rules: []engine.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
+			Rules: &shelf.Listing{Engine: "compiler", Rules: []shelf.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
 				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
 				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"), live("event", "invalidacion", "2.0.0")}},
 			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true, Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
@@ -66,7 +67,7 @@ func overviews() map[string]*Overview {
 	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
-	late.Rules.Return = &engine.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
+	late.Rules.Return = &shelf.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01", Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}
 	late.Trouble = []Trouble{{At: now.Add(-8 * time.Minute), Error: true, Message: "sending what is owed", Text: "sending what is owed error=\"storing the event's answer: https://apitest.dtes.mh.gob.sv/fesv/contingencia: HTTP 500\"", Count: 41},
 		{At: now.Add(-2 * time.Hour), Error: true, Message: "second copy is not written", Text: "second copy is not written path=/media/copia error=\"no space left on device\" to=ana@example.com", Count: 1}}
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dtegate/engine"
+	"dtegate/engine/shelf"
 )
 
 // ailments are everything that can be wrong on the page, each as one thing that is done to a sound branch.
@@ -37,8 +38,8 @@ var ailments = []struct {
 	{"certificate over", "red", func(o *Overview) { o.Expires[1].At = o.At.Add(-time.Hour) }},
 	{"rule ends", "yellow", func(o *Overview) { o.Rules.Rules[0].Expires = "2026-12-20" }},
 	{"rule over", "red", func(o *Overview) { o.Rules.Rules[0].Expires, o.Rules.Rules[0].Expired = "2026-11-30", true }},
-	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &engine.RuleTrouble{Why: "damaged"} }},
-	{"rule stepped back", "red", func(o *Overview) { o.Rules.Return = &engine.StepBack{At: o.At} }},
+	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &shelf.Trouble{Why: "damaged"} }},
+	{"rule stepped back", "red", func(o *Overview) { o.Rules.Return = &shelf.StepBack{At: o.At} }},
 	{"error a minute ago", "red", func(o *Overview) {
 		o.Trouble = append(o.Trouble, Trouble{At: o.At.Add(-time.Minute), Error: true, Text: "x", Count: 1})
 	}},

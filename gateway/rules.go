@@ -16,29 +16,30 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
 )
 
 // Rules is what the gateway asks of the shelf of rule bundles.
 type Rules interface {
-	Activate(context.Context, []byte, engine.Order) (*engine.Activation, error)
-	Rollback(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)
-	Reinstate(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)
-	List() *engine.ShelfList
-	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*engine.Activation, error)
-	Shadowed() *engine.ShadowResult
+	Activate(context.Context, []byte, shelf.Order) (*shelf.Activation, error)
+	Rollback(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
+	Reinstate(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
+	List() *shelf.Listing
+	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*shelf.Activation, error)
+	Shadowed() *shelf.ShadowResult
 	StopShadow()
-	Backtest(context.Context, []byte, engine.DocumentPeriod, engine.BacktestReport) (*engine.BacktestTotals, *engine.Activation, error)
-	Replay(context.Context, dte.Code) (*engine.Comparison, error)
-	ReplayPeriod(context.Context, engine.DocumentPeriod, func(*engine.Comparison) error) error
+	Backtest(context.Context, []byte, shelf.DocumentPeriod, shelf.BacktestReport) (*shelf.BacktestTotals, *shelf.Activation, error)
+	Replay(context.Context, dte.Code) (*shelf.Comparison, error)
+	ReplayPeriod(context.Context, shelf.DocumentPeriod, func(*shelf.Comparison) error) error
 }
 
 // maxBundle is the largest rule bundle that is taken, in bytes.
 const maxBundle = 16 << 20
 
 // order is who asks and why, of the query.
-func order(ctx *fasthttp.RequestCtx) engine.Order {
+func order(ctx *fasthttp.RequestCtx) shelf.Order {
 	q := ctx.QueryArgs()
-	o := engine.Order{Who: string(q.Peek("who")), Reason: string(q.Peek("reason")), Dry: q.GetBool("dry")}
+	o := shelf.Order{Who: string(q.Peek("who")), Reason: string(q.Peek("reason")), Dry: q.GetBool("dry")}
 	if o.Who == "" {
 		o.Who = ctx.RemoteIP().String()
 	}
@@ -55,7 +56,7 @@ func (g *Gateway) pushRule(ctx *fasthttp.RequestCtx) error {
 	return showActivation(ctx, a)
 }
 
-func showActivation(ctx *fasthttp.RequestCtx, a *engine.Activation) error {
+func showActivation(ctx *fasthttp.RequestCtx, a *shelf.Activation) error {
 	detail := string(ctx.QueryArgs().Peek("reason"))
 	if a.Refused != "" {
 		detail = strings.TrimSpace(detail + " (" + a.Refused + ": " + a.Error + ")")
@@ -94,19 +95,19 @@ func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
 	return stepRule(ctx, g.o.Rules.Reinstate)
 }
 
-func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, engine.Target, engine.Order) (*engine.StepBack, error)) error {
-	var t engine.Target
+func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)) error {
+	var t shelf.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
 		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := step(context.Background(), t, order(ctx))
 	switch {
-	case errors.Is(err, engine.ErrReason):
+	case errors.Is(err, shelf.ErrReason):
 		return wrongQuery("reason", "why, for the branch's record")
-	case errors.Is(err, engine.ErrExpired):
+	case errors.Is(err, shelf.ErrExpired):
 		return operatorProblem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
-	case errors.Is(err, engine.ErrNoSuchRule):
+	case errors.Is(err, shelf.ErrNoSuchRule):
 		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	case err != nil:
 		return err
@@ -157,8 +158,8 @@ func (g *Gateway) stopShadow(ctx *fasthttp.RequestCtx) error {
 	return g.showShadow(ctx)
 }
 
-func period(ctx *fasthttp.RequestCtx) (engine.DocumentPeriod, error) {
-	p := engine.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: string(ctx.QueryArgs().Peek("to"))}
+func period(ctx *fasthttp.RequestCtx) (shelf.DocumentPeriod, error) {
+	p := shelf.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: string(ctx.QueryArgs().Peek("to"))}
 	if err := p.Check(); err != nil {
 		return p, wrongQuery("from, to", err.Error())
 	}
@@ -173,11 +174,11 @@ type (
 		Of        int    `json:"of,omitempty"`
 	}
 	streamLine struct {
-		Differs  *engine.Comparison     `json:"differs,omitempty"`
+		Differs  *shelf.Comparison      `json:"differs,omitempty"`
 		Progress *streamProgress        `json:"progress,omitempty"`
-		Totals   *engine.BacktestTotals `json:"totals,omitempty"`
+		Totals   *shelf.BacktestTotals  `json:"totals,omitempty"`
 		Replayed map[string]int         `json:"replayed,omitempty"`
-		Refused  *engine.Activation     `json:"refused,omitempty"`
+		Refused  *shelf.Activation      `json:"refused,omitempty"`
 		Found    *engine.ArchiveFinding `json:"found,omitempty"`
 		Checked  *engine.ArchiveTotals  `json:"checked,omitempty"`
 		Error    string                 `json:"error,omitempty"`
@@ -193,8 +194,8 @@ func (g *Gateway) backtestRule(ctx *fasthttp.RequestCtx) error {
 	}
 	bundle := append([]byte(nil), ctx.PostBody()...) // the request is over before the stream is
 	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
-		totals, a, err := g.o.Rules.Backtest(ctx, bundle, p, engine.BacktestReport{
-			Differs: func(c *engine.Comparison) error { return send(streamLine{Differs: c}) },
+		totals, a, err := g.o.Rules.Backtest(ctx, bundle, p, shelf.BacktestReport{
+			Differs: func(c *shelf.Comparison) error { return send(streamLine{Differs: c}) },
 			Progress: func(n int, day string) error {
 				return send(streamLine{Progress: &streamProgress{Documents: n, Day: day}})
 			}})
@@ -228,7 +229,7 @@ func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
 	}
 	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
 		results, n := make(map[string]int), 0
-		err := g.o.Rules.ReplayPeriod(ctx, p, func(c *engine.Comparison) error {
+		err := g.o.Rules.ReplayPeriod(ctx, p, func(c *shelf.Comparison) error {
 			results[c.Result]++
 			if n++; n%1000 == 0 {
 				if err := send(streamLine{Progress: &streamProgress{Documents: n, Day: c.Date}}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/shelf"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -37,7 +37,7 @@ func (d *doctor) running(ctx context.Context) {
 	}
 	d.runningReading(ctx)
 	d.runningCopy(ctx)
-	var list engine.ShelfList
+	var list shelf.Listing
 	if err := askOps(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
 		return // without an admin token the folder has to do
 	}
@@ -45,7 +45,7 @@ func (d *doctor) running(ctx context.Context) {
 }
 
 // listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
-func (d *doctor) listed(list *engine.ShelfList) {
+func (d *doctor) listed(list *shelf.Listing) {
 	for _, r := range list.Rules {
 		switch {
 		case r.Off != nil:
@@ -58,7 +58,7 @@ func (d *doctor) listed(list *engine.ShelfList) {
 	}
 	d.notes(list.Notes)
 	if r := list.Return; r != nil {
-		goesOn := slices.ContainsFunc(list.Rules, func(b engine.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		goesOn := slices.ContainsFunc(list.Rules, func(b shelf.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
 		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
 	}
 }

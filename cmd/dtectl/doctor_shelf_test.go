@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
 	"dtegate/engine/record"
+	"dtegate/engine/shelf"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -45,7 +45,7 @@ func (p *patient) shelve(data, stored []byte) record.RuleRef {
 	ref := record.RuleRef{Name: m.Name, Version: m.Version, Digest: b.Digest}
 	digest, err := hex.DecodeString(b.Digest)
 	p.must(err)
-	p.record(storage.Code(digest[:16]), 64, engine.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
+	p.record(storage.Code(digest[:16]), 64, shelf.Admitted{RuleRef: ref, Kind: m.Kind, Document: m.Document, Schema: m.Schema, From: m.Validity["00"].From,
 		Until: m.Validity["00"].Until}, storage.Part{Name: "bundle", Data: stored})
 	return ref
 }
@@ -79,7 +79,7 @@ func TestDoctor_Shelf(t *testing.T) {
 	put("document", "05", p.day(9))
 	off := put("document", "06", "")
 	put("catalogue", "catalogues", "")
-	p.record(storage.Code{5}, 65, engine.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
+	p.record(storage.Code{5}, 65, shelf.StepBack{Way: "rollback", To: kept, Off: []record.RuleRef{off}})
 	p.must(os.Remove(p.at("rules/dte01.dterule")))
 	d := p.examine()
 	if !d.says(statusOK, "rules", "valid today: document 03, document 05") || d.says(statusOK, "rules", "document 06") ||

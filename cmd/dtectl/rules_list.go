@@ -11,8 +11,8 @@ import (
 	"dtegate/cmd/screen"
 )
 
-// shelf is what GET /admin/rules answers.
-type shelf struct {
+// shelfListing is what GET /admin/rules answers.
+type shelfListing struct {
 	Day    string    `json:"day"`
 	Engine string    `json:"engine"`
 	Rules  []onShelf `json:"rules"`
@@ -61,7 +61,7 @@ type stepBack struct {
 	Expired string `json:"expired"`
 }
 
-func (s *shelf) state(digest string) string {
+func (s *shelfListing) state(digest string) string {
 	for _, r := range s.Rules {
 		if r.Digest == digest {
 			return r.State
@@ -129,7 +129,7 @@ func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	var s shelf
+	var s shelfListing
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	var s shelf
+	var s shelfListing
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (c *rulesPushCommand) push(ctx context.Context, b *gateway, files []*bundle
 	add := func(f *bundleFile, result, detail string) {
 		p.lines = append(p.lines, [3]string{f.String(), result, detail})
 	}
-	var has shelf
+	var has shelfListing
 	if p.err = b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); p.err != nil {
 		add(files[0], "FAILED", p.err.Error())
 		return p

@@ -10,8 +10,8 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
-	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/shelf"
 	"dtegate/engine/vouch"
 	"dtegate/storage"
 )
@@ -21,7 +21,7 @@ import (
 
 // vouched is what is known of who wrote a store's rules and acts.
 type vouched struct {
-	rules *engine.ShelfList
+	rules *shelf.Listing
 	acts  *audit.Authenticity
 	// bad is how many rules that are not taken off may not compute, and how many acts are contradicted.
 	bad int
@@ -38,7 +38,7 @@ func inspect(cfg *config.Config, store *storage.Store) (*vouched, error) {
 		return nil, err
 	}
 	v := new(vouched)
-	if v.rules, err = engine.InspectShelf(engine.ShelfOptions{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: time.Now}); err != nil {
+	if v.rules, err = shelf.Inspect(shelf.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: time.Now}); err != nil {
 		return nil, err
 	}
 	if v.acts, err = audit.Authenticate(store, box); err != nil {

@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/authority/link"
 	"dtegate/engine/fleet"
 	"dtegate/engine/month"
+	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/gateway"
@@ -34,7 +35,7 @@ type daemon struct {
 	store    *storage.Store
 	host     *rules.Host
 	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
-	shelf    *engine.Shelf
+	shelf    *shelf.Shelf
 	trail    *audit.Trail
 	engine   *engine.Engine
 	gateway  *gateway.Gateway

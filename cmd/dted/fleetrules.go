@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	"dtegate/engine/shelf"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -18,7 +18,7 @@ import (
 // centreRules is the branch's shelf as the chain's agent meets it: what a person pushes goes the same way. Before a rule of
 // documents is let in it makes the branch's own last sales again.
 type centreRules struct {
-	shelf *engine.Shelf
+	shelf *shelf.Shelf
 	trail *audit.Trail
 	store *storage.Store
 	log   *slog.Logger
@@ -77,7 +77,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 		act.Target = b.Manifest.Name + " " + b.Manifest.Version
 	}
 	if refused == "" {
-		a, err := c.shelf.Activate(ctx, file, engine.Order{Who: o.Who, Reason: o.Reason})
+		a, err := c.shelf.Activate(ctx, file, shelf.Order{Who: o.Who, Reason: o.Reason})
 		if err != nil {
 			return fleet.Admission{}, err
 		}
@@ -97,7 +97,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 
 // StepBack implements fleet.Rules.
 func (c *centreRules) StepBack(ctx context.Context, to fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Rollback(ctx, engine.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, engine.Order{Who: o.Who, Reason: o.Reason})
+	_, err := c.shelf.Rollback(ctx, shelf.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, shelf.Order{Who: o.Who, Reason: o.Reason})
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version, Detail: o.Reason, Outcome: audit.Done})
 	}
@@ -120,9 +120,9 @@ func (c *centreRules) backtest(ctx context.Context, file []byte) (refused string
 	today := c.now()
 	results := make(map[string]int)
 	seen := 0
-	p := engine.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
-	totals, a, err := c.shelf.Backtest(ctx, file, p, engine.BacktestReport{
-		Differs: func(d *engine.Comparison) error { results[d.Result]++; return nil },
+	p := shelf.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
+	totals, a, err := c.shelf.Backtest(ctx, file, p, shelf.BacktestReport{
+		Differs: func(d *shelf.Comparison) error { results[d.Result]++; return nil },
 		Progress: func(n int, _ string) error {
 			if seen = n; n >= backtestDocuments {
 				return errEnough

@@ -51,11 +51,14 @@ var layers = map[string][]string{
 	"engine/month":               {"engine/dte", "engine/record", "storage"},
 	"engine/refusal":             {"engine/dte"},
 	"engine/rulebook":            {"rules/bundle", "rules/abi", "rules", "engine/record", "engine/dte"},
-	"engine":                     {"engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage"},
+	"engine/bell":                {},
+	"engine/shelf":               {"engine/bell", "engine/refusal", "engine/shelf/guard", "storage", "rules/bundle", "rules", "engine/vouch", "engine/rulebook", "engine/record", "engine/dte"},
+	"engine/shelf/guard":         {"engine/rulebook", "engine/record", "engine/dte", "engine/authority"},
+	"engine":                     {"engine/shelf", "engine/bell", "engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "storage"},
 
 	"gateway/codes":       {},
 	"gateway/form":        {"engine", "engine/dte", "engine/refusal"},
-	"gateway":             {"gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
+	"gateway":             {"engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -72,12 +75,12 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"engine/fleet/bucket", "engine/fleet/wire", "engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte"},
 	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl":               {"engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtectl":               {"engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 
@@ -112,9 +115,9 @@ var several = map[string]string{
 // clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all others
 // time is a field.
 var clocks = map[string]string{
-	"engine/activation.go":           took,
-	"engine/backtest.go":             took,
-	"engine/pace.go":                 took,
+	"engine/shelf/activation.go":     took,
+	"engine/shelf/backtest.go":       took,
+	"engine/shelf/pace.go":           took,
 	"engine/authority/client.go":     "the age of an answer, by the clock that the kernel's connections have",
 	"engine/authority/link/dial.go":  "deadlines of connections are the kernel's",
 	"engine/authority/link/names.go": "ages of looked-up names, beside deadlines of connections",

@@ -6,14 +6,14 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/engine"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 )
 
 // openShelf puts up what was live, and what the rules folder has that is new.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, box *vouch.Key) (*engine.Shelf, error) {
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, box *vouch.Key) (*shelf.Shelf, error) {
 	if d.host.Engine() == "compiler" {
 		// An unproven module may do its worst here first, with less to break.
 		var err error
@@ -23,9 +23,9 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := engine.NewShelf(engine.ShelfOptions{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box,
+	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box,
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
-		Points: len(cfg.Points), Returned: func(b engine.StepBack) { recordReturn(d.trail, &b, d.log) }})
+		Points: len(cfg.Points), Returned: func(b shelf.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
-	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/shelf"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 )
@@ -149,7 +149,7 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 		for i, k := range kinds {
 			at := time.Now()
 			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test", data[i])
-			var a engine.Activation
+			var a shelf.Activation
 			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
 				b.t.Errorf("%s: %d %s", k.name, status, answer)
 			}
@@ -195,7 +195,7 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 	}
 	versions := make(map[string]int)
 	for i := 0; i < len(s.codes); i += max(1, len(s.codes)/20) {
-		var c engine.Comparison
+		var c shelf.Comparison
 		_, answer := b.admin(http.MethodGet, "/admin/rules/replay?code="+s.codes[i], nil)
 		if err := json.Unmarshal(answer, &c); err != nil || c.Result != "identical" {
 			t.Errorf("%s: %s", s.codes[i], answer)
@@ -265,7 +265,7 @@ func TestRules_Restart(t *testing.T) {
 	b.start()
 	defer b.stop()
 	_, answer := b.admin(http.MethodGet, "/admin/rules", nil)
-	var l engine.ShelfList
+	var l shelf.Listing
 	if err := json.Unmarshal(answer, &l); err != nil {
 		t.Fatal(err)
 	}

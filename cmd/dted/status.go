@@ -9,6 +9,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
+	"dtegate/engine/shelf"
 	"dtegate/gateway"
 	"dtegate/rules"
 	"dtegate/storage"
@@ -17,7 +18,7 @@ import (
 // status answers /readyz, /status and the status page.
 type status struct {
 	cfg     *config.Config
-	shelf   *engine.Shelf
+	shelf   *shelf.Shelf
 	engine  *engine.Engine
 	host    *rules.Host
 	gate    *gate

@@ -27,6 +27,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/plugins"
@@ -110,7 +111,7 @@ func allRules(t testing.TB, ambiente string) (*rulebook.Book, error) {
 		return nil, err
 	}
 	defer store.Close()
-	shelf := engine.NewShelf(engine.ShelfOptions{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
+	shelf := shelf.New(shelf.Options{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
 		Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
 	shipped := make(map[string][]byte)
 	for _, name := range plugins.Names {

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"syscall"
@@ -22,11 +22,12 @@ type pacer struct {
 	seen  time.Time // when sales were more than before
 }
 
-// pace makes the calling goroutine rest so many times as long as it works while the tills sell: at 2, it takes a third of
-// one core. What is measured is the thread's own processor time: on a box with too much to do the clock would call it
-// work when it waits.
-func (s *Shelf) pace(times int) *pacer {
-	return &pacer{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+// GiveWay returns what background work calls between two of its pieces: it makes the calling goroutine rest so many times as
+// long as the work took while the tills sell; at 2, the work takes a third of one core. What is measured is the thread's own
+// processor time: on a box with too much to do the clock would call it work when it waits.
+func (s *Shelf) GiveWay(times int) (rest func()) {
+	p := &pacer{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
+	return p.rest
 }
 
 // rest is called between two pieces of work. It rests when a slice is over and the tills are busy.

@@ -1,13 +1,13 @@
-package engine
+package guard
 
 import "fmt"
 
 // When MH's refusals make the branch return to the bundle before: a wrong rule must be noticed within few refusals.
 const (
 	firstOf      = 200 // documents of a new bundle that are watched
-	mostRefused  = 5   // refusals among them that a rule can have caused, and
+	MostRefused  = 5   // refusals among them that a rule can have caused, and
 	timesRefused = 3   // more than so many times the ratio of the bundle before
-	enoughBefore = 20  // documents of the bundle before that make a ratio; with fewer, half of the new ones must be refused
+	EnoughBefore = 20  // documents of the bundle before that make a ratio; with fewer, half of the new ones must be refused
 )
 
 // tally is what MH decided of a bundle's documents since the start of the appliance. A refusal that no rule can have caused
@@ -20,25 +20,25 @@ type tally struct {
 func newTally() *tally { return &tally{spread: newSpread()} }
 
 // count adds what MH decided, and returns whether it counts.
-func (t *tally) count(v verdict) bool {
-	if !v.accepted && v.cause != causeRule {
+func (t *tally) count(v Verdict) bool {
+	if !v.Accepted && v.Cause != CauseRule {
 		return false
 	}
 	t.documents++
-	t.used[v.point] = true
-	if !v.accepted {
+	t.used[v.Point] = true
+	if !v.Accepted {
 		t.refused++
-		t.spread.harm(v.point, v.shape)
+		t.spread.harm(v.Point, v.Shape)
 	}
 	return true
 }
 
 // leave returns why a bundle is to be left for the one before, whose tally may be nil; "" for no reason.
 func (t *tally) leave(before *tally, points int) string {
-	if t.documents > firstOf || t.refused < mostRefused || !t.broad(t.refused, points) {
+	if t.documents > firstOf || t.refused < MostRefused || !t.broad(t.refused, points) {
 		return ""
 	}
-	if before == nil || before.documents < enoughBefore {
+	if before == nil || before.documents < EnoughBefore {
 		if 2*t.refused < t.documents {
 			return ""
 		}

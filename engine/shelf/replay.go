@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"bytes"
@@ -111,7 +111,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 		computed, err := r.compile(ctx, d.head.Rule, catalogue)
 		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errTroubled) || errors.Is(err, errUnvouched) {
 			return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
-				Rule: d.head.Rule, Result: madeNothing, Error: err.Error()}, nil
+				Rule: d.head.Rule, Result: MadeNothing, Error: err.Error()}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Result == madeSame {
+		if c.Result == MadeSame {
 			return c, d.marks(c)
 		}
 		if first == nil {
@@ -166,7 +166,7 @@ func (d *stored) marks(c *Comparison) error {
 	}
 	again, err := record.ReplaceMarks(d.document, marks)
 	if err == nil && !bytes.Equal(again, d.deferred) {
-		c.Result, c.Error = madeLayout, "the contingency form differs from the normal one in more than its marks"
+		c.Result, c.Error = MadeLayout, "the contingency form differs from the normal one in more than its marks"
 	}
 	return err
 }

@@ -1,28 +1,26 @@
-package engine
+package guard
 
 import (
 	"fmt"
 	"time"
-
-	"dtegate/engine/rulebook"
 )
 
 // When evaluations that fail make the branch return to the bundle before. No sale is lost meanwhile: the bundle before computes
 // it. So there is time to see that the rule is at fault, and not what one till asks of it.
 const (
 	failuresOf   = time.Minute
-	mostFailures = 3 // evaluations that failed within failuresOf; where one point of sale alone has asked, see aloneHarms
+	mostFailures = 3 // evaluations that failed within failuresOf; where one point of sale alone has asked, see AloneHarms
 )
 
 // failures are a bundle's evaluations since the start of the appliance.
 type failures struct {
 	used   map[int64]bool      // points of sale that it has answered
-	recent map[int64][]failure // by point of sale, within failuresOf, the newest aloneHarms
+	recent map[int64][]failure // by point of sale, within failuresOf, the newest AloneHarms
 }
 
 type failure struct {
 	at    time.Time
-	shape shape
+	shape Shape
 }
 
 func newFailures() *failures {
@@ -30,9 +28,9 @@ func newFailures() *failures {
 }
 
 // add counts an evaluation that failed. One point of sale displaces no failure of another.
-func (f *failures) add(point int64, s shape, now time.Time) {
+func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
-	f.recent[point] = list[max(0, len(list)-aloneHarms):]
+	f.recent[point] = list[max(0, len(list)-AloneHarms):]
 }
 
 // leave returns why a bundle is to be left for the one before; "" for no reason.
@@ -55,37 +53,4 @@ func (f *failures) leave(points int, now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
-}
-
-// answered counts an evaluation that ended well, whatever it found.
-func (s *Shelf) answered(r *rulebook.Rule, point int64) {
-	g := &s.guard
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.evaluations(r.Ref.Digest).used[point] = true
-}
-
-// failed counts an evaluation that failed.
-func (s *Shelf) failed(r *rulebook.Rule, point int64, kind shape, cause error) {
-	now := s.o.Now()
-	s.o.Logger.Error("a rule failed", "rule", r.Ref.Name, "version", r.Ref.Version, "point_of_sale", point, errorAttr(cause))
-	g := &s.guard
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f := g.evaluations(r.Ref.Digest)
-	f.add(point, kind, now)
-	if why := f.leave(s.o.Points, now); why != "" {
-		r.Suspend() // the record of it may have to wait
-		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
-	}
-}
-
-// evaluations are those of a bundle. The caller holds mu.
-func (g *guard) evaluations(digest string) *failures {
-	f := g.failures[digest]
-	if f == nil {
-		f = newFailures()
-		g.failures[digest] = f
-	}
-	return f
 }

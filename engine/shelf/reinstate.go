@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"context"
@@ -49,10 +49,5 @@ func (s *Shelf) reinstated(b *StepBack) {
 	if b.word != vouch.Own {
 		return
 	}
-	s.guard.mu.Lock()
-	defer s.guard.mu.Unlock()
-	if s.guard.trusted == nil {
-		s.guard.trusted = make(map[string]bool) // of a shelf that only reads
-	}
-	s.guard.trusted[b.To.Digest] = true
+	s.guard.Trust(b.To.Digest)
 }

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"context"
@@ -44,8 +44,8 @@ type ShadowResult struct {
 	Differing []*Comparison `json:"differing"`
 }
 
-// offer gives a stored sale to the shadow, if one runs. It never waits.
-func (s *Shelf) offer(document string, code storage.Code) {
+// OfferToShadow gives a stored sale to the shadow, if one runs. It never waits.
+func (s *Shelf) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return
 	}
@@ -79,14 +79,14 @@ func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 	s.seen = sh
 	s.mu.Unlock()
 	s.shadow.Store(sh)
-	s.shadowed.ring()
+	s.shadowed.Ring()
 	return a, nil
 }
 
 // StopShadow ends the shadow; what it has seen can still be read.
 func (s *Shelf) StopShadow() {
 	s.shadow.Store(nil)
-	s.shadowed.ring()
+	s.shadowed.Ring()
 }
 
 // Shadowed is what the latest shadow has seen, nil when there was none.
@@ -121,7 +121,7 @@ func (s *Shelf) look(ctx context.Context, sh *shadow, code storage.Code) {
 	defer sh.mu.Unlock()
 	sh.seen.Count++
 	sh.seen.Results[c.Result]++
-	if c.Result != madeSame && len(sh.seen.Differing) < shadowKept {
+	if c.Result != MadeSame && len(sh.seen.Differing) < shadowKept {
 		sh.seen.Differing = append(sh.seen.Differing, c)
 	}
 	if sh.seen.Count >= sh.most {

@@ -1,9 +1,9 @@
-package engine
+package guard
 
 // One till must not be able to undo a push for the whole branch, whatever it sends: this holds for MH's refusals
-// (guard_refusals.go) and for evaluations that fail (guard_failures.go).
+// (refusals.go) and for evaluations that fail (failures.go).
 const (
-	aloneHarms   = 10 // harmed sales, where one point of sale alone has used a bundle and the branch has more
+	AloneHarms   = 10 // harmed sales, where one point of sale alone has used a bundle and the branch has more
 	shapesHarmed = 2  // kinds of sale among them, where one point of sale alone has used it
 )
 
@@ -11,15 +11,15 @@ const (
 type spread struct {
 	used   map[int64]bool // points of sale
 	harmed map[int64]bool // those of them with a harmed sale
-	shapes map[shape]bool // of the harmed sales, at most shapesHarmed
+	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
 }
 
 func newSpread() spread {
-	return spread{used: make(map[int64]bool), harmed: make(map[int64]bool), shapes: make(map[shape]bool)}
+	return spread{used: make(map[int64]bool), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
 }
 
 // harm notes a harmed sale.
-func (s *spread) harm(point int64, kind shape) {
+func (s *spread) harm(point int64, kind Shape) {
 	s.used[point], s.harmed[point] = true, true
 	if len(s.shapes) < shapesHarmed {
 		s.shapes[kind] = true
@@ -31,5 +31,5 @@ func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
 	}
-	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= aloneHarms)
+	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"bytes"
@@ -57,12 +57,12 @@ func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stor
 
 // Findings of a comparison.
 const (
-	madeSame    = "identical"
-	madeOther   = "amounts"   // numbers differ
-	madeLayout  = "layout"    // every number is the same, other bytes differ
-	madeRefused = "refused"   // the rule refuses what was sold
-	madeFailed  = "failed"    // the rule failed
-	madeNothing = "no bundle" // the document's bundle is not in the store
+	MadeSame    = "identical"
+	MadeOther   = "amounts"   // numbers differ
+	MadeLayout  = "layout"    // every number is the same, other bytes differ
+	MadeRefused = "refused"   // the rule refuses what was sold
+	MadeFailed  = "failed"    // the rule failed
+	MadeNothing = "no bundle" // the document's bundle is not in the store
 )
 
 // Comparison is a stored document beside what a rule makes of its facts.
@@ -80,16 +80,16 @@ type Comparison struct {
 // compare makes a stored document again. buffer is scratch, and comes back grown.
 func (d *stored) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (*Comparison, []byte, error) {
 	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
-		Rule: d.head.Rule, Result: madeSame}
+		Rule: d.head.Rule, Result: MadeSame}
 	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, dte.FillOptions{})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, buffer, ctx.Err()
 	case err != nil:
-		c.Result, c.Error = madeFailed, err.Error()
+		c.Result, c.Error = MadeFailed, err.Error()
 		return c, buffer, nil
 	case len(faults) > 0:
-		c.Result, c.Error = madeRefused, faults[0].Error()
+		c.Result, c.Error = MadeRefused, faults[0].Error()
 		return c, buffer, nil
 	case bytes.Equal(made, d.document):
 		return c, made, nil
@@ -102,9 +102,9 @@ func (d *stored) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (
 	if err != nil {
 		return nil, made, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
 	}
-	c.Result = madeLayout
+	c.Result = MadeLayout
 	if c.Differences = rulebook.Differences(was, now); len(c.Differences) > 0 {
-		c.Result = madeOther
+		c.Result = MadeOther
 	}
 	return c, made, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"log/slog"
@@ -10,13 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/shelf/guard"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
 
-// ShelfList is what is on the shelf, and what was.
-type ShelfList struct {
+// Listing is what is on the shelf, and what was.
+type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
 	Rules  []ShownBundle `json:"rules"`
@@ -29,11 +30,11 @@ type ShelfList struct {
 // Sentence says of a bundle who vouches for it, or why it may not compute.
 func (b *ShownBundle) Sentence() string {
 	switch {
-	case b.Trouble != nil && b.Trouble.Why == troubleUnvouched:
+	case b.Trouble != nil && b.Trouble.Why == TroubleUnvouched:
 		return "nobody's signature: it computes nothing (" + b.Trouble.Text + ")"
 	case b.Trouble != nil:
 		return "damaged: it computes nothing (" + b.Trouble.Text + ")"
-	case b.Vouched == vouchedByKeys:
+	case b.Vouched == VouchedByKeys:
 		return "signed by " + strings.Join(b.SignedBy, ", ")
 	}
 	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") + "; not enough of these keys are pinned today, or it was not opened since the start"
@@ -48,7 +49,7 @@ type ShownBundle struct {
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why it may not compute, null when it may.
-	Trouble *RuleTrouble `json:"trouble"`
+	Trouble *Trouble `json:"trouble"`
 	// Floor is the highest version of its generation that was ever let in: what is pushed must be above it.
 	Floor string `json:"floor"`
 	// Expires is the last day of one in force that has no successor yet; Expired tells that it is past, and goes on.
@@ -57,11 +58,11 @@ type ShownBundle struct {
 	Off     *StepBack `json:"off,omitempty"` // why it is retired
 }
 
-// InspectShelf opens every bundle of a store that nothing is written to, and shows it and who vouches for it. Of o it
+// Inspect opens every bundle of a store that nothing is written to, and shows it and who vouches for it. Of o it
 // takes Store, Keys, Box, Ambiente and Now. No module is loaded: whether one runs only a start shows.
-func InspectShelf(o ShelfOptions) (*ShelfList, error) {
+func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
-	s := NewShelf(o)
+	s := New(o)
 	if err := s.restore(); err != nil {
 		return nil, err
 	}
@@ -77,9 +78,9 @@ func InspectShelf(o ShelfOptions) (*ShelfList, error) {
 }
 
 // List shows every bundle, by kind, document, generation and version.
-func (s *Shelf) List() *ShelfList {
+func (s *Shelf) List() *Listing {
 	on := s.on()
-	l := &ShelfList{Day: s.today()}
+	l := &Listing{Day: s.today()}
 	if s.o.Host != nil {
 		l.Engine = s.o.Host.Engine()
 	}
@@ -95,9 +96,9 @@ func (s *Shelf) List() *ShelfList {
 				shown.State = i.trouble.Why
 			}
 		case i.vouched == "" && i.word == vouch.Own: // it was not opened since the start
-			shown.Vouched, shown.SignedBy = vouchedByBox, i.Signers
+			shown.Vouched, shown.SignedBy = VouchedByBox, i.Signers
 		}
-		if shown.State == ruleLive {
+		if shown.State == Live {
 			if until := expiry(on, i); until != "" {
 				shown.Expires, shown.Expired = until, until < l.Day
 			}
@@ -129,13 +130,13 @@ func place(on []*shelved, i *shelved, day string) string {
 	at := slices.IndexFunc(on, func(o *shelved) bool { return o.Digest == i.Digest })
 	switch {
 	case at < 0:
-		return ruleRetired
+		return Retired
 	case inForce(on, on[at], day) == on[at]:
-		return ruleLive
+		return Live
 	case on[at].From > day && inForce(on, on[at], on[at].From) == on[at]:
-		return ruleComing
+		return Coming
 	}
-	return ruleSpare
+	return Spare
 }
 
 func (s *Shelf) stateOf(i *shelved) string { return place(s.on(), i, s.today()) }
@@ -186,10 +187,10 @@ func newShelfMetrics() *shelfMetrics {
 	for _, way := range []string{wayRollback, wayReturn, wayReinstate} {
 		m.steppedBack.WithLabelValues(way)
 	}
-	for _, result := range []string{madeSame, madeOther, madeLayout, madeRefused, madeFailed} {
+	for _, result := range []string{MadeSame, MadeOther, MadeLayout, MadeRefused, MadeFailed} {
 		m.shadowed.WithLabelValues(result)
 	}
-	for _, cause := range []string{causeRule, causeRequest, causeUnclear} {
+	for _, cause := range []string{guard.CauseRule, guard.CauseRequest, guard.CauseUnclear} {
 		m.refusals.WithLabelValues(cause)
 	}
 	for _, result := range []string{"activated", "refused"} {
@@ -254,7 +255,7 @@ func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(rulesExpired, float64(expired))
-	refused := map[string]int{troubleDamaged: 0, troubleUnvouched: 0}
+	refused := map[string]int{TroubleDamaged: 0, TroubleUnvouched: 0}
 	s.mu.RLock()
 	for _, i := range s.items {
 		if i.trouble != nil && i.off == nil {

@@ -1,68 +1,38 @@
-package engine
+package guard
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"regexp"
 	"slices"
 	"strconv"
 
+	"encoding/binary"
+
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
-	"dtegate/engine/record"
-	"dtegate/storage"
 )
-
-// verdict is what MH decided of a document, as the guard of the rules counts it.
-type verdict struct {
-	rule     record.RuleRef
-	point    int64 // of sale
-	accepted bool
-	cause    string // of a refusal: one of the causes
-	shape    shape  // of a refused sale
-}
 
 // What can have caused a refusal by MH.
 const (
-	causeRule    = "rule"    // a value that the module computed, or the layout
-	causeRequest = "request" // a value as it came from the till, or from the branch's own data
-	causeUnclear = "unclear" // MH names no field, or a whole group of them
+	CauseRule    = "rule"    // a value that the module computed, or the layout
+	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
+	CauseUnclear = "unclear" // MH names no field, or a whole group of them
 )
 
-// shape tells kinds of sale apart: the names of what a sale has, its flags, and how many lines. One sale that is sent again
+// Shape tells kinds of sale apart: the names of what a sale has, its flags, and how many lines. One sale that is sent again
 // and again has one shape, whatever its texts and amounts say.
-type shape [8]byte
+type Shape [8]byte
 
-// Judge counts what MH decided of a document that has moved to a state. A shelf that is nil counts nothing.
-func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
-	if s == nil || to != record.Accepted && to != record.Rejected {
-		return
-	}
-	v := verdict{rule: h.Rule, point: h.PointID, accepted: to == record.Accepted}
-	if !v.accepted {
-		v.cause = causeUnclear
-		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
-			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
-		} else if facts, err := dte.Parse(part); err == nil {
-			v.shape = shapeOf(facts)
-			if r := s.book.Load().Compiled(h.Rule.Digest); r != nil && h.Response != nil {
-				v.cause = causeOf(h.Response, r.Filler, facts)
-			}
-		}
-	}
-	s.decided(v)
-}
-
-// causeOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is
+// CauseOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is
 // enough, since MH lists every field of a breach of its schema.
-func causeOf(r *authority.Response, f *dte.Filler, facts dte.Value) string {
-	cause := causeUnclear
+func CauseOf(r *authority.Response, f *dte.Filler, facts dte.Value) string {
+	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
 		switch f.Maker(path, facts) {
 		case dte.MakerRule:
-			return causeRule
+			return CauseRule
 		case dte.MakerRequest:
-			cause = causeRequest
+			cause = CauseRequest
 		}
 	}
 	return cause
@@ -86,8 +56,8 @@ func refusedFields(r *authority.Response) (paths []string) {
 	return paths
 }
 
-// shapeOf is the shape of a sale's facts. The branch's own members are left out: they are the same in every sale.
-func shapeOf(facts dte.Value) (s shape) {
+// ShapeOf is the shape of a sale's facts. The branch's own members are left out: they are the same in every sale.
+func ShapeOf(facts dte.Value) (s Shape) {
 	var names []string
 	collect(&names, "", facts)
 	slices.Sort(names)

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"context"
@@ -25,8 +25,8 @@ type Order struct {
 	Dry bool
 }
 
-// RuleStep is a step of an activation.
-type RuleStep struct {
+// Step is a step of an activation.
+type Step struct {
 	Name   string  `json:"name"`
 	Detail string  `json:"detail,omitempty"`
 	MS     float64 `json:"ms"`
@@ -42,10 +42,10 @@ const (
 
 // Where a bundle is.
 const (
-	ruleLive    = "live"    // in force today
-	ruleComing  = "coming"  // in force from a later day
-	ruleSpare   = "spare"   // superseded: what goes on when a later version fails
-	ruleRetired = "retired" // taken off
+	Live    = "live"    // in force today
+	Coming  = "coming"  // in force from a later day
+	Spare   = "spare"   // superseded: what goes on when a later version fails
+	Retired = "retired" // taken off
 )
 
 // Ways of a step back.
@@ -61,8 +61,8 @@ type Activation struct {
 	State string         `json:"state"` // live or coming; "" when it was refused or only tried
 	From  string         `json:"from,omitempty"`
 	// Already: it was here before, and nothing changed.
-	Already bool       `json:"already,omitempty"`
-	Steps   []RuleStep `json:"steps"`
+	Already bool   `json:"already,omitempty"`
+	Steps   []Step `json:"steps"`
 	// Refused is the step that failed, "" when none did.
 	Refused string `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -72,7 +72,7 @@ type Activation struct {
 func (a *Activation) step(name string, run func() (string, error)) bool {
 	began := time.Now()
 	detail, err := run()
-	step := RuleStep{Name: name, Detail: detail, MS: milliseconds(time.Since(began))}
+	step := Step{Name: name, Detail: detail, MS: milliseconds(time.Since(began))}
 	if err != nil {
 		step.Error, a.Refused, a.Error = err.Error(), name, err.Error()
 	}
@@ -82,9 +82,9 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func steps(taken []rules.Step) (list []RuleStep) {
+func steps(taken []rules.Step) (list []Step) {
 	for _, s := range taken {
-		step := RuleStep{Name: s.Name, Detail: s.Detail, MS: milliseconds(s.Took)}
+		step := Step{Name: s.Name, Detail: s.Detail, MS: milliseconds(s.Took)}
 		if s.Err != nil {
 			step.Error = s.Err.Error()
 		}
@@ -144,9 +144,8 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	a := &Activation{}
-	pace := s.pace(2)
 	c := s.check(s.o.Interpreter)
-	c.Pace, c.Named = pace.rest, true
+	c.Pace, c.Named = s.GiveWay(2), true
 	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
 		if s.already(a.Rule) != nil {
@@ -197,7 +196,7 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 // already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
 func (s *Shelf) already(ref record.RuleRef) *Activation {
 	for _, i := range s.on() {
-		if state := s.stateOf(i); i.Digest == ref.Digest && (state == ruleLive || state == ruleComing) {
+		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
 			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
 		}
 	}
@@ -289,7 +288,7 @@ func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i.vouched, i.signedBy = vouchedByKeys, r.Bundle.Signers
+	i.vouched, i.signedBy = VouchedByKeys, r.Bundle.Signers
 	r.Forget()
 	s.loaded[a.Digest] = r
 	return nil
@@ -297,11 +296,11 @@ func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 
 // add makes the record of a bundle that is new here.
 func (s *Shelf) add(ctx context.Context, i *shelved, packed []byte) error {
-	code, err := bundleCode(i.Digest)
+	code, err := CodeOf(i.Digest)
 	if err != nil {
 		return err
 	}
-	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: partBundle, Data: packed}}); err != nil {
+	if i.entry, err = s.write(ctx, code, record.RuleAdmitted, i.Admitted, i.At, []storage.Part{{Name: PartBundle, Data: packed}}); err != nil {
 		return err
 	}
 	i.word, i.entry.Head = s.o.Box.Check(i.entry.Head, placeOf(&i.entry)), nil
@@ -418,7 +417,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	s.mu.Lock()
 	s.apply(b)
 	s.mu.Unlock()
-	s.guard.forgive(to.Digest)
+	s.guard.Forgive(to.Digest)
 	book.Resume(to.Digest)
 	s.publish(book)
 	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
@@ -426,8 +425,8 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	return b, nil
 }
 
-// refresh makes the book anew for the day: what takes over at midnight is in it already, but catalogues fill all of it.
-func (s *Shelf) refresh(ctx context.Context) error {
+// Refresh makes the book anew for the day: what takes over at midnight is in it already, but catalogues fill all of it.
+func (s *Shelf) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	book, err := s.assembleSound(ctx)

@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"context"
@@ -63,8 +63,7 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 // Activation, and the rule nil.
 func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
-	pace := s.pace(2)
-	c.Pace = pace.rest
+	c.Pace = s.GiveWay(2)
 	a := &Activation{}
 	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
@@ -109,7 +108,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 				return err
 			}
 		}
-		if c.Result == madeSame {
+		if c.Result == MadeSame {
 			return nil
 		}
 		t.add(c.Differences)
@@ -144,7 +143,7 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*record.
 		return fmt.Errorf("finding the first document of %s: %w", p.From, err)
 	}
 	late := 0 // documents in a row that are behind the period
-	pace := s.pace(6)
+	rest := s.GiveWay(6)
 	var entries []storage.Entry // wanted, and not yet read
 	var heads []*record.Head
 	read := func() error {
@@ -157,7 +156,7 @@ func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*record.
 			if err != nil {
 				return err
 			}
-			pace.rest()
+			rest()
 			if err := ctx.Err(); err != nil {
 				return err
 			}

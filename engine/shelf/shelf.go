@@ -1,4 +1,7 @@
-package engine
+// Package shelf holds the rules of a branch: it lets bundles in (activation.go), decides which are in force (pick.go), steps back
+// (activation.go, reinstate.go), believes no record that nobody vouches for (vouch.go), and computes stored sales again with a
+// candidate (shadow.go, backtest.go) or with their own rules (replay.go).
+package shelf
 
 import (
 	"cmp"
@@ -15,20 +18,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf/guard"
 	"dtegate/engine/vouch"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
-// partBundle is the signed bundle, as it came.
-const partBundle = "bundle"
+// PartBundle is the signed bundle, as it came.
+const PartBundle = "bundle"
 
-// ShelfOptions are what a shelf works with. Every field without a default is required.
-type ShelfOptions struct {
+// Options are what a shelf works with. Every field without a default is required.
+type Options struct {
 	Store *storage.Store
 	Host  *rules.Host
 	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
@@ -51,11 +56,11 @@ type ShelfOptions struct {
 // Shelf holds the rule bundles of a branch: it lets new ones in, gives the engine those in force, and steps back.
 // Load comes first, then Run; it is safe for concurrent use.
 type Shelf struct {
-	o        ShelfOptions
+	o        Options
 	book     atomic.Pointer[rulebook.Book]
 	shadow   atomic.Pointer[shadow] // the one that runs
-	shadowed bell                   // rings when it is another
-	guard    guard
+	shadowed bell.Bell              // rings when it is another
+	guard    *guard.Guard
 	metrics  *shelfMetrics
 
 	changing sync.Mutex // one change at a time; it may take seconds
@@ -72,17 +77,17 @@ type Shelf struct {
 // Admitted is the record of a bundle that passed every step.
 type Admitted struct {
 	record.RuleRef
-	Kind     string     `json:"kind"`
-	Document string     `json:"document"`
-	Schema   int        `json:"schema,omitempty"`
-	From     string     `json:"from"` // first and last day in this ambiente
-	Until    string     `json:"until,omitempty"`
-	Signers  []string   `json:"signers"`
-	Steps    []RuleStep `json:"steps"`
-	Way      string     `json:"way"` // shipped or pushed
-	Who      string     `json:"who"`
-	Reason   string     `json:"reason,omitempty"`
-	At       time.Time  `json:"at"`
+	Kind     string    `json:"kind"`
+	Document string    `json:"document"`
+	Schema   int       `json:"schema,omitempty"`
+	From     string    `json:"from"` // first and last day in this ambiente
+	Until    string    `json:"until,omitempty"`
+	Signers  []string  `json:"signers"`
+	Steps    []Step    `json:"steps"`
+	Way      string    `json:"way"` // shipped or pushed
+	Who      string    `json:"who"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
 	// Part names the bytes, when they are not the first that the record got.
 	Part string `json:"part,omitempty"`
 }
@@ -108,8 +113,8 @@ type shelved struct {
 	word     vouch.Verdict // whether this box wrote the record so
 	vouched  string        // who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
 	signedBy []string
-	trouble  *RuleTrouble // nil: it may compute
-	off      *StepBack    // nil: on the shelf
+	trouble  *Trouble  // nil: it may compute
+	off      *StepBack // nil: on the shelf
 }
 
 // rank orders bundles as rules.Generation does: what begins later wins, then the later version.
@@ -126,13 +131,13 @@ func (i *shelved) is(m *bundle.Manifest) bool {
 
 func (i *shelved) sameGeneration(o *shelved) bool { return i.sameDocument(o) && i.Schema == o.Schema }
 
-// NewShelf returns an empty shelf.
-func NewShelf(o ShelfOptions) *Shelf {
+// New returns an empty shelf.
+func New(o Options) *Shelf {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	return &Shelf{o: o, metrics: newShelfMetrics(), loaded: make(map[string]*rules.Rule), catalogues: make(map[string]*dte.Catalogues),
-		guard: newGuard(), shadowed: newBell()}
+		guard: guard.New(o.Points), shadowed: bell.New()}
 }
 
 // Book is what is in force.
@@ -201,7 +206,7 @@ func (s *Shelf) restore() error {
 			if err != nil {
 				i.Admitted = Admitted{RuleRef: record.RuleRef{Name: fmt.Sprintf("(record %d)", entry.Number)}}
 				bad[i] = fmt.Errorf("decoding the record of a rule: %w", err)
-			} else if code, err := bundleCode(i.Digest); err != nil || code != entry.Code {
+			} else if code, err := CodeOf(i.Digest); err != nil || code != entry.Code {
 				bad[i] = fmt.Errorf("the record of a rule is not where its digest %q belongs", i.Digest)
 			}
 			i.entry.Head = nil // it is decoded
@@ -421,8 +426,8 @@ func (s *Shelf) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, er
 // errTroubled means that a stored bundle may not compute.
 var errTroubled = errors.New("the bundle may not compute")
 
-// bundleCode names a bundle's record: the first half of its digest.
-func bundleCode(digest string) (code storage.Code, err error) {
+// CodeOf names a bundle's record: the first half of its digest.
+func CodeOf(digest string) (code storage.Code, err error) {
 	b, err := hex.DecodeString(digest)
 	if err != nil || len(b) != 32 {
 		return code, fmt.Errorf("%q is no digest of a bundle", digest)

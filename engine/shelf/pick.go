@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"slices"
@@ -37,7 +37,7 @@ func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < d
 
 // counts tells that somebody vouches for what a record says: else one in a backup could keep every later version out.
 func (i *shelved) counts() bool {
-	return i.trouble == nil || i.trouble.Why == troubleDamaged && i.word == vouch.Own
+	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == vouch.Own
 }
 
 // on lists what is on the shelf and may compute, in order.

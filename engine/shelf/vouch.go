@@ -1,4 +1,4 @@
-package engine
+package shelf
 
 import (
 	"cmp"
@@ -23,20 +23,20 @@ import (
 
 // Why a bundle on the shelf may not compute.
 const (
-	troubleDamaged   = "damaged"   // its record or its bytes cannot be read, or it does not load
-	troubleUnvouched = "unvouched" // it can be read, and neither a pinned key nor this box vouches for it
+	TroubleDamaged   = "damaged"   // its record or its bytes cannot be read, or it does not load
+	TroubleUnvouched = "unvouched" // it can be read, and neither a pinned key nor this box vouches for it
 )
 
-// RuleTrouble is why a bundle on the shelf may not compute. The branch goes on without it.
-type RuleTrouble struct {
+// Trouble is why a bundle on the shelf may not compute. The branch goes on without it.
+type Trouble struct {
 	Why  string `json:"why"` // damaged or unvouched
 	Text string `json:"text"`
 }
 
 // Who vouches for a bundle.
 const (
-	vouchedByKeys = "keys" // pinned keys, as many as must
-	vouchedByBox  = "box"  // this box: it admitted the bundle when other keys were pinned
+	VouchedByKeys = "keys" // pinned keys, as many as must
+	VouchedByBox  = "box"  // this box: it admitted the bundle when other keys were pinned
 )
 
 // errUnvouched means that nobody vouches for a stored bundle.
@@ -56,7 +56,7 @@ func (s *Shelf) open(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	s.mu.RLock()
 	a, word := i.Admitted, i.word
 	s.mu.RUnlock()
-	data, err := s.o.Store.Part(i.entry.Code, cmp.Or(a.Part, partBundle))
+	data, err := s.o.Store.Part(i.entry.Code, cmp.Or(a.Part, PartBundle))
 	if err != nil {
 		return fail("%w", err)
 	}
@@ -71,11 +71,11 @@ func (s *Shelf) open(i *shelved) (b *bundle.Bundle, old bool, err error) {
 		return fail("%w", err)
 	}
 	signers, err := s.o.Keys.Vouch(b)
-	by := vouchedByKeys
+	by := VouchedByKeys
 	switch {
 	case err == nil:
 	case word == vouch.Own:
-		by, signers = vouchedByBox, a.Signers
+		by, signers = VouchedByBox, a.Signers
 	case word == vouch.Altered:
 		return fail("%w: its record was rewritten after this box had written it, and it is %w", errUnvouched, err)
 	default:
@@ -115,12 +115,12 @@ func (a *Admitted) legible() error {
 
 // refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no record.
 func (s *Shelf) refuse(i *shelved, err error) {
-	why := troubleDamaged
+	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
-		why = troubleUnvouched
+		why = TroubleUnvouched
 	}
 	s.mu.Lock()
-	i.trouble = &RuleTrouble{Why: why, Text: err.Error()}
+	i.trouble = &Trouble{Why: why, Text: err.Error()}
 	delete(s.loaded, i.Digest)
 	s.mu.Unlock()
 	if i.off != nil {
@@ -165,7 +165,7 @@ func (s *Shelf) vet(ctx context.Context) {
 func (s *Shelf) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {
-		a.Part = fmt.Sprintf("%s.%d", partBundle, i.entry.Revision+1) // what was stored stays as it is
+		a.Part = fmt.Sprintf("%s.%d", PartBundle, i.entry.Revision+1) // what was stored stays as it is
 		parts = []storage.Part{{Name: a.Part, Data: packed}}
 	}
 	head, err := encodeHead(a)
@@ -184,7 +184,7 @@ func (s *Shelf) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 
 // troubled is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
 func (s *Shelf) troubled(digest string) *shelved {
-	code, err := bundleCode(digest)
+	code, err := CodeOf(digest)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,16 @@
+// Package bell wakes a goroutine.
+package bell
+
+// Bell wakes one goroutine, which receives from it. Rings that the goroutine has not heard yet count as one.
+type Bell chan struct{}
+
+// New returns a bell that nobody has rung.
+func New() Bell { return make(Bell, 1) }
+
+// Ring wakes the goroutine, and never waits for it.
+func (b Bell) Ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,132 @@
+package shelf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf/guard"
+	"dtegate/storage"
+)
+
+// Answered counts an evaluation that ended well, whatever it found. A shelf that is nil counts nothing.
+func (s *Shelf) Answered(r *rulebook.Rule, point int64) {
+	if s != nil {
+		s.guard.Answered(r, point)
+	}
+}
+
+// RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day: no request is
+// dropped for a bad bundle. The error joins those of all that were tried.
+func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rulebook.Rule, point int64, day string, facts dte.Value, cause error) (*rulebook.Rule, *rulebook.Evaluation, []dte.Fault, error) {
+	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point, "error", cause)
+	s.guard.Failed(failed, point, guard.ShapeOf(facts), cause, s.o.Now())
+	book := s.Book()
+	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
+	if err != nil || next.Ref.Digest == failed.Ref.Digest || next.Filler.Version() != failed.Filler.Version() {
+		next = book.Previous(failed.Ref.Digest)
+	}
+	for ; next != nil; next = book.Previous(next.Ref.Digest) {
+		ev, faults, err := next.Evaluate(ctx, facts)
+		if err == nil {
+			s.metrics.retried.Inc()
+			return next, ev, faults, nil
+		}
+		cause = errors.Join(cause, err)
+	}
+	return failed, nil, nil, cause
+}
+
+// Judge counts what MH decided of a document that has moved to a state. A shelf that is nil counts nothing.
+func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
+	if s == nil || to != record.Accepted && to != record.Rejected {
+		return
+	}
+	v := guard.Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted}
+	if !v.Accepted {
+		v.Cause = guard.CauseUnclear
+		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
+			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error", err)
+		} else if facts, err := dte.Parse(part); err == nil {
+			v.Shape = guard.ShapeOf(facts)
+			if r := s.book.Load().Compiled(h.Rule.Digest); r != nil && h.Response != nil {
+				v.Cause = guard.CauseOf(h.Response, r.Filler, facts)
+			}
+		}
+	}
+	if !v.Accepted {
+		s.metrics.refusals.WithLabelValues(v.Cause).Inc()
+	}
+	s.guard.Decided(v, s.book.Load())
+}
+
+// Run makes the returns that the guard asks for, evaluates the shadow's sales, and turns to the next day. It returns
+// when ctx ends, with nil.
+func (s *Shelf) Run(ctx context.Context) error {
+	day := s.today()
+	for {
+		next := time.Minute
+		var offered <-chan storage.Code
+		shadow := s.shadow.Load()
+		if shadow != nil {
+			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case r := <-s.guard.Wanted():
+			s.Return(ctx, r)
+		case code := <-offered:
+			s.look(ctx, shadow, code)
+		case <-s.shadowed: // another shadow
+		case <-timer.C:
+			if shadow != nil && !s.o.Now().Before(shadow.until) {
+				s.shadow.CompareAndSwap(shadow, nil)
+			}
+		}
+		timer.Stop()
+		if today := s.today(); today != day {
+			if err := s.Refresh(ctx); err != nil {
+				s.o.Logger.Error("turning to the day's rules", "error", err)
+				continue
+			}
+			day = today
+		}
+	}
+}
+
+// Guard watches what the bundles do wrong, and asks for returns.
+func (s *Shelf) Guard() *guard.Guard { return s.guard }
+
+// Return makes a return to the last good bundle that the guard has asked for.
+func (s *Shelf) Return(ctx context.Context, r guard.Return) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	on := s.on()
+	at := slices.IndexFunc(on, func(i *shelved) bool { return i.Digest == r.Digest })
+	if at < 0 || inForce(on, on[at], s.today()) != on[at] {
+		return // it is off already, or no longer in force
+	}
+	bad := on[at]
+	to := before(on, bad)
+	if to == nil {
+		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", r.Reason)
+		return
+	}
+	back, err := s.stepBack(ctx, to, []*shelved{bad}, &StepBack{Way: wayReturn, Who: "the branch", Reason: fmt.Sprintf("%s %s: %s", bad.Name, bad.Version, r.Reason)})
+	if err != nil {
+		s.o.Logger.Error("returning to the last good rule", "error", err)
+		s.guard.NotMade(r.Digest)
+		return
+	}
+	if s.o.Returned != nil {
+		s.o.Returned(*back)
+	}
+}
