@@ -100,3 +100,31 @@ func TestForward_LotSizes(t *testing.T) {
 		})
 	}
 }
+
+// TestForward_AtNight: MH takes lots of cyclic billing in daytime alone, and so many a day (MT1 §3.4); lots of a contingency at any
+// hour. What goes in a lot is in the form of contingency, and a night does not hold it up.
+func TestForward_AtNight(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.engine.options.LotSize = 2
+		b.chaos(simulator.Chaos{})
+		time.Sleep(15 * time.Hour) // 23:00
+		b.chaos(simulator.Chaos{LostRequests: 9, Only: "documents"})
+		b.issue(sale("signed in both forms", 100))
+		b.chaos(simulator.Chaos{})
+		codes := b.outage(40)
+		ended := time.Now()
+		b.drained()
+		if took := time.Since(ended); took > 45*time.Minute {
+			t.Errorf("what was sold offline at night was forwarded within %v", took)
+		}
+		for _, code := range codes {
+			if r := b.document(code); r.Estado != record.EstadoProcessed {
+				t.Errorf("%s is %s", code, r.Estado)
+			}
+		}
+		if got := b.sim.Received(); got.Lots != 20 && got.Lots != 21 {
+			t.Errorf("MH took %+v", got)
+		}
+		b.audit()
+	})
+}

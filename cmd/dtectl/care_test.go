@@ -29,7 +29,7 @@ func newBox(t *testing.T, authority string) *box {
 	b := &box{t: t, dir: t.TempDir()}
 	b.top = &cli{Config: b.at("dted.toml")}
 	b.must(os.Mkdir(b.at("rules"), 0o700), config.WriteFile(b.top.Config, fmt.Appendf(nil, boxConfig, authority)))
-	b.must(config.WriteFile(b.at("authority.password"), []byte("secret\n")), config.WriteFile(b.at("admin.token"), []byte(boxAdmin+"\n")))
+	b.must(config.WriteFile(b.at("authority.password"), []byte("secreto-mh.2026\n")), config.WriteFile(b.at("admin.token"), []byte(boxAdmin+"\n")))
 	_, err := rulesKey(b.at("rules.key"))
 	b.must(err)
 	b.cfg, err = config.Load(b.top.Config)

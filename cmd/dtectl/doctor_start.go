@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 
 	"dtegate/cmd/dted/start"
+	"dtegate/engine/authority"
 )
 
 // remedies is what to do about what ends a start, by the check.
@@ -19,6 +21,17 @@ var remedies = map[string]string{
 	"rules":       "correct the setting, or put central IT's public keys and bundles where it says",
 	"issuer":      "correct the setting: it is checked against the documents' layout, before a till sells",
 }
+
+// doubtPassword says why what a file holds is hardly the password of MH's API; nil where nothing speaks against it.
+func doubtPassword(file, password string) error {
+	if err := authority.Password(password).CheckForm(); err != nil {
+		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to 25 characters with letters, digits and others: %w", file, err)
+	}
+	return nil
+}
+
+// doubtedPassword is what to do about what is hardly MH's API password.
+const doubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, and MH locks accounts after wrong ones"
 
 // files reads what a start reads, by the same code, and prints what it refuses in the same words.
 func (d *doctor) files(ctx context.Context) {
@@ -34,6 +47,11 @@ func (d *doctor) files(ctx context.Context) {
 		d.ok("key", "opens and signs, RSA %d", in.Key.Public().Size()*8)
 	}
 	d.certificate()
+	if sound("authority") {
+		if err := doubtPassword(d.cfg.Authority.PasswordFile, in.Password); err != nil {
+			d.warn("authority", doubtedPassword, "%v", err)
+		}
+	}
 	d.secrets()
 	switch {
 	case d.cfg.Ops.AdminTokenFile == "":

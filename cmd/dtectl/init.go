@@ -41,6 +41,12 @@ func (c *initCommand) Run(top *cli) error {
 	if err := prepare(cfg, key); err != nil {
 		return err
 	}
+	// Where the password is not there yet, or not to be read here, doctor and the start say so.
+	if password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile); err == nil {
+		if err := doubtPassword(cfg.Authority.PasswordFile, password); err != nil {
+			screen.Printf("warning  %v; %s\n", err, doubtedPassword)
+		}
+	}
 	if authority, err := cfg.BoxAuthority().Authority(); err == nil {
 		screen.Printf("tls      %s, for the tills to trust\npin      %s\n", cfg.BoxAuthority().AuthorityFile(), certificate.Fingerprint(authority))
 	}

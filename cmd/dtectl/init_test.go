@@ -64,10 +64,13 @@ func TestInit_Certificate(t *testing.T) {
 		})
 	}
 	b.must(config.WriteFile(b.at("mh.crt"), good), config.WriteFile(b.at("mh.password"), []byte("clave privada\r\n")))
-	if _, err := output(t, func() error {
+	// The same password where MH's API password belongs is hardly that: it is said, and ends nothing.
+	b.must(config.WriteFile(b.cfg.Authority.PasswordFile, []byte("clave privada\n")))
+	said, err := output(t, func() error {
 		return (&initCommand{Certificate: b.at("mh.crt"), CertificatePassword: b.at("mh.password")}).Run(b.top)
-	}); err != nil {
-		t.Error(err)
+	})
+	if err != nil || !strings.Contains(said, "hardly the password of MH's API") || !strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {
+		t.Errorf("%v\n%s", err, said)
 	}
 }
 

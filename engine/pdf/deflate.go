@@ -20,8 +20,8 @@ var compressors = sync.Pool{New: func() any {
 }}
 
 // deflated compresses the pages of a PDF that fpdf wrote without compression, and gives the bytes that fpdf writes with it. fpdf
-// makes a compressor for each page, a MiB that is thrown away: two thirds of the memory that a document of 2,000 lines takes, and
-// as much work for the collector beside the tills. pause is called after each page.
+// makes a compressor for each page, a MiB that is thrown away: half of what a document of 2,000 lines allocates, and of
+// the collector's work beside the tills. pause is called after each page.
 func deflated(raw []byte, pause func()) ([]byte, error) {
 	const before, open = "obj\n", "<</Length "
 	var out, packed bytes.Buffer

@@ -124,7 +124,7 @@ func New(t testing.TB, mh string) *Box {
 	b.Write("dted.toml", fmt.Appendf(nil, text, mh, filepath.Join(plugintest.Root(t), "var", "build", "cache")))
 	b.Write("signing.jwe", sealed)
 	b.Write("rules.pub", public)
-	for name, secret := range map[string]string{"signing.passphrase": Passphrase, "authority.password": "secreto", "mail.password": "x", "archive.secret": "x",
+	for name, secret := range map[string]string{"signing.passphrase": Passphrase, "authority.password": "secreto-mh.2026", "mail.password": "x", "archive.secret": "x",
 		"admin.token": strings.Repeat("a", 64)} {
 		b.Write(name, []byte(secret+"\n"))
 	}

@@ -59,6 +59,7 @@ var Boxes = []Broken{
 	{"a key of another making", func(b *Box) { b.Write("signing.jwe", []byte("MIIE")) }, "fail", "key", "key.file", "opening signing key: not a sealed key", true},
 	without("no password of MH", "authority.password", "authority", "authority.password_file"),
 	{"an empty password of MH", func(b *Box) { b.Write("authority.password", []byte("\n")) }, "fail", "authority", "authority.password_file", "authority.password is empty", true},
+	{"a password of MH's portal", func(b *Box) { b.Write("authority.password", []byte("Ceiba2026\n")) }, "warn", "authority", "authority.password_file", "letters, digits and others: it has fewer than 13 characters", false},
 	without("no admin token", "admin.token", "admin token", "ops.admin_token_file"),
 	{"an admin token that is short", func(b *Box) { b.Write("admin.token", []byte("admin")) }, "fail", "admin token", "ops.admin_token_file", "holds 5 characters, an admin token has at least 32", true},
 	{"an admin token that is not configured", func(b *Box) { b.Set("admin_token_file", "# admin_token_file") }, "warn", "admin token", "ops.admin_token_file", "is not set", false},
