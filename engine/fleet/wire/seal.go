@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"dtegate/rules/signed"
@@ -107,8 +108,16 @@ func parse(name string, payload []byte, into checker) error {
 
 // members matches the paths of the JSON documents of a type.
 func members(t reflect.Type) *regexp.Regexp {
-	return regexp.MustCompile("^(" + strings.Join(append(paths("", t), ""), "|") + ")$")
+	if form, ok := forms.Load(t); ok {
+		return form.(*regexp.Regexp)
+	}
+	form := regexp.MustCompile("^(" + strings.Join(append(paths("", t), ""), "|") + ")$")
+	forms.Store(t, form)
+	return form
 }
+
+// forms are the payloads' own, by type: the centre reads thousands.
+var forms sync.Map
 
 func paths(at string, t reflect.Type) (list []string) {
 	switch {
