@@ -30,15 +30,8 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(pairs) < 5 {
-		t.Fatalf("the README has only %d commands with an answer", len(pairs))
-	}
-	script, want := "set -u\n", ""
-	for i, p := range pairs {
-		script += p[1] + fmt.Sprintf("echo '--- %d'\n", i)
-		want += p[2] + fmt.Sprintf("--- %d\n", i)
-	}
+	alone, _ := chainSection(t, string(text))
+	script, want := readmeScript(t, alone)
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
 	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
 	script += "books --month \"$(TZ=UTC+6 date +%Y-%m)\" --out var/demo/books.all >/dev/null\n"
@@ -59,6 +52,32 @@ func TestREADME(t *testing.T) {
 	if out, err := scrape.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// readmeScript is what a text of the README has people type, and what it shows that comes back.
+func readmeScript(t *testing.T, text string) (script, want string) {
+	t.Helper()
+	pairs := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```\n(.*?)```").FindAllStringSubmatch(text, -1)
+	if len(pairs) < 4 {
+		t.Fatalf("the README has only %d commands with an answer", len(pairs))
+	}
+	script = "set -u\n"
+	for i, p := range pairs {
+		script += p[1] + fmt.Sprintf("echo '--- %d'\n", i)
+		want += p[2] + fmt.Sprintf("--- %d\n", i)
+	}
+	return script, want
+}
+
+// chainSection takes the README apart: a branch by itself, and the chain, which is another demonstration.
+func chainSection(t *testing.T, text string) (alone, chain string) {
+	t.Helper()
+	before, rest, found := strings.Cut(text, "\n## A chain\n")
+	chain, after, ends := strings.Cut(rest, "\n## ")
+	if !found || !ends {
+		t.Fatal("the README has no chain")
+	}
+	return before + after, chain
 }
 
 // compareBooks compares what a list says that the month's documents add up to with what the books say, by type and state.

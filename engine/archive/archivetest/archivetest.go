@@ -87,6 +87,9 @@ func run(ctx context.Context, folder string, name string, args ...string) (strin
 	return strings.TrimSpace(string(out)), nil
 }
 
+// Program is the path of versitygw, for who runs it himself.
+func Program(t testing.TB) string { return versitygw.build(t, "versitygw") }
+
 // Store is a server with one bucket; its folder outlives the process.
 type Store struct {
 	// Limit is "ulimit -f" of the process: the size of the largest file, in KiB; empty: none.

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dtegate/cmd/cmdtest"
+	"dtegate/engine/archive/archivetest"
+	"dtegate/plugins/plugintest"
+)
+
+// TestREADME_Chain runs the commands of the README's chain against a demonstration as make run-fleet starts it.
+func TestREADME_Chain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three branches")
+	}
+	store := archivetest.Program(t)
+	root := plugintest.Root(t)
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, chain := chainSection(t, string(text))
+	script, want := readmeScript(t, chain)
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "./cmd/dted", "./cmd/dtectl", "./cmd/dtesim")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := filepath.Join(t.TempDir(), "fleet")
+	demo := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--chain", "--store", store, "--dir", dir)
+	demo.Dir, demo.Env = root, os.Environ()
+	var addresses []string
+	for range 2 + 2*len(demoBranches) {
+		addresses = append(addresses, cmdtest.Port(t))
+	}
+	demo.Env = append(demo.Env, "DTED_CHAIN_ADDRS="+strings.Join(addresses, ","))
+	for _, name := range []string{"DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
+		demo.Env = append(demo.Env, name+"="+cmdtest.Port(t))
+	}
+	demo.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	said, err := os.Create(filepath.Join(bin, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	demo.Stdout, demo.Stderr = said, said
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- demo.Wait() }()
+	log := func() string {
+		text, err := os.ReadFile(said.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	t.Cleanup(func() {
+		_ = demo.Process.Signal(os.Interrupt)
+		if err := <-ended; err != nil {
+			t.Errorf("ending the demonstration: %v", err)
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*.pid"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%q are left behind, %v", left, err)
+		}
+	})
+	for begin := time.Now(); !strings.Contains(log(), "In another terminal"); time.Sleep(100 * time.Millisecond) { // another process
+		select {
+		case err := <-ended:
+			ended <- nil
+			t.Fatalf("the demonstration ended: %v\n%s", err, log())
+		default:
+		}
+		if time.Since(begin) > 5*time.Minute {
+			t.Fatalf("the demonstration does not open:\n%s", log())
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer("var/fleet", dir, "bin/dtectl", filepath.Join(bin, "dtectl")).Replace(script))
+	cmd.Dir = root
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil || out.String() != want {
+		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, log())
+	}
+}
