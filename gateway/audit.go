@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/audit"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/codes"
 )
 
 // Audit is the record of what operators do.
@@ -91,7 +92,7 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 			return audit.Refused, reason
 		}
 	case errors.As(err, &e):
-		reason = e.Code + ": " + english(e)
+		reason = e.Code + ": " + codes.OperatorMessage(e)
 		if statuses[e.Code] < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
+	"dtegate/gateway/page"
 )
 
 // Sales makes documents of requests, and takes them back.
@@ -53,9 +54,9 @@ type Options struct {
 	Issuer      Information
 	Logger      *slog.Logger
 	Now         func() time.Time
-	Ready       func() error     // nil when the branch can issue
-	Status      func() any       // what /status shows, as JSON
-	Overview    func() *Overview // what the page at / of the operators' listener shows
+	Ready       func() error          // nil when the branch can issue
+	Status      func() any            // what /status shows, as JSON
+	Overview    func() *page.Overview // what the page at / of the operators' listener shows
 	Registry    *prometheus.Registry
 	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
 	AdminToken [32]byte
@@ -102,7 +103,7 @@ type Gateway struct {
 	ops        *fasthttp.Server
 	info       []byte // the emisor of GET /dte/information
 	resends    limiter
-	pages      pages
+	board      page.Status
 	tokens     atomic.Pointer[TokenTable]
 	pace       *buckets    // requests by token
 	wrongs     *buckets    // wrong tokens by network

@@ -1,12 +1,12 @@
 package gateway
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"sync"
 
 	"github.com/valyala/fasthttp"
+
+	"dtegate/gateway/page"
 )
 
 // OpenAPI is the contract with the tills: every route, request, answer and error code, as OpenAPI 3.1. The tests of this
@@ -16,31 +16,27 @@ import (
 //go:embed openapi.json
 var OpenAPI []byte
 
-// page is a page that is the same for everybody: made once, with its tag and policy.
-type page struct {
+// fixedPage is a page that is the same for everybody: made once, with its tag and policy.
+type fixedPage struct {
 	name, kind, tag, policy string
 	body                    []byte
 }
 
-func newPage(name, kind, style string, body []byte) *page {
-	p := &page{name: name, kind: kind, tag: tagOf(body), body: body}
-	if style != "" {
-		p.policy = policy(style)
-	}
-	return p
+func newPage(name, kind, policy string, body []byte) *fixedPage {
+	return &fixedPage{name: name, kind: kind, tag: tagOf(body), policy: policy, body: body}
 }
 
 var (
-	contractPage = sync.OnceValue(func() *page {
+	contractPage = sync.OnceValue(func() *fixedPage {
 		return newPage("openapi.json", "application/json; charset=utf-8", "", OpenAPI)
 	})
-	docsPage = sync.OnceValue(func() *page {
-		return newPage("docs.html", "text/html; charset=utf-8", docsStyle, renderDocs())
+	docsPage = sync.OnceValue(func() *fixedPage {
+		return newPage("docs.html", "text/html; charset=utf-8", page.ReferencePolicy, page.Reference(OpenAPI))
 	})
 )
 
 // open serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
-func (g *Gateway) open(of func() *page) func(*fasthttp.RequestCtx) error {
+func (g *Gateway) open(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		if err := g.stranger(ctx); err != nil {
 			return err
@@ -54,16 +50,7 @@ func (g *Gateway) open(of func() *page) func(*fasthttp.RequestCtx) error {
 	}
 }
 
-// secure forbids a page everything but its own style: no script, no frame, nothing from elsewhere.
-func secure(ctx *fasthttp.RequestCtx, style string) { secured(ctx, policy(style)) }
-
-// policy is the Content-Security-Policy of a page with a style of its own.
-func policy(style string) string {
-	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}
-
+// secured forbids a page everything but its own style: no script, no frame, nothing from elsewhere.
 func secured(ctx *fasthttp.RequestCtx, policy string) {
 	header := &ctx.Response.Header
 	header.Set("Content-Security-Policy", policy)

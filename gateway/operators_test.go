@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
+	"dtegate/gateway/page"
 )
 
 // TestProblem_English: what a till is told in Spanish an operator is told in English, by the list of codes; what was
@@ -67,7 +68,7 @@ func TestOperators_English(t *testing.T) {
 	}
 }
 
-// TestOperatorText: no text for tills is in what /readyz, the supervisor, the trail and the English page say of an error.
+// TestOperatorText: no text for tills is in what /readyz, the supervisor, and the trail say of an error.
 func TestOperatorText(t *testing.T) {
 	for _, c := range codes.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
@@ -77,15 +78,12 @@ func TestOperatorText(t *testing.T) {
 		if _, reason := outcome(new(fasthttp.RequestCtx), e); reason != c.Name+": "+c.Meaning.EN {
 			t.Errorf("%s in the trail: %s", c.Name, reason)
 		}
-		if got := stopped("en", e); got != c.Meaning.EN {
-			t.Errorf("%s on the page: %s", c.Name, got)
-		}
 		e.English = "Text for operators"
 		if got := OperatorText(e); got != c.Name+": Text for operators: the cause" {
 			t.Errorf("%s: %s", c.Name, got)
 		}
 	}
-	if got := OperatorText(ErrNoRules); got != "no rule is valid today" {
+	if got := OperatorText(page.ErrNoRules); got != "no rule is valid today" {
 		t.Error(got)
 	}
 	if _, reason := outcome(new(fasthttp.RequestCtx), &Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
@@ -143,4 +141,15 @@ func TestDelivery_Idle(t *testing.T) {
 			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
 		}
 	}
+}
+
+// nameOf is the name of what a call calls, or a literal is of.
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
 }

@@ -61,7 +61,7 @@ func (p *Problem) english() *Problem {
 		return p
 	}
 	e := *p
-	e.Message = englishMessage(p.Type, p.Message, p.English)
+	e.Message = codes.English(p.Type, p.Message, p.English)
 	e.Faults = slices.Clone(p.Faults)
 	for i := range e.Faults {
 		if c, ok := codes.Find(e.Faults[i].Code); ok {
@@ -71,39 +71,17 @@ func (p *Problem) english() *Problem {
 	return &e
 }
 
-// englishMessage is the message of an error that was written for tills, in English.
-func englishMessage(code, message, english string) string {
-	if english != "" {
-		return english
-	}
-	if c, ok := codes.Find(code); ok {
-		return c.Meaning.EN
-	}
-	return message
-}
-
-// ErrNoRules means that the branch has no rule for today's documents.
-var ErrNoRules = errors.New("no rule is valid today")
-
 // OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
 func OperatorText(err error) string {
 	var e *refusal.Error
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
-	text := e.Code + ": " + english(e)
+	text := e.Code + ": " + codes.OperatorMessage(e)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
 	return text
-}
-
-// english is the message of an error in English.
-func english(e *refusal.Error) string {
-	if e.Operator {
-		return e.Message
-	}
-	return englishMessage(e.Code, e.Message, e.English)
 }
 
 // operatorProblem is a problem that only operators meet, in English.

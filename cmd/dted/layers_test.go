@@ -56,9 +56,10 @@ var layers = map[string][]string{
 	"engine/shelf/guard":         {"engine/rulebook", "engine/record", "engine/dte", "engine/authority"},
 	"engine":                     {"engine/shelf", "engine/bell", "engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/pdf", "engine/mail", "engine/archive", "rules", "rules/abi", "storage"},
 
-	"gateway/codes":       {},
+	"gateway/codes":       {"engine/refusal"},
+	"gateway/page":        {"engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
 	"gateway/form":        {"engine", "engine/dte", "engine/refusal"},
-	"gateway":             {"engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority", "engine/books/sample"},
+	"gateway":             {"gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -75,7 +76,7 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"engine/fleet/bucket", "engine/fleet/wire", "engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte"},
 	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
@@ -92,7 +93,7 @@ var libraries = map[string]string{
 	"github.com/go-json-experiment/json":       "engine/dte",
 	"github.com/santhosh-tekuri/jsonschema/v6": "engine/authority/simulator",
 	"github.com/valyala/fasthttp":              "gateway",
-	"maragu.dev/gomponents":                    "gateway",
+	"maragu.dev/gomponents":                    "gateway/page",
 	"github.com/fasthttp/router":               "gateway",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
@@ -108,7 +109,7 @@ var libraries = map[string]string{
 // several names the packages that import more than one library, and why. Every other package wraps at most one.
 var several = map[string]string{
 	"engine/pdf": "fonts are data: the ones that fpdf embeds",
-	"gateway":    "fasthttp's router serves fasthttp alone; gomponents makes the pages",
+	"gateway":    "fasthttp's router serves fasthttp alone",
 	"cmd/dtectl": "errgroup limits what the verbs ask for at once; the rest is kong's",
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
-	"dtegate/gateway"
+	"dtegate/gateway/page"
 )
 
 // monthSoFar keeps the month's totals for the status page. It reads the ledger that lists and closings use, beside whoever looks,
@@ -19,7 +19,7 @@ type monthSoFar struct {
 	now    func() time.Time
 	log    *slog.Logger
 	asked  chan struct{}
-	latest atomic.Pointer[gateway.Month]
+	latest atomic.Pointer[page.Month]
 }
 
 // monthAge is how long totals are shown again before others are made.
@@ -30,7 +30,7 @@ func newMonthSoFar(e *engine.Engine, branch int64, now func() time.Time, log *sl
 }
 
 // show returns the month as it was some seconds ago, and has it read again; nil while it is read for the first time.
-func (m *monthSoFar) show() *gateway.Month {
+func (m *monthSoFar) show() *page.Month {
 	select {
 	case m.asked <- struct{}{}:
 	default:
@@ -57,7 +57,7 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		if err != nil {
 			m.log.Error("counting the month's documents", "error", err)
 		} else {
-			m.latest.Store(&gateway.Month{Name: today[:7], Totals: l.Totals})
+			m.latest.Store(&page.Month{Name: today[:7], Totals: l.Totals})
 		}
 		select {
 		case <-ctx.Done():

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/gateway"
+	"dtegate/gateway/page"
 )
 
 // reach remembers whether MH answers, and since when. A server error is no answer.
@@ -18,7 +18,7 @@ type reach struct {
 	now  func() time.Time
 
 	mu    sync.Mutex
-	state gateway.Reach
+	state page.Reach
 }
 
 // RoundTrip passes a call on.
@@ -46,7 +46,7 @@ func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (r *reach) show() gateway.Reach {
+func (r *reach) show() page.Reach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"dtegate/gateway"
+	"dtegate/gateway/page"
 )
 
 // recentMost is how many different warnings and errors are remembered, recentLong how much is kept of one's text, in bytes.
@@ -25,7 +25,7 @@ type recent struct {
 
 type recalled struct {
 	message string
-	trouble gateway.Trouble
+	trouble page.Trouble
 }
 
 // over returns a handler that does what another does, and remembers.
@@ -75,7 +75,7 @@ func (r *recent) note(record slog.Record, text string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := gateway.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text, Count: 1}
+	t := page.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text, Count: 1}
 	if at := slices.IndexFunc(r.list, func(x recalled) bool { return x.message == record.Message }); at >= 0 {
 		t.Count += r.list[at].trouble.Count
 		r.list = slices.Delete(r.list, at, at+1)
@@ -84,10 +84,10 @@ func (r *recent) note(record slog.Record, text string) {
 	r.list = r.list[:min(len(r.list), recentMost)]
 }
 
-func (r *recent) troubles() []gateway.Trouble {
+func (r *recent) troubles() []page.Trouble {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]gateway.Trouble, len(r.list))
+	list := make([]page.Trouble, len(r.list))
 	for i, x := range r.list {
 		list[i] = x.trouble
 	}

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
 	"dtegate/engine/shelf"
-	"dtegate/gateway"
+	"dtegate/gateway/page"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -35,7 +35,7 @@ type status struct {
 // ready is nil when the branch can issue today; MH being down does not make it unready.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
-		return gateway.ErrNoRules
+		return page.ErrNoRules
 	}
 	if err := s.engine.Behind(); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (s *status) show() any {
 }
 
 // overview gathers what the status page shows.
-func (s *status) overview() *gateway.Overview {
-	o := &gateway.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
+func (s *status) overview() *page.Overview {
+	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
 		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
 	today, err := s.tally.Today()
@@ -85,7 +85,7 @@ func (s *status) overview() *gateway.Overview {
 		o.Skew = &skew
 	}
 	if c, on := s.store.SecondCopy(); on {
-		o.SecondCopy = &gateway.SecondCopy{Live: c.Live, Since: c.Since, Why: c.Why}
+		o.SecondCopy = &page.SecondCopy{Live: c.Live, Since: c.Since, Why: c.Why}
 	}
 	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
 	return o
@@ -110,20 +110,20 @@ func (s *status) authorisation() *engine.Authorisation {
 }
 
 // expiries are the ends of the certificates.
-func (a *access) expiries() (list []gateway.Expiry) {
+func (a *access) expiries() (list []page.Expiry) {
 	if !a.signing.IsZero() {
-		list = append(list, gateway.Expiry{Name: "signing", At: a.signing})
+		list = append(list, page.Expiry{Name: "signing", At: a.signing})
 	}
 	l := a.lan
 	if l.api != nil {
-		list = append(list, gateway.Expiry{Name: "api", At: l.api.Expiry()})
+		list = append(list, page.Expiry{Name: "api", At: l.api.Expiry()})
 	}
 	if l.ops != nil {
-		list = append(list, gateway.Expiry{Name: "ops", At: l.ops.Expiry()})
+		list = append(list, page.Expiry{Name: "ops", At: l.ops.Expiry()})
 	}
 	if l.own != nil {
 		if authority, err := l.own.Authority(); err == nil {
-			list = append(list, gateway.Expiry{Name: "ca", At: authority.NotAfter})
+			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
 		}
 	}
 	return list

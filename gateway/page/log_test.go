@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"go/ast"
@@ -29,7 +29,7 @@ func logCalls(t *testing.T) (list []logCall) {
 	t.Helper()
 	set := token.NewFileSet()
 	for _, folder := range []string{"engine", "gateway", "storage", "rules", "cmd/dted"} {
-		root := filepath.Join("..", filepath.FromSlash(folder))
+		root := filepath.Join("..", "..", filepath.FromSlash(folder))
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			name := d.Name()
 			switch {
@@ -135,9 +135,10 @@ func TestLogged(t *testing.T) {
 
 // neverNil are errors that no caller leaves out, and texts.
 var neverNil = map[string]bool{
-	"engine/activation.go a.Error": true, "storage/options.go message": true, // texts
-	"rules/room.go err":      true, // cacheFailed is called with a failure
-	"gateway/problem.go err": true, // refuse is called with an error
+	"engine/shelf/activation.go a.Error": true, "storage/options.go message": true, // texts
+	"rules/room.go err":           true, // cacheFailed is called with a failure
+	"gateway/problem.go err":      true, // refuse is called with an error
+	"engine/shelf/guard.go cause": true, // RetryWithPrevious is called with what failed
 }
 
 // TestLogged_Errors: a line of the log bears an error only where there is one: what is logged as "error" has been compared
@@ -151,7 +152,7 @@ func TestLogged_Errors(t *testing.T) {
 			}
 			seen++
 			what := printed(c.call.Args[i+1])
-			if what != "" && !proven(what, c) && !neverNil[strings.TrimPrefix(filepath.ToSlash(c.file), "../")+" "+what] {
+			if what != "" && !proven(what, c) && !neverNil[strings.TrimPrefix(filepath.ToSlash(c.file), "../../")+" "+what] {
 				t.Errorf("%s: %s may be nil, and the line would say error=<nil>", c.at, what)
 			}
 		}

@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"strconv"
@@ -9,15 +9,15 @@ import (
 	"dtegate/gateway/codes"
 )
 
-// docsExample is a whole request, as a till would send it.
-const docsExample = `curl --cacert ca.pem https://dte.tienda.lan:8080/dte/dte01 \
+// referenceExample is a whole request, as a till would send it.
+const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080/dte/dte01 \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
 
 // html is the reference page.
-func (v *docView) html() []byte {
+func (v *referenceView) html() []byte {
 	item := func(to, text string) g.Node { return el("li", link(to, text)) }
-	return document("en", v.Title, docsStyle, nil,
+	return document("en", v.Title, referenceStyle, nil,
 		el("nav", attr("aria-label", "Contents"),
 			el("p", link("#top", v.Title)),
 			g.Map(v.Tags, func(t tagView) g.Node {
@@ -28,7 +28,7 @@ func (v *docView) html() []byte {
 		el("main", attr("id", "top"),
 			txt("h1", v.Title), el("p", class("lead"), g.Text(v.Summary)),
 			g.Map(v.Description, func(p string) g.Node { return txt("p", p) }),
-			txt("pre", docsExample),
+			txt("pre", referenceExample),
 			g.Map(v.Tags, func(t tagView) g.Node {
 				return el("section", txt("h2", t.Name), txt("p", t.Description), g.Map(t.Operations, operationView.html))
 			}),

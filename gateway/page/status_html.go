@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	g "maragu.dev/gomponents"
 )
 
-// renderPage makes the page of an overview.
-func renderPage(lang string, o *Overview) []byte {
+// renderStatus makes the page of an overview.
+func renderStatus(lang string, o *Overview) []byte {
 	b := newBoard(lang, o)
 	t := func(key string) string { return say(lang, key) }
 	kind := "production"

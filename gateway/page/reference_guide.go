@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	g "maragu.dev/gomponents"

@@ -1,4 +1,4 @@
-package gateway
+package page
 
 // logged is what each warning and error of the log means, in Spanish, by its message. The Spanish page shows these sentences:
 // whoever reads it at a counter cannot read the log, which is English. A test finds every message of the sources here.

@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/refusal"
+	"dtegate/gateway/codes"
 )
 
 // fresh is how long an error of the log is red. An older one is history: what is still wrong has a line of its own, or
@@ -56,7 +57,7 @@ func stopped(lang string, err error) string {
 	case errors.As(err, &e) && lang == "es" && !e.Operator:
 		return e.Message
 	case errors.As(err, &e):
-		return english(e)
+		return codes.OperatorMessage(e)
 	case errors.Is(err, ErrNoRules):
 		return say(lang, "stopped.rules")
 	}

@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"dtegate/gateway/codes"
 )
 
-//go:embed pages/docs.css
-var docsStyle string
+//go:embed reference.css
+var referenceStyle string
 
 // The reference page is made of the contract once, by these views of it.
 type (
-	docView struct {
+	referenceView struct {
 		Title, Summary string
 		Description    []string // paragraphs
 		Tags           []tagView
@@ -54,14 +54,15 @@ type (
 	}
 )
 
-// renderDocs makes the reference page. The contract is part of the program: a fault in it is found by the tests.
-func renderDocs() []byte {
-	d, err := dte.Parse(OpenAPI)
+// Reference makes the reference page of a contract in OpenAPI. The contract is part of the program: a fault in it is found by
+// the tests.
+func Reference(contract []byte) []byte {
+	d, err := dte.Parse(contract)
 	if err != nil {
 		panic(err)
 	}
 	info, c := d.Get("info"), &contractView{d}
-	v := docView{Title: info.Get("title").Text(), Summary: info.Get("summary").Text(),
+	v := referenceView{Title: info.Get("title").Text(), Summary: info.Get("summary").Text(),
 		Description: strings.Split(info.Get("description").Text(), "\n\n")}
 	for i := range d.Get("tags").Len() {
 		tag := d.Get("tags").Index(i)

@@ -1,4 +1,4 @@
-package gateway
+package page
 
 import (
 	"errors"
@@ -10,7 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"dtegate/engine"
+	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
+	"dtegate/gateway/codes"
 )
 
 // ailments are everything that can be wrong on the page, each as one thing that is done to a sound branch.
@@ -59,7 +61,7 @@ func TestPage_Verdict(t *testing.T) {
 	}, o *Overview, names string) {
 		t.Helper()
 		for lang, nothing := range map[string]string{"es": "nada que hacer", "en": "Nothing needs doing"} {
-			page := string(renderPage(lang, o))
+			page := string(renderStatus(lang, o))
 			head, below, found := strings.Cut(page, "</h1>")
 			if !found {
 				t.Errorf("%s: no verdict", names)
@@ -82,7 +84,7 @@ func TestPage_Verdict(t *testing.T) {
 		o := overviews()["normal"]
 		a.do(o)
 		check(t, o, a.name)
-		page := string(renderPage("en", o))
+		page := string(renderStatus("en", o))
 		if shown := map[string]string{"red": `"bad"`, "yellow": `"warn"`}[a.colour]; a.name != "stopped" && shown != "" && !strings.Contains(page, "class="+shown) {
 			t.Errorf("%s is not %s on the page: the test has lost it", a.name, a.colour)
 		}
@@ -103,4 +105,17 @@ func indexes(n int) []int {
 		list[i] = i
 	}
 	return list
+}
+
+// TestStopped: no text for tills is on the English page.
+func TestStopped(t *testing.T) {
+	for _, c := range codes.All() {
+		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
+		if got := stopped("en", e); got != c.Meaning.EN {
+			t.Errorf("%s: %s", c.Name, got)
+		}
+	}
+	if got := stopped("en", ErrNoRules); got != "No rule is valid today." {
+		t.Error(got)
+	}
 }

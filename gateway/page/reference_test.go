@@ -1,0 +1,51 @@
+package page
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dtegate/engine/books/sample"
+	"dtegate/engine/dte"
+)
+
+// contractText is the gateway's contract.
+func contractText(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestReference: the reference page shows every operation and schema and a sample month's files, and its links lead somewhere.
+func TestReference(t *testing.T) {
+	text := contractText(t)
+	contract, err := dte.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(Reference(text))
+	for _, path := range contract.Get("paths").Members() {
+		for _, o := range path.Value.Members() {
+			if !strings.Contains(page, `<article id="`+o.Value.Get("operationId").Text()+`">`) {
+				t.Errorf("%s is not on the page", path.Name)
+			}
+		}
+	}
+	for _, f := range sample.Files() {
+		if !strings.Contains(page, "<summary>"+f.Name+"</summary>") || len(f.Rows) == 0 {
+			t.Errorf("%s is not on the page", f.Name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if id, ok := strings.CutPrefix(m[1], "#"); m[1] != "/openapi.json" && (!ok || !strings.Contains(page, `id="`+id+`"`)) {
+			t.Errorf("%s leads nowhere", m[1])
+		}
+	}
+	if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
+		t.Error("the page has what its policy forbids")
+	}
+}
