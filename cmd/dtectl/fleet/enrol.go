@@ -78,19 +78,36 @@ func (c *Enrol) run(ctx context.Context, chain *chain) error {
 				return err
 			}
 		}
-		e := wire.Enrolment{Branch: w.branch, Epoch: w.epoch, Key: w.status.Key, Points: append([]wire.Point{}, w.status.Points...), At: chain.now().UTC().Truncate(time.Second), By: chain.who}
-		data, err := wire.SealEnrolment(e, director)
+		epoch, err := chain.enrol(ctx, w, director)
 		if err != nil {
-			return err
-		}
-		if err := chain.createOnce(ctx, wire.BoxKey(w.branch, w.epoch), data); errors.Is(err, wire.ErrExists) {
-			return fmt.Errorf("epoch %d of %s was given at this moment by somebody else: look at dtectl fleet status", w.epoch, w.branch)
-		} else if err != nil {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
-		screen.Printf("enrolled %s, epoch %d, key %s\n", w.branch, w.epoch, fingerprint(w.status.Key))
+		screen.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, fingerprint(w.status.Key))
 	}
 	return nil
+}
+
+// maxForeign is how many epochs that this director did not sign are passed over: a director's key before it signed them, or
+// somebody with the store's credentials alone. Boxes pass over as many.
+const maxForeign = 16
+
+// enrol takes the next epoch that is free.
+func (c *chain) enrol(ctx context.Context, w waiting, director wire.Signer) (int64, error) {
+	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
+		data, err := wire.SealEnrolment(wire.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key, Points: append([]wire.Point{}, w.status.Points...),
+			At: c.now().UTC().Truncate(time.Second), By: c.who}, director)
+		if err != nil {
+			return 0, err
+		}
+		err = c.createOnce(ctx, wire.BoxKey(w.branch, epoch), data)
+		if !errors.Is(err, wire.ErrExists) {
+			return epoch, err
+		}
+		if _, err := newEnrolments(c).get(ctx, w.branch, epoch); !strangers(err) {
+			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl fleet status", epoch), err)
+		}
+	}
+	return 0, fmt.Errorf("%d epochs are taken by what this director did not sign: the store's owner must delete what does not belong there", maxForeign)
 }
 
 // waiting are the boxes that write a status and are not enrolled.

@@ -168,6 +168,21 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
+// Epochs that this director did not sign, an earlier key's or a stranger's, are passed over as boxes pass over them.
+func TestEnrol_Foreign(t *testing.T) {
+	w := newWorld(t)
+	b := w.add("centro")
+	b.report()
+	old, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []wire.Point{}}, wire.Signer{ID: directorID, Private: key("old director")})
+	w.must(err)
+	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 1), old))
+	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 2), []byte("x")))
+	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	if got := w.survey().Branches[0]; got.Enrolment == nil || got.Enrolment.Epoch != 3 || len(w.codes("centro")) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Who holds the store's credentials alone takes no branch and gives no order.
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")

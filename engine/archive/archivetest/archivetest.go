@@ -95,17 +95,33 @@ type Store struct {
 	// Limit is "ulimit -f" of the process: the size of the largest file, in KiB; empty: none.
 	Limit string
 
+	// Accounts: the server knows others beside Access, see AddAccount.
+	Accounts bool
+
 	folder  string
 	socket  string
 	process *exec.Cmd
 }
 
 // Start runs a server until the test ends.
-func Start(t testing.TB) *Store {
+func Start(t testing.TB) *Store { return (&Store{}).start(t) }
+
+// StartWithAccounts runs a server that can be given accounts.
+func StartWithAccounts(t testing.TB) *Store { return (&Store{Accounts: true}).start(t) }
+
+// AddAccount makes an account that owns nothing: a bucket's policy says what it may do.
+func (s *Store) AddAccount(t testing.TB, access, secret string) {
 	t.Helper()
-	s := &Store{folder: t.TempDir()}
+	if _, err := run(t.Context(), "", Program(t), "admin", "--access", Access, "--secret", Secret, "--endpoint-url", s.Endpoint(t), "create-user", "--access", access, "--secret", secret, "--role", "user"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Store) start(t testing.TB) *Store {
+	t.Helper()
+	s.folder = t.TempDir()
 	s.socket = filepath.Join(s.folder, "s3.sock")
-	for _, d := range []string{"data/" + Bucket, "side"} {
+	for _, d := range []string{"data/" + Bucket, "side", "accounts"} {
 		if err := os.MkdirAll(filepath.Join(s.folder, d), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -123,8 +139,11 @@ func (s *Store) Run(t testing.TB) {
 	if s.Limit != "" {
 		script = "ulimit -f " + s.Limit + "; " + script
 	}
-	s.process = exec.Command("bash", "-c", script, "bash", versitygw.build(t, "versitygw"), "--quiet", "--access", Access, "--secret", Secret, "--port", s.socket,
-		"posix", "--sidecar", filepath.Join(s.folder, "side"), filepath.Join(s.folder, "data"))
+	args := []string{"-c", script, "bash", Program(t), "--quiet", "--access", Access, "--secret", Secret, "--port", s.socket}
+	if s.Accounts {
+		args = append(args, "--iam-dir", filepath.Join(s.folder, "accounts"))
+	}
+	s.process = exec.Command("bash", append(args, "posix", "--sidecar", filepath.Join(s.folder, "side"), filepath.Join(s.folder, "data"))...)
 	var said strings.Builder
 	s.process.Stdout, s.process.Stderr = &said, &said
 	if err := s.process.Start(); err != nil {

@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/archive/archivetest"
+	"dtegate/engine/fleet/bucket"
+	"dtegate/engine/fleet/wire"
+	"dtegate/plugins/plugintest"
+)
+
+// TestPolicy: the runbook's policy lets a box do all that a box does, and nothing of another's or of the centre's.
+func TestPolicy(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "RUNBOOK.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(text)
+	if policy == nil {
+		t.Fatal("the runbook has no policy")
+	}
+	store := archivetest.StartWithAccounts(t)
+	endpoint := store.Endpoint(t)
+	store.AddAccount(t, "centro", archivetest.Secret)
+	// This server knows no policy of an account: that of the bucket names it.
+	granted := strings.NewReplacer("BUCKET", archivetest.Bucket, "${aws:username}", "centro", `"Effect": "Allow",`, `"Effect": "Allow", "Principal": {"AWS": ["centro"]},`).Replace(string(policy[1]))
+	root, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewStaticV4(archivetest.Access, archivetest.Secret, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.SetBucketPolicy(t.Context(), archivetest.Bucket, granted); err != nil {
+		t.Fatalf("%v\n%s", err, granted)
+	}
+	centre := bucket.New(openStore(t, endpoint))
+	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: "centro", Secret: archivetest.Secret, PathStyle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := bucket.New(a)
+
+	digest := wire.Digest([]byte("x"))
+	reads := []string{wire.RuleKey(digest), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.BoxKey("centro", 1), wire.ActKey("centro", 1), wire.StatusKey("centro"), wire.SegmentKey("centro", 1, 1)}
+	creates := []string{wire.ActKey("centro", 2), wire.SegmentKey("centro", 1, 2)}
+	never := []string{wire.StatusKey("norte"), wire.ActKey("norte", 1), wire.BoxKey("norte", 1), wire.SegmentKey("norte", 1, 1), "otros/x"}
+	for _, key := range reads {
+		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, wire.ErrNotFound) {
+			t.Errorf("%s, which is not there: %v", key, err)
+		}
+		must(t, centre.Put(t.Context(), key, []byte("x")))
+		if o, err := box.Get(t.Context(), key, 10); err != nil || string(o.Data) != "x" {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for _, key := range creates {
+		must(t, box.Create(t.Context(), key, []byte("x")))
+		if err := box.Create(t.Context(), key, []byte("y")); !errors.Is(err, wire.ErrExists) {
+			t.Errorf("%s, again: %v", key, err)
+		}
+	}
+	must(t, box.Put(t.Context(), wire.StatusKey("centro"), []byte("y")))
+	writes := []func(context.Context, string, []byte) error{box.Create, box.Put}
+	for _, key := range append(never, wire.RuleKey(wire.Digest([]byte("y"))), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.DesiredKey("tiendas", 2), wire.BoxKey("centro", 2)) {
+		for _, write := range writes {
+			if err := write(t.Context(), key, []byte("thief")); !errors.Is(err, archive.ErrSetup) {
+				t.Errorf("%s is written: %v", key, err)
+			}
+		}
+	}
+	for _, key := range never {
+		must(t, centre.Put(t.Context(), key, []byte("x")))
+		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, archive.ErrSetup) {
+			t.Errorf("%s is read: %v", key, err)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
