@@ -18,6 +18,7 @@ var remedies = map[string]string{
 	"tokens":      "correct the file or take its token off; where it is lost, dtectl token new --new-file begins another, and every till gets a new token",
 	"tls":         "dtectl tls new makes the box's own authority; a certificate of the company's is put where the configuration says",
 	"delivery":    "correct the setting, or put the file where it says",
+	"fleet":       "correct the setting, or put the director's public key and the store's secret where it says",
 	"rules":       "correct the setting, or put central IT's public keys and bundles where it says",
 	"issuer":      "correct the setting: it is checked against the documents' layout, before a till sells",
 }
@@ -72,6 +73,9 @@ func (d *doctor) files(ctx context.Context) {
 			archived = "archive " + a.Endpoint
 		}
 		d.ok("delivery", "%s, %s", mailed, archived)
+	}
+	if sound("fleet") && in.Fleet != nil {
+		d.fleet(ctx, in.Fleet)
 	}
 	if sound("rules") {
 		d.refuse("issuer", in.CheckShipped(d.cfg))

@@ -116,6 +116,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, err
 	}
+	status.fleet = d.fleet
 	if d.fleet != nil {
 		d.gate.fence = d.fleet.Fence()
 		registry.MustRegister(d.fleet)

@@ -8,6 +8,7 @@ import (
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
 	records "dtegate/engine/record"
 	"dtegate/engine/shelf"
 	"dtegate/gateway/page"
@@ -29,6 +30,7 @@ type status struct {
 	access  *access
 	reach   *reach
 	recent  *recent
+	fleet   *fleet.Agent // nil: the branch is of no chain
 	started time.Time
 }
 
@@ -86,6 +88,10 @@ func (s *status) overview() *page.Overview {
 	}
 	if c, on := s.store.SecondCopy(); on {
 		o.SecondCopy = &page.SecondCopy{Live: c.Live, Since: c.Since, Why: c.Why}
+	}
+	if s.fleet != nil {
+		l := s.fleet.Look()
+		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Version: l.Version, Asked: l.Asked, Trouble: l.Trouble, Replaced: l.Standing.Replaced}
 	}
 	o.Trouble = s.recent.troubles() // last: what was in the way just now is in it
 	return o

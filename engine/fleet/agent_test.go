@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -438,8 +439,11 @@ func TestAgent_BadState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data[len(data)/2] ^= 1
-	if err := w.disk.Save(data); err != nil {
+	altered := bytes.Replace(data, []byte(`"version":1,`), []byte(`"version":9,`), 1)
+	if bytes.Equal(altered, data) {
+		t.Fatal("the state names no version")
+	}
+	if err := w.disk.Save(altered); err != nil {
 		t.Fatal(err)
 	}
 	w.start()

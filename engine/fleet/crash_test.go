@@ -128,9 +128,19 @@ func play(t *testing.T, arm func(*world)) (*world, string) {
 // desired, the same changes were made once and in the same order, and the centre was told each once (P10, P11, P12).
 func TestAgent_CrashEverywhere(t *testing.T) {
 	requests, commits := 0, 0
+	always := make(map[string]bool) // what is played in every run: acts, and what lies around a change of the rules
 	w, want := play(t, func(w *world) {
-		w.store.Seen = func(r fleettest.Request, _ error) { requests = r.Number }
-		w.disk.Commit = func(_ string, done bool) { commits++ }
+		w.store.Seen = func(r fleettest.Request, _ error) {
+			requests = r.Number
+			always[fmt.Sprint("request ", r.Number)] = r.Verb == "create"
+		}
+		w.disk.Commit = func(what string, _ bool) {
+			if commits++; what != "save" {
+				for n := commits - 1; n <= commits+2; n++ {
+					always[fmt.Sprint("commit ", n)] = true
+				}
+			}
+		}
 		w.gate.Commit = w.disk.Commit
 	})
 	for _, say := range []string{"admit a 1.0.0, admit b 1.0.0, admit a 1.0.1, admit a 1.0.2, back to a 1.0.1, admit a 1.0.3, back to a 1.0.1, admit b 2.0.0, admit a 1.0.5, return from a 1.0.5\n",
@@ -160,7 +170,10 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 		stride = 11
 	}
 	t.Logf("%d requests, %d points around writes", requests, commits)
-	for n := 1; n <= commits; n += stride {
+	for n := 1; n <= commits; n++ {
+		if n%stride != 0 && !always[fmt.Sprint("commit ", n)] {
+			continue
+		}
 		check(fmt.Sprintf("power cut at point %d of the writes", n), func(w *world) {
 			at := 0
 			w.disk.Commit = func(string, bool) {
@@ -186,7 +199,10 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 			w.store.Seen = func(fleettest.Request, error) { w.disk.Fail = nil } // it fails until the next request
 		})
 	}
-	for n := 1; n <= requests; n += stride {
+	for n := 1; n <= requests; n++ {
+		if n%stride != 0 && !always[fmt.Sprint("request ", n)] {
+			continue
+		}
 		for _, fault := range fleettest.Faults {
 			check(fmt.Sprintf("request %d is %s", n, fault), func(w *world) {
 				w.store.Fault = func(r fleettest.Request) fleettest.Fault {

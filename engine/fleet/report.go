@@ -39,6 +39,23 @@ func (a *Agent) Status() wire.Status {
 	return s
 }
 
+// Look is what people at the box are shown of the chain.
+type Look struct {
+	Standing Standing
+	Version  int64     // of the desired state
+	Asked    time.Time // when the store last answered; zero: not since the start
+	Trouble  string    // what is wrong; empty: nothing
+}
+
+// Look is how the box and its chain are to each other.
+func (a *Agent) Look() Look {
+	l := Look{Standing: a.fence.Standing(), Trouble: a.trouble("")}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.Version, l.Asked = a.state.Version, a.asked
+	return l
+}
+
 // sendStatus writes the branch's status over the one before.
 func (a *Agent) sendStatus(ctx context.Context) error {
 	if a.state.Sequence == 0 {

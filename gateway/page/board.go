@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -221,6 +222,19 @@ func (b *board) box(lang string, o *Overview) {
 		}
 	}
 	b.Box = append(b.Box, copied)
+	if c := o.Chain; c != nil {
+		f := fact{Name: say(lang, "chain"), Value: c.Branch, Note: say(lang, "chain.unasked"), Level: "ok"}
+		if !c.Asked.IsZero() {
+			f.Note = say(lang, "chain.asked") + " " + when(lang, c.Asked, o.At) + " · " + say(lang, "version") + " " + strconv.FormatInt(c.Version, 10)
+		}
+		switch {
+		case c.Replaced:
+			f.Note, f.Level = say(lang, "chain.replaced"), "bad"
+		case c.Trouble != "":
+			f.Note, f.Level, f.Raw = say(lang, "chain.trouble"), "warn", masked(c.Trouble)
+		}
+		b.Box = append(b.Box, f)
+	}
 	if o.Free > 0 {
 		disk := fact{Name: say(lang, "disk"), Value: size(o.Free), Note: say(lang, "disk.reserve") + " " + size(o.Reserve), Level: "ok"}
 		switch {

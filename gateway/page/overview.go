@@ -31,6 +31,8 @@ type Overview struct {
 	// SecondCopy is nil when none is configured; Mail and Archive are false then.
 	SecondCopy    *SecondCopy
 	Mail, Archive bool
+	// Chain is nil where the branch is of no chain.
+	Chain *Chain
 	// Free and Reserve are bytes of the store's disk; below Reserve nothing is issued.
 	Free, Reserve int64
 	// Skew is the box's clock less MH's, nil before MH's first answer.
@@ -46,6 +48,15 @@ type Reach struct {
 	Since time.Time // it has been so
 	Last  time.Time // the last answer
 	Why   string    // it is not up
+}
+
+// Chain is how the box and the chain's centre are to each other.
+type Chain struct {
+	Branch   string
+	Version  int64     // of the desired state
+	Asked    time.Time // when the chain's store last answered; zero: not since the start
+	Trouble  string    // empty: none
+	Replaced bool      // another box has the branch
 }
 
 // SecondCopy is how the second copy is.

@@ -1,0 +1,68 @@
+package fleet_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/wire"
+)
+
+// The first number after a start, and the first of a year, waits for the store's word; a store that is silent costs that one sale
+// two seconds, and the next nothing.
+func TestFence_Await(t *testing.T) {
+	for name, silent := range map[string]bool{"an answer": false, "silence": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				offset := time.Until(time.Date(time.Now().Year(), 12, 31, 23, 0, 0, 0, time.FixedZone("", -6*3600)))
+				now := func() time.Time { return time.Now().Add(offset).In(time.FixedZone("", -6*3600)) }
+				w.store = fleettest.New(now)
+				quiet := make(chan struct{})
+				w.store.Fault = func(fleettest.Request) fleettest.Fault {
+					time.Sleep(50 * time.Millisecond)
+					if silent {
+						<-quiet
+					}
+					return fleettest.None
+				}
+				agent, err := fleet.New(fleet.Options{Store: w.store, Branch: "centro", Group: "norte", Director: []wire.Key{public(director)}, Box: w.box,
+					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); _ = agent.Run(ctx) }()
+				defer func() { stop(); close(quiet); <-ended }()
+				waited := func() time.Duration {
+					began := time.Now()
+					agent.Fence().Await(now())
+					return time.Since(began)
+				}
+				least, most := 40*time.Millisecond, 100*time.Millisecond
+				if silent {
+					least, most = 2*time.Second, 2100*time.Millisecond
+				}
+				if d := waited(); d < least || d > most {
+					t.Errorf("the first sale waited %s", d)
+				}
+				if d := waited(); d != 0 {
+					t.Errorf("the second sale waited %s", d)
+				}
+				midnight := time.Date(now().Year(), 12, 31, 24, 0, 1, 0, now().Location())
+				time.Sleep(midnight.Sub(now()))
+				if d := waited(); d < least || d > most {
+					t.Errorf("the first sale of January waited %s", d)
+				}
+				if d := waited(); d != 0 {
+					t.Errorf("the second sale of January waited %s", d)
+				}
+			})
+		})
+	}
+}
