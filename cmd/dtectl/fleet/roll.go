@@ -262,29 +262,27 @@ func (c *Back) run(ctx context.Context, chain *chain) error {
 	return printOrder(d, s)
 }
 
-// liveBefore is what was desired before what is, came for the first time: going back twice does not come back.
+// liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further: whoever holds
+// the director's key alone cannot walk them down.
 func (c *chain) liveBefore(ctx context.Context, head *version) (wire.State, error) {
-	var before *version
 	for v := head; ; {
 		b, err := c.before(ctx, v)
-		if err != nil {
+		switch {
+		case err != nil:
 			return wire.State{}, err
+		case b == nil:
+			return wire.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
+		case reflect.DeepEqual(b.Live, head.Live):
+			v = b
+			continue
+		case b.Rollout == nil:
+			return wire.State{}, fmt.Errorf("%s went back already: branches go back by one roll-out only; publish what shall run under a higher version", head.Group)
 		}
-		if reflect.DeepEqual(v.Live, head.Live) {
-			before = b
+		for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
+			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
+				return wire.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
+			}
 		}
-		if b == nil {
-			break
-		}
-		v = b
+		return b.Live, nil
 	}
-	if before == nil {
-		return wire.State{}, fmt.Errorf("%s: nothing else was desired before", head.Group)
-	}
-	for _, r := range head.Live.Rules { // a branch leaves alone what nobody names
-		if !slices.ContainsFunc(before.Live.Rules, r.SameGeneration) {
-			return wire.State{}, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish another version of it", head.Group, r.Document, r.Name, r.Version)
-		}
-	}
-	return before.Live, nil
 }
