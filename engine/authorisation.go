@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -81,7 +82,7 @@ func (t *AuthorisationTally) Count(ctx context.Context) (*Authorisation, error) 
 	}
 	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
 		l, err := t.engine.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, MaxDays-1).Format(time.DateOnly), Limit: 1},
-			Caller{Point: Point{BranchID: t.branch}})
+			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
 			a.Partial = true

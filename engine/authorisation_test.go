@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/seller"
 )
 
 // TestAuthorisation: what MH sealed, refused and has not decided is counted from the records alone, by a tally that looked
@@ -51,7 +52,7 @@ func authorise(b *box) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	eva := Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"}
+	eva := seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"}
 	if _, err := b.engine.Invalidate(context.Background(), InvalidationRequest{Code: code, Kind: 2, Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
 		b.t.Fatal(err)
 	}

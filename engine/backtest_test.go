@@ -95,7 +95,7 @@ func TestShelf_Replay(t *testing.T) {
 	}
 	corrected := w.corrected(t, during)
 	push(t, s, edition(t, "2.1.1"))
-	for name, r := range map[string]*Record{"online": online, "deferred": both, "corrected": corrected} {
+	for name, r := range map[string]*record.View{"online": online, "deferred": both, "corrected": corrected} {
 		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != shelf.MadeSame || c.Rule.Version != "2.1.0" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
@@ -111,7 +111,7 @@ func TestShelf_Replay(t *testing.T) {
 }
 
 // corrected takes a document as MH's refusal and its correction leave it.
-func (w *world) corrected(t *testing.T, r *Record) *Record {
+func (w *world) corrected(t *testing.T, r *record.View) *record.View {
 	t.Helper()
 	entry, err := w.store.Get(storage.Code(codeOf(r)))
 	if err != nil {

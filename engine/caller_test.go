@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 )
 
 // A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and that is
@@ -22,16 +24,16 @@ func TestResend_Elsewhere(t *testing.T) {
 		c.TokenID, c.From, c.MailsOthers = 42, "192.0.2.7", false
 		ctx := context.Background()
 		for _, to := range []string{"eva@example.com", "ana@example.com.evil.com", "Ana@examplé.com"} {
-			if _, err := b.engine.Resend(ctx, codeOf(r), to, c); err == nil {
+			if _, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err == nil {
 				t.Errorf("mailed to %s", to)
 			}
 		}
-		_, err := b.engine.Resend(ctx, codeOf(r), "eva@example.com", c)
+		_, err := b.engine.outbox.Resend(ctx, codeOf(r), "eva@example.com", c)
 		refused(t, err, refusal.CodePermission, "")
-		_, err = b.engine.Resend(ctx, codeOf(nobody), "eva@example.com", c)
+		_, err = b.engine.outbox.Resend(ctx, codeOf(nobody), "eva@example.com", c)
 		refused(t, err, refusal.CodePermission, "")
 		for _, to := range []string{"", "ana@example.com", "ANA@Example.com"} {
-			if resent, err := b.engine.Resend(ctx, codeOf(r), to, c); err != nil || resent.To != "ana@example.com" {
+			if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err != nil || resent.To != "ana@example.com" {
 				t.Errorf("%q: %+v %v", to, resent, err)
 			}
 		}
@@ -40,7 +42,7 @@ func TestResend_Elsewhere(t *testing.T) {
 		}
 		c.MailsOthers = true
 		p.set(func() { p.replies["gone@example.com"] = 550 })
-		if _, err := b.engine.Resend(ctx, codeOf(r), "gone@example.com", c); err != nil {
+		if _, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", c); err != nil {
 			t.Fatal(err)
 		}
 		if want := []Act{{TokenID: 42, From: "192.0.2.7", What: ActMail, Code: codeOf(r), Detail: "gone@example.com"}}; !slices.Equal(acts, want) {
@@ -57,7 +59,7 @@ func TestResend_Elsewhere(t *testing.T) {
 func TestCaller_OwnTypes(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
-	issued := map[string]*Record{}
+	issued := map[string]*record.View{}
 	for _, r := range []Request{sale("a", 1130), voucher("b", item(1, "1", "5"))} {
 		shown, err := w.engine.Issue(t.Context(), r)
 		if err != nil {
@@ -70,13 +72,13 @@ func TestCaller_OwnTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	issued["18"] = back
-	only := func(point int, permissions ...string) Caller {
+	only := func(point int, permissions ...string) seller.Caller {
 		c := testCaller(point)
 		c.OwnTypes, c.Permissions = true, permissions
 		return c
 	}
 	for _, c := range []struct {
-		caller Caller
+		caller seller.Caller
 		reads  []string
 	}{
 		{testCaller(1), []string{"01", "03", "18"}},
@@ -94,7 +96,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 			if err != nil {
 				refused(t, err, refusal.CodePermission, "")
 			}
-			if _, err := w.engine.Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
+			if _, err := w.engine.outbox.Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
 				t.Errorf("%v reads the file of %s: %v", c.caller.Permissions, document, err)
 			}
 			infos, err := w.engine.Infos(t.Context(), []dte.Code{codeOf(r)}, c.caller)
@@ -110,7 +112,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 	w.engine.onAct = func(a Act) { acts = append(acts, a) }
 	caller := only(2, PermissionInvalidate)
 	caller.TokenID = 9
-	who := Person{"María", "13", "012345678"}
+	who := seller.Person{Name: "María", DocumentType: "13", Document: "012345678"}
 	other, err := w.engine.Issue(t.Context(), sale("d", 1130))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 // marked checks what a document says of its contingency (CAT-005); no motive is null, as MH wants it unless the cause
 // is 5.
-func (b *box) marked(r *Record, cause, motive string) {
+func (b *box) marked(r *record.View, cause, motive string) {
 	b.t.Helper()
 	if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause || text(b.t, r, "identificacion", "motivoContin") != motive {
 		b.t.Errorf("%s, not of cause %s %q: %s", r.Estado, cause, motive, r.JSON)
@@ -100,7 +100,7 @@ func TestCause_Declared(t *testing.T) {
 		b.issue(sale("before", 100))
 		declare := func(cause int64, reason string) {
 			t.Helper()
-			if err := b.engine.Declare(ctx, cause, reason); err != nil {
+			if err := b.engine.contingency.Declare(ctx, cause, reason); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +127,7 @@ func TestCause_Declared(t *testing.T) {
 		if got := b.sim.Received(); got.Documents != 1 || got.Events != 0 {
 			t.Errorf("in contingency MH received %+v", got)
 		}
-		if err := b.engine.Lift(ctx); err != nil {
+		if err := b.engine.contingency.Lift(ctx); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // MH has answered for a while
@@ -150,14 +150,14 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.cable.set(refusing)
 		b.marked(b.issue(sale("a", 200)), "1", "")
-		if err := b.engine.Declare(context.Background(), 4, "Sin energía"); err != nil {
+		if err := b.engine.contingency.Declare(context.Background(), 4, "Sin energía"); err != nil {
 			t.Fatal(err)
 		}
 		b.marked(b.issue(sale("b", 300)), "4", "")
 		b.cable.set(plugged)
 		time.Sleep(time.Hour)
 		b.marked(b.issue(sale("c", 400)), "4", "")
-		if err := b.engine.Lift(context.Background()); err != nil {
+		if err := b.engine.contingency.Lift(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		b.drained()
@@ -174,15 +174,15 @@ func TestCause_Refused(t *testing.T) {
 			reason string
 			path   string
 		}{{0, "x", "cause"}, {6, "x", "cause"}, {5, "", "reason"}, {1, string(make([]rune, 501)), "reason"}} {
-			err := b.engine.Declare(context.Background(), c.cause, c.reason)
+			err := b.engine.contingency.Declare(context.Background(), c.cause, c.reason)
 			if !errors.As(err, &e) || e.Code != refusal.CodeValidation || len(e.Faults) != 1 || e.Faults[0].Path != c.path {
 				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
 			}
 		}
-		if err := b.engine.Lift(context.Background()); !errors.As(err, &e) || e.Code != refusal.CodeNoContingency {
+		if err := b.engine.contingency.Lift(context.Background()); !errors.As(err, &e) || e.Code != refusal.CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
-		if b.engine.current() != nil {
+		if b.engine.contingency.current() != nil {
 			t.Error("the branch is in contingency")
 		}
 	})
@@ -209,7 +209,7 @@ func TestFlapping(t *testing.T) {
 					b.cable.set(plugged)
 					time.Sleep(c.up)
 				}
-				periods, err := b.engine.periods()
+				periods, err := b.engine.contingency.periods()
 				if err != nil || len(periods) == 0 || len(periods) > c.periods {
 					t.Errorf("%d periods of %d at most, %v", len(periods), c.periods, err)
 				}

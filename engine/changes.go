@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/seller"
 )
 
 // Late is a result that came after the till was answered: of a document issued in contingency or found after a crash, or
@@ -29,7 +30,7 @@ const maxChanges = 500
 // Changes returns the late results of the caller's branch behind a cursor, in order, and the cursor to go on from. None is
 // missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends. Errors:
 // ErrCursor, or the store's.
-func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, uint64, error) {
+func (e *Engine) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
 	if after > e.store.LastAnnounced() {
 		return nil, after, ErrCursor
 	}
@@ -50,7 +51,7 @@ func (e *Engine) Changes(ctx context.Context, after uint64, c Caller) ([]Late, u
 			if err != nil {
 				return nil, after, err
 			}
-			if h.BranchID != c.Point.BranchID || !c.reads(h) {
+			if h.BranchID != c.Point.BranchID || !c.Reads(h) {
 				continue
 			}
 			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,

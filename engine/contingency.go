@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -25,7 +26,7 @@ type contingency struct {
 	signer  *sign.Signer
 	client  *authority.Client
 	rules   func() *rulebook.Book
-	issuer  Issuer
+	issuer  seller.Issuer
 	log     *slog.Logger
 	now     func() time.Time
 	rand    io.Reader

@@ -11,13 +11,14 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
 // Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
 // same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
 // returns what has come of it. A *refusal.Error of CodeNotCorrectable says that a new document is due instead.
-func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Record, error) {
+func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := e.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}
-	until := h.CorrectableUntil(e.law().correction)
+	until := h.CorrectableUntil(e.contingency.law().correction)
 	switch {
 	case entry.State != record.Rejected:
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
@@ -53,7 +54,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*Reco
 	}
 	e.metrics.corrections.WithLabelValues(h.Document).Inc()
 	e.acted(req.Caller, ActCorrect, code, "")
-	e.wake()
+	e.contingency.wake()
 	r, err := e.public(entry)
 	if err == nil {
 		r.Stored = stored
@@ -77,9 +78,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false, time.Time{}
 
-	p := Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
+	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: Emisor(e.issuer, p)},
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
 	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
@@ -115,9 +116,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.gaps) > 0 {
-		until = until.Add(distant)
+		until = until.Add(record.Distant)
 	}
-	refused, err := e.owing(record.QueueCorrect, until, 1000)
+	refused, err := e.contingency.owing(record.QueueCorrect, until, 1000)
 	if err != nil {
 		return false, err
 	}

@@ -11,10 +11,10 @@ import (
 )
 
 // late issues sales in contingency, of which MH refuses the first two afterwards, alone or in a lot.
-func late(b *box, sales int) []*Record {
+func late(b *box, sales int) []*record.View {
 	b.t.Helper()
 	b.cable.set(refusing)
-	var list []*Record
+	var list []*record.View
 	for i := range sales {
 		list = append(list, b.issue(sale("", 500+i)))
 	}
@@ -106,9 +106,9 @@ func TestCorrect_TooLate(t *testing.T) {
 	})
 }
 
-func (b *box) correct(code string, cents int) *Record {
+func (b *box) correct(code string, cents int) *record.View {
 	b.t.Helper()
-	r, err := b.engine.Correct(context.Background(), codeOf(&Record{Code: code}), sale("", cents))
+	r, err := b.engine.Correct(context.Background(), codeOf(&record.View{Code: code}), sale("", cents))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 	w.wire.at = at
 	armed.Store(true)
 
-	answered := make(map[string]*Record)
+	answered := make(map[string]*record.View)
 	for i := 1; i <= 3; i++ {
 		key := fmt.Sprintf("sale %d", i)
 		r, err := w.engine.Issue(context.Background(), sale(key, 1000+i))
@@ -112,7 +112,7 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 }
 
 // audit restarts the branch on what the crash left, repeats every sale with its key, and checks P1 to P4.
-func (w *world) audit(disk *vfs.MemFS, answered map[string]*Record) (faults []string) {
+func (w *world) audit(disk *vfs.MemFS, answered map[string]*record.View) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if err := w.sim.Chaos(simulator.Chaos{}); err != nil {
 		fault("%v", err)

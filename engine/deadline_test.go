@@ -14,7 +14,7 @@ import (
 // time that there is, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.engine.options.DoubtFor = 40 * time.Hour // nothing is certain before
+		b.engine.contingency.options.DoubtFor = 40 * time.Hour // nothing is certain before
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		doubtful := b.issue(sale("doubtful", 200))
@@ -44,7 +44,7 @@ func TestInvalidate_OwnDate(t *testing.T) {
 	defer w.close()
 	voucherOf, invoiceOf := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed)
 	w.clock.set(start.Add(72 * time.Hour))
-	for r, want := range map[*Record]string{voucherOf: "2026-11-21", invoiceOf: "2026-11-24"} {
+	for r, want := range map[*record.View]string{voucherOf: "2026-11-21", invoiceOf: "2026-11-24"} {
 		done, err := w.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
 		if err != nil || done.Estado != record.EstadoInvalidated {
 			t.Errorf("%s: %+v %v", r.Tipo, done, err)

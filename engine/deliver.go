@@ -131,7 +131,7 @@ func (box *outbox) retryAway(ctx context.Context) error {
 		if !b.ripe(box.now()) {
 			continue
 		}
-		all, err := box.store.Due(record.QueueDeliver, box.now().Add(distant), deliverMany)
+		all, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), deliverMany)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}

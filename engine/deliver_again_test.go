@@ -67,7 +67,7 @@ func TestDeliver_Again(t *testing.T) {
 		if u := b.undelivered(); u.GivenUp != 0 || len(p.of(two.Code)) != 0 {
 			t.Errorf("%+v, mailed %d times", u, len(p.of(two.Code)))
 		}
-		_, err = b.engine.Retry(ctx, codeOf(&Record{Code: "00000000-0000-4000-8000-000000000000"}), true)
+		_, err = b.engine.Retry(ctx, codeOf(&record.View{Code: "00000000-0000-4000-8000-000000000000"}), true)
 		refused(t, err, refusal.CodeNotFound, "")
 		b.audit()
 	})

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
@@ -85,4 +86,9 @@ func (box *outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 		held[i] = record.ArchivedObject{Sum: o.Sum, Tag: o.Tag}
 	}
 	return held, nil
+}
+
+// archivePath is where the archive keeps a document (SPEC 2.2).
+func archivePath(slug string, h *record.Head, extension, code string) string {
+	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }

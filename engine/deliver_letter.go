@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/mail"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -45,7 +46,7 @@ const resendWait = 5 * time.Second
 // Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
 // the caller's MailsOthers: else a *refusal.Error of CodePermission. The letter is in the outbox before anything is sent: what the
 // server does not take within five seconds is sent later.
-func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c Caller) (*Resent, error) {
+func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c Calle
 	case to == "" && h.Mail == "":
 		return nil, &refusal.Error{Code: refusal.CodeNoRecipient, Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 	case other && !c.MailsOthers:
-		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + PermissionMail}
+		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + seller.PermissionMail}
 	case !other:
 		to = h.Mail // as the document spells it: a server may tell cases apart
 	}
@@ -183,7 +184,7 @@ func (box *outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 
 // clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
 func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
-	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(distant), deliverMany)
+	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
@@ -209,7 +210,7 @@ func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 
 // mailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
 // one with the seal is the one that counts.
-func (box *outbox) mailBeforeSeal(ctx context.Context, r *Record) {
+func (box *outbox) mailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.delivery.Contingency || box.delivery.Mail == nil {
 		return
 	}

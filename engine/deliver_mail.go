@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -74,7 +75,7 @@ func (box *outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 		if o.Code > 0 {
 			box.delivery.mail.reset()
 		}
-		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, errorAttr(o.Err))
+		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code, refusal.LogAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
 		away := o.Setup || o.Code == 0 && !o.Doubtful
@@ -91,7 +92,7 @@ func (box *outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 			result = "setup"
 		}
 		box.metrics.mailed.WithLabelValues(result).Inc()
-		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, errorAttr(o.Err))
+		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful", o.Doubtful, "setup", o.Setup, refusal.LogAttr(o.Err))
 		box.mailLater(s, now, o.Err, away, o.Setup)
 	}
 }
@@ -137,7 +138,7 @@ func (box *outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 // logoName is the emisor's logo within a message.
 const logoName = "logo.png"
 
-func (box *outbox) facts(r *Record, document dte.Value) mail.Facts {
+func (box *outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Undelivered is what the receivers and the archive are owed. Of each kind at most maxOwed are counted.
+// Undelivered is what the receivers and the archive are owed. Of each kind at most record.MaxCounted are counted.
 type Undelivered struct {
 	Mail    int `json:"mail"`    // messages that wait
 	Archive int `json:"archive"` // documents that wait
@@ -39,7 +39,7 @@ type Failure struct {
 const maxFailures = 100
 
 func (box *outbox) undelivered(u *Undelivered) error {
-	due, err := box.store.Due(record.QueueDeliver, box.now().Add(distant), maxOwed)
+	due, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
@@ -69,7 +69,7 @@ func (box *outbox) undelivered(u *Undelivered) error {
 
 // failures counts what was given up, and lists at most so many of it.
 func (box *outbox) failures(limit int) (total int, list []Failure, err error) {
-	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(distant), maxOwed)
+	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}

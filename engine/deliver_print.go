@@ -11,11 +11,12 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
 // legal returns a stored document that is legally there: one that MH refused is not.
-func (box *outbox) legal(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
+func (box *outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (box *outbox) legal(ctx context.Context, code dte.Code, c Caller) (*Record,
 
 // Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
 // thermal printer's commands instead of a PDF.
-func (box *outbox) Printed(ctx context.Context, code dte.Code, c Caller, layout string, escpos bool) ([]byte, error) {
+func (box *outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
@@ -86,7 +87,7 @@ func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 }
 
 // printable is a record as the printer takes it.
-func printable(r *Record) pdf.Document {
+func printable(r *record.View) pdf.Document {
 	d := pdf.Document{JSON: r.JSON, Seal: r.Sello}
 	if r.Response != nil {
 		d.Received = r.Response.FhProcesamiento
@@ -112,7 +113,7 @@ func printable(r *Record) pdf.Document {
 
 // Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
 // seal, null in contingency.
-func (box *outbox) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte, error) {
+func (box *outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (box *outbox) Archivo(ctx context.Context, code dte.Code, c Caller) ([]byte
 }
 
 // archivo adds two members to the signed bytes, which stay as they are.
-func archivo(r *Record) []byte {
+func archivo(r *record.View) []byte {
 	b := make([]byte, 0, len(r.JSON)+len(r.JWS)+100)
 	b = append(b, bytes.TrimSuffix(bytes.TrimSpace(r.JSON), []byte("}"))...)
 	b = append(dte.Str(string(r.JWS)).Append(append(b, `,"firmaElectronica":`...)), `,"selloRecibido":`...)
@@ -133,7 +134,7 @@ func archivo(r *Record) []byte {
 
 // Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
 // than is asked for: what rests there is the letter-size version as MH sealed it.
-func (box *outbox) Link(ctx context.Context, code dte.Code, c Caller, layout string, life time.Duration) (string, error) {
+func (box *outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
 	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}

@@ -36,7 +36,7 @@ func TestPrinted_Shares(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, who := range []int64{78, LinkHolders, fair.House} {
-		if _, err := w.engine.print(ctx, who, printable(r), pdf.Letter, false); err != nil {
+		if _, err := w.engine.outbox.print(ctx, who, printable(r), pdf.Letter, false); err != nil {
 			t.Errorf("%d beside it: %v", who, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
@@ -58,13 +59,13 @@ func voucher(key string, lines ...dte.Value) Request {
 	return request("03", key, member("receptor", taxpayer), member("cuerpoDocumento", dte.Arr(lines...)), cash())
 }
 
-func noteOn(document, key string, original *Record, lines ...dte.Value) Request {
+func noteOn(document, key string, original *record.View, lines ...dte.Value) Request {
 	r := request(document, key, member("cuerpoDocumento", dte.Arr(lines...)), onTerms())
 	r.Origin = &Origin{Code: codeOf(original)}
 	return r
 }
 
-func returnOf(key string, original *Record, lines ...dte.Value) Request {
+func returnOf(key string, original *record.View, lines ...dte.Value) Request {
 	r := request("18", key, member("cuerpoDocumento", dte.Arr(lines...)), member("resumen", dte.Obj()),
 		member("apendice", dte.Arr(dte.Obj(member("campo", dte.Str("motivo")), member("etiqueta", dte.Str("Motivo")), member("valor", dte.Str("Producto dañado"))))))
 	r.Origin = &Origin{Code: codeOf(original)}
@@ -76,7 +77,7 @@ func back(number int64, quantity string) dte.Value {
 	return dte.Obj(member("numItem", dte.Int(number)), member("cantidad", decimal(quantity)))
 }
 
-func codeOf(r *Record) dte.Code {
+func codeOf(r *record.View) dte.Code {
 	c, err := dte.ParseCode(r.Code)
 	if err != nil {
 		panic(err)
@@ -85,12 +86,12 @@ func codeOf(r *Record) dte.Code {
 }
 
 // issued is what a request must give.
-func (w *world) issued(req Request, estado string) *Record {
+func (w *world) issued(req Request, estado string) *record.View {
 	w.t.Helper()
 	return issued(w.t, w.engine, req, estado)
 }
 
-func issued(t testing.TB, e *Engine, req Request, estado string) *Record {
+func issued(t testing.TB, e *Engine, req Request, estado string) *record.View {
 	t.Helper()
 	r, err := e.Issue(context.Background(), req)
 	if err != nil {
@@ -120,7 +121,7 @@ func refused(t testing.TB, err error, code, path string) {
 }
 
 // text is a member of a record's document.
-func text(t testing.TB, r *Record, names ...string) string {
+func text(t testing.TB, r *record.View, names ...string) string {
 	t.Helper()
 	v, err := dte.Parse(r.JSON)
 	if err != nil {
@@ -133,12 +134,12 @@ func text(t testing.TB, r *Record, names ...string) string {
 }
 
 // counter is what an origin's counter holds.
-func (w *world) counter(r *Record, line uint32) int64 {
+func (w *world) counter(r *record.View, line uint32) int64 {
 	w.t.Helper()
 	return counter(w.t, w.store, r, line)
 }
 
-func counter(t testing.TB, s *storage.Store, r *Record, line uint32) int64 {
+func counter(t testing.TB, s *storage.Store, r *record.View, line uint32) int64 {
 	t.Helper()
 	n, err := s.Counter([16]byte(codeOf(r)), line)
 	if err != nil {

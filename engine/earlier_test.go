@@ -70,7 +70,7 @@ func TestEarlier_Corrected(t *testing.T) {
 // Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		b.takenBack(earlier, []*Record{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), record.EstadoProcessed)})
+		b.takenBack(earlier, []*record.View{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")), record.EstadoProcessed)})
 		b.audit()
 	})
 }
@@ -85,7 +85,7 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 				customer = customer.With("correo", correo)
 			}
 			sold.Facts = sold.Facts.With("receptor", customer)
-			b.takenBack(earlier, []*Record{issued(b.t, b.engine, sold, record.EstadoProcessed)})
+			b.takenBack(earlier, []*record.View{issued(b.t, b.engine, sold, record.EstadoProcessed)})
 		}
 		b.audit()
 	})

@@ -20,20 +20,11 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
-
-// Issuer is the taxpayer that this box issues for. One box, one taxpayer, one ambiente.
-type Issuer struct {
-	ID       int64
-	Slug     string // first element of the archive's paths
-	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of
-	// sale gives.
-	Facts dte.Value
-}
 
 // Policy is how long the authority is given (MT1 §3.3: 8 s, then query, at most two resends).
 type Policy struct {
@@ -51,7 +42,7 @@ type Options struct {
 	// Rules is what a Shelf holds, or a book that never changes.
 	Shelf  *shelf.Shelf
 	Rules  *rulebook.Book
-	Issuer Issuer
+	Issuer seller.Issuer
 	Policy Policy
 	// Contingency is how the branch lives without MH.
 	Contingency Contingency
@@ -77,7 +68,7 @@ type Engine struct {
 	client  *authority.Client
 	shelf   *shelf.Shelf          // may be nil
 	rules   func() *rulebook.Book // in force
-	issuer  Issuer
+	issuer  seller.Issuer
 	policy  Policy
 	log     *slog.Logger
 	now     func() time.Time
@@ -140,18 +131,18 @@ func New(o Options) (e *Engine, err error) {
 	if e.gaps, err = o.Store.Gaps(); err != nil {
 		return nil, err
 	}
-	return e, e.restorePeriod()
+	return e, e.contingency.restorePeriod()
 }
 
 // Run settles what a crash left open, at once, and later whatever a request gave up on; it watches MH, and sends what is
 // owed. It returns when ctx ends, with nil.
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { e.watch(ctx) })
-	wg.Go(func() { e.deliver(ctx) })
+	wg.Go(func() { e.contingency.watch(ctx) })
+	wg.Go(func() { e.outbox.deliver(ctx) })
 	defer wg.Wait()
-	if e.current() != nil {
-		e.suspect()
+	if e.contingency.current() != nil {
+		e.contingency.suspect()
 	}
 	before := e.now().Add(settleAfter) // everything: no request is older than this process
 	var swept time.Time
@@ -160,7 +151,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.sweep(ctx, before)
 			swept, before = now, now
 		}
-		next, err := e.drain(ctx)
+		next, err := e.contingency.drain(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.log.Error("sending what is owed", "error", err)
 		}
@@ -217,7 +208,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 }
 
 // Document returns a stored document of the caller's branch. One that is being settled is waited for.
-func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record, error) {
+func (e *Engine) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	entry, err := e.store.Get(storage.Code(code))
 	if err == nil && entry.State == record.Signed {
 		entry, err = e.await(ctx, code)
@@ -238,7 +229,7 @@ func (e *Engine) Document(ctx context.Context, code dte.Code, c Caller) (*Record
 	if h.BranchID != c.Point.BranchID {
 		return nil, refusal.NotFound(code)
 	}
-	if !c.reads(h) {
+	if !c.Reads(h) {
 		return nil, errReading()
 	}
 	return e.record(entry)

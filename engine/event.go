@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -37,7 +38,7 @@ type eventHead struct {
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
 func (c *contingency) report(ctx context.Context) (progress bool, err error) {
-	all, err := c.owing(record.QueueReport, c.now().Add(distant), 20_000)
+	all, err := c.owing(record.QueueReport, c.now().Add(record.Distant), 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
@@ -76,9 +77,6 @@ func (c *contingency) report(ctx context.Context) (progress bool, err error) {
 	}
 	return progress, nil
 }
-
-// distant is later than anything is due.
-const distant = 100 * 365 * 24 * time.Hour
 
 // unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
@@ -121,7 +119,7 @@ func (c *contingency) extend(ended time.Time) (time.Time, error) {
 
 // periods returns the open period and those of the last two days, by their beginning.
 func (c *contingency) periods() ([]*Period, error) {
-	entries, err := c.store.Due(record.QueuePeriod, c.now().Add(distant), 10_000)
+	entries, err := c.store.Due(record.QueuePeriod, c.now().Add(record.Distant), 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
@@ -215,7 +213,7 @@ func groups(list []owing, most int) []*group {
 	var groups []*group
 	for _, o := range list {
 		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Cause, refusals: o.head.Refusals}
-		k.establishment, _ = establishmentOf(o.head, Point{})
+		k.establishment, _ = seller.EstablishmentOf(o.head, seller.Point{})
 		g := by[k]
 		if g == nil || len(g.documents) >= max(1, most>>(2*max(0, o.head.Refusals-1))) {
 			g = &group{period: k.period, motive: k.motive, establishment: k.establishment, cause: k.cause}
@@ -320,7 +318,7 @@ func (c *contingency) eventFacts(g *group, h *eventHead, items []dte.Value, code
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			text("ambiente", c.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: Emisor(c.issuer, Point{Establishment: g.establishment}).
+		dte.Member{Name: "emisor", Value: seller.Emisor(c.issuer, seller.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -52,7 +53,7 @@ func (c *contingency) sendEvent(ctx context.Context, entry storage.Entry, h *eve
 	o, receipt := c.client.Report(ctx, string(jws))
 	if o.Kind == authority.Unknown {
 		if ctx.Err() == nil {
-			c.log.Warn("reporting a contingency", errorAttr(o.Err))
+			c.log.Warn("reporting a contingency", refusal.LogAttr(o.Err))
 		}
 		return entry, errAway
 	}

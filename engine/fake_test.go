@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -165,7 +166,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
 		b := &box{t: t, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
-			policy: Contingency{Responsible: Person{"María López", "13", "012345678"}}}
+			policy: Contingency{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 		b.server = &http.Server{Handler: b.sim.Protocol(), ErrorLog: nil}
@@ -264,7 +265,7 @@ func (b *box) chaos(c simulator.Chaos) {
 	}
 }
 
-func (b *box) issue(req Request) *Record {
+func (b *box) issue(req Request) *record.View {
 	b.t.Helper()
 	r, err := b.engine.Issue(context.Background(), req)
 	if err != nil {
@@ -273,9 +274,9 @@ func (b *box) issue(req Request) *Record {
 	return r
 }
 
-func (b *box) document(code string) *Record {
+func (b *box) document(code string) *record.View {
 	b.t.Helper()
-	r, err := b.engine.Document(context.Background(), codeOf(&Record{Code: code}), testCaller(1))
+	r, err := b.engine.Document(context.Background(), codeOf(&record.View{Code: code}), testCaller(1))
 	if err != nil {
 		b.t.Fatalf("%s: %v", code, err)
 	}

@@ -23,7 +23,7 @@ func TestForms_Mended(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		b.cable.set(plugged)
 		time.Sleep(30 * time.Minute)
-		for _, r := range []*Record{harmed, only} {
+		for _, r := range []*record.View{harmed, only} {
 			entry, err := b.store.Get(storage.Code(codeOf(r)))
 			if err != nil {
 				b.t.Fatal(err)
@@ -53,9 +53,9 @@ func TestForms_Mended(t *testing.T) {
 		if r := b.issue(noteOn("05", "note", only, item(1, "1", "10"))); r.Estado != record.EstadoProcessed {
 			t.Errorf("a note on it is %s", r.Estado)
 		}
-		for _, was := range []*Record{harmed, only} {
+		for _, was := range []*record.View{harmed, only} {
 			r := b.document(was.Code)
-			if _, err := b.engine.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != record.EstadoProcessed {
+			if _, err := b.engine.outbox.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != record.EstadoProcessed {
 				t.Errorf("%s %v", r.Estado, err)
 			}
 		}

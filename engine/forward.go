@@ -56,7 +56,7 @@ func (f *forwarding) forget(code storage.Code) {
 
 // forward sends documents whose event is sealed: by lot, or alone when there is one.
 func (c *contingency) forward(ctx context.Context) (progress bool, err error) {
-	lots, err := c.store.Due(record.QueueLot, c.now().Add(distant), 1000)
+	lots, err := c.store.Due(record.QueueLot, c.now().Add(record.Distant), 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
@@ -207,7 +207,7 @@ func (c *contingency) forwardOne(ctx context.Context, o owing) error {
 	}
 	out := c.client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
 		Code: dte.Code(o.entry.Code).String(), JWS: string(jws), SendID: c.sends.Add(1)})
-	if unreachable(out) {
+	if out.Unreachable() {
 		if err := c.notSent(ctx, before); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // at sells at a point of sale; the receiver may be a wrong one.
-func (w *world) at(point, cents, lines int, receiver dte.Value) *Record {
+func (w *world) at(point, cents, lines int, receiver dte.Value) *record.View {
 	w.t.Helper()
 	r := sale("", cents)
 	line := r.Facts.Get("cuerpoDocumento").Index(0)

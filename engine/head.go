@@ -3,16 +3,14 @@ package engine
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
-	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 // record makes the public record of a stored document that has left Signed.
-func (e *Engine) record(entry storage.Entry) (*Record, error) {
+func (e *Engine) record(entry storage.Entry) (*record.View, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
@@ -32,12 +30,12 @@ func (e *Engine) record(entry storage.Entry) (*Record, error) {
 	return e.view(entry, h, document, jws)
 }
 
-func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte) (*Record, error) {
+func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte) (*record.View, error) {
 	estado := record.Estado(entry.State)
 	if estado == "" {
 		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
 	}
-	r := &Record{
+	r := &record.View{
 		ID:             int64(entry.ID),
 		Document:       h.Document,
 		Tipo:           record.Types[h.Document].Tipo,
@@ -68,9 +66,4 @@ func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte)
 	r.JSONURL = archivePath(e.issuer.Slug, h, "json", r.Code)
 	r.PDFURL = archivePath(e.issuer.Slug, h, "pdf", r.Code)
 	return r, nil
-}
-
-// archivePath is where the archive keeps a document (SPEC 2.2).
-func archivePath(slug string, h *record.Head, extension, code string) string {
-	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }

@@ -42,7 +42,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 		}
 	}
 	e.metrics.adopted.WithLabelValues(proof).Inc()
-	e.forwarding.forget(entry.Code)
+	e.contingency.forwarding.forget(entry.Code)
 	return e.move(ctx, entry, change, &next)
 }
 
@@ -95,7 +95,7 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
-	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.options.DoubtFor)):
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.contingency.options.DoubtFor)):
 		return true // before the other form was sent, or may have been
 	}
 	next.Form = last
@@ -104,10 +104,10 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 
 // archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
 func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
-	if e.delivery.Archive == nil {
+	if e.outbox.delivery.Archive == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.delivery.Archive.Get(ctx, archivePath(e.issuer.Slug, h, "json", code))
+	data, err := e.outbox.delivery.Archive.Get(ctx, archivePath(e.issuer.Slug, h, "json", code))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (e *Engine) query(ctx context.Context, code storage.Code, document string) 
 
 // decidable is when a query that does not find a document proves that MH does not hold it.
 func (e *Engine) decidable(h *record.Head) time.Time {
-	at := h.Sent.Add(e.options.DoubtFor)
+	at := h.Sent.Add(e.contingency.options.DoubtFor)
 	if restored := e.restoredUntil(h); restored.After(at) {
 		return restored
 	}

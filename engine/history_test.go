@@ -27,7 +27,7 @@ type history struct {
 
 // sold is what the model knows of a voucher or an invoice.
 type sold struct {
-	record *Record
+	record *record.View
 	gone   bool
 	// units of each line of an invoice that can still come back; cents of a voucher that can still be credited.
 	units    []int64
@@ -37,7 +37,7 @@ type sold struct {
 }
 
 type note struct {
-	record *Record
+	record *record.View
 	debit  bool
 	cents  int64
 	units  map[int]int64
@@ -103,7 +103,7 @@ func (h *history) weather() simulator.Chaos {
 
 // ask issues a request; one time in three the branch crashes at some moment around the wire, restarts on what was
 // synced, and the till asks again with its key.
-func (h *history) ask(req Request) (*Record, error) {
+func (h *history) ask(req Request) (*record.View, error) {
 	if h.rand.IntN(3) > 0 {
 		return h.engine.Issue(context.Background(), req)
 	}
@@ -186,7 +186,7 @@ func (h *history) bringBack(s *sold) {
 }
 
 // book holds what came of a note or a return against what the model wants, and writes it down.
-func (h *history) book(s *sold, n note, r *Record, err error, want bool) {
+func (h *history) book(s *sold, n note, r *record.View, err error, want bool) {
 	var e *refusal.Error
 	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal || e.Code == refusal.CodeUnavailable) {
 		h.t.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)

@@ -12,11 +12,9 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
-
-// Person signs for an invalidation, or asks for it. DocumentType is CAT-022.
-type Person struct{ Name, DocumentType, Document string }
 
 // InvalidationRequest asks MH to take a document back (MF2 pp.9-17).
 type InvalidationRequest struct {
@@ -24,10 +22,10 @@ type InvalidationRequest struct {
 	// Kind is CAT-024: 1 error, 2 the operation is rescinded, 3 other.
 	Kind                   int64
 	Reason                 string
-	Responsible, Applicant Person
+	Responsible, Applicant seller.Person
 	// Replacement, of kinds 1 and 3, is the code of the accepted document that takes its place; "" otherwise.
 	Replacement string
-	Caller      Caller
+	Caller      seller.Caller
 }
 
 // invalidateAfter is how often an invalidation without an answer is sent again.
@@ -38,13 +36,13 @@ const PermissionInvalidate = "ANULACION"
 
 // Invalidate takes an accepted document back. The event is signed and stored before it is sent; without an answer it
 // stays pending and is sent again, the same bytes, until MH decides. Asking again returns what has come of it.
-func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
+func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
 	return shown, err
 }
 
-func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*Record, error) {
+func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	reader := req.Caller
 	reader.OwnTypes = false                                      // the permission to invalidate is one to read what is invalidated
 	if _, err := e.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
@@ -306,7 +304,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event
 	if rule.Whole("sameDate"+h.Document) == 1 {
 		day = h.Date
 	}
-	establishment, point := establishmentOf(h, req.Caller.Point)
+	establishment, point := seller.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.facts.Get("receptor")
 	// A document that names its receptor by NIT alone means type 36 of CAT-022, whatever else the till said.
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
@@ -327,14 +325,14 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event
 	if !number.Exists() {
 		number = dte.Null()
 	}
-	person := func(p Person, suffix string) []dte.Member {
+	person := func(p seller.Person, suffix string) []dte.Member {
 		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix, Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
 	}
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(Emisor(e.issuer, Point{Establishment: establishment, PointOfSale: point}))},
+		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},
@@ -342,12 +340,4 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event
 		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
 			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion", Value: text(req.Reason)}},
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
-}
-
-// establishmentOf reads the establishment and the point of sale out of a control number; a caller's otherwise.
-func establishmentOf(h *record.Head, p Point) (establishment, point string) {
-	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
-		return h.ControlNumber[7:11], h.ControlNumber[11:15]
-	}
-	return p.Establishment, p.PointOfSale
 }

@@ -8,13 +8,14 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 )
 
-func invalidation(r *Record, kind int64, replacement string) InvalidationRequest {
+func invalidation(r *record.View, kind int64, replacement string) InvalidationRequest {
 	c := testCaller(1)
 	c.Permissions = everything
 	return InvalidationRequest{Code: codeOf(r), Kind: kind, Reason: "Error en la cantidad", Replacement: replacement, Caller: c,
-		Responsible: Person{"María López", "13", "012345678"}, Applicant: Person{"Ana Morales", "13", "123456789"}}
+		Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}, Applicant: seller.Person{Name: "Ana Morales", DocumentType: "13", Document: "123456789"}}
 }
 
 func TestInvalidate(t *testing.T) {
@@ -63,7 +64,7 @@ func TestInvalidate_Burdened(t *testing.T) {
 	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), record.EstadoProcessed)
 	_, err = w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
 	refused(t, err, refusal.CodeNotInvalidable, "")
-	for _, r := range []*Record{credit, debit, original} {
+	for _, r := range []*record.View{credit, debit, original} {
 		if _, err := w.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil {
 			t.Fatalf("%s: %v", r.Tipo, err)
 		}
@@ -79,7 +80,7 @@ func TestInvalidate_Window(t *testing.T) {
 	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed), w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
 	sold, soldLate := w.issued(invoice("i", item(1, "1", "1")), record.EstadoProcessed), w.issued(invoice("i2", item(1, "1", "1")), record.EstadoProcessed)
 	for _, step := range []struct {
-		r  *Record
+		r  *record.View
 		at time.Time // in El Salvador
 		ok bool
 	}{
@@ -135,7 +136,7 @@ func TestInvalidate_PendingBlocks(t *testing.T) {
 	if err := w.sim.Chaos(simulator.Chaos{LostRequests: 2, Only: "invalidations"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*Record{original, sold} {
+	for _, r := range []*record.View{original, sold} {
 		_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
 		refused(t, err, refusal.CodeUnavailable, "")
 	}

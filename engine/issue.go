@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -20,17 +21,17 @@ import (
 // Issue makes one sale into one document, step by step as ARCHITECTURE.md numbers them. The errors that it returns
 // are *refusal.Error; on any of them no number was spent, except after step 4, where the document is safe and an error
 // only says that the caller must ask again.
-func (e *Engine) Issue(ctx context.Context, req Request) (*Record, error) {
+func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)
 	e.metrics.issued(req.Document, path, shown, err, e.now().Sub(began))
 	if err == nil && path != pathReplay && shown.Estado == record.EstadoContingency {
-		e.mailBeforeSeal(ctx, shown)
+		e.outbox.mailBeforeSeal(ctx, shown)
 	}
 	return shown, err
 }
 
-func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path string, err error) {
+func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, path string, err error) {
 	// 1. Key. The same key again is the same document, as it stands now. While the first request runs, wait for it.
 	key := idempotency(req)
 	if key != nil {
@@ -64,7 +65,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 			return nil, pathRefused, err
 		}
 	}
-	if period, release := e.hold(); period != nil {
+	if period, release := e.contingency.hold(); period != nil {
 		defer release()
 		d.within(period)
 	} else {
@@ -115,7 +116,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *Record, path st
 	e.shelf.OfferToShadow(req.Document, entry.Code)
 	now := standing{entry, made.head, made.jws, made.document}
 	if d.form == record.FormContingency {
-		e.wake()
+		e.contingency.wake()
 		shown, err = e.show(now)
 		return made.stored(shown), pathContingency, err
 	}
@@ -233,7 +234,7 @@ func bodyDigest(document string, body [32]byte) (digest [32]byte) {
 }
 
 // replay returns the document that a key made, nil if it has made none.
-func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*Record, error) {
+func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
 	code, first, err := e.store.Lookup(key.Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -317,7 +318,7 @@ func (e *Engine) draft(req Request, now time.Time) (*draft, error) {
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, record.NormalMarks...)
 	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
-	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: Emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
@@ -338,17 +339,6 @@ func (d *draft) within(p *Period) {
 	d.period, d.reason = p, p.Motive
 }
 
-// Emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
-// data does not say it, is what the first letter of its code means (MF2 p.28).
-func Emisor(i Issuer, p Point) dte.Value {
-	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
-	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
-		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
-		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
-	}
-	return i.Facts.Set(set...)
-}
-
 // prepared is a document that is not stored yet: first complete but for its number, then signed.
 type prepared struct {
 	document []byte // which jws signs
@@ -358,7 +348,7 @@ type prepared struct {
 }
 
 // stored notes on the record of a new document, nil for none, what it took.
-func (p *prepared) stored(r *Record) *Record {
+func (p *prepared) stored(r *record.View) *record.View {
 	if r != nil {
 		r.Stored = p.head.Bytes
 	}

@@ -38,12 +38,12 @@ func TestContingency_OtherLaw(t *testing.T) {
 		b.book = book
 		b.start()
 		b.cable.set(refusing)
-		var records []*Record
+		var records []*record.View
 		for i := range 7 {
 			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
 		}
 		b.cable.set(plugged)
-		for b.engine.current() != nil {
+		for b.engine.contingency.current() != nil {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(3 * time.Second) // what is owed is counted anew
@@ -67,7 +67,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if entry, err = b.store.Get(storage.Code(codeOf(&Record{Code: h.Event}))); err != nil {
+		if entry, err = b.store.Get(storage.Code(codeOf(&record.View{Code: h.Event}))); err != nil {
 			b.t.Fatal(err)
 		}
 		event := new(eventHead)

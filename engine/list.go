@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/ledger"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/storage"
 )
@@ -23,7 +24,7 @@ type Info struct {
 
 // Infos looks documents of the caller's branch up, in the order of the codes. Those that are being settled are waited
 // for; one that stays unsettled counts as not found.
-func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info, error) {
+func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
 	infos := make([]Info, len(codes))
 	for i, code := range codes {
 		infos[i].Code = code.String()
@@ -45,7 +46,7 @@ func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c Caller) ([]Info,
 		if err != nil {
 			return nil, err
 		}
-		if h.BranchID != c.Point.BranchID || !c.reads(h) {
+		if h.BranchID != c.Point.BranchID || !c.Reads(h) {
 			continue
 		}
 		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, record.Types[h.Document].Tipo
@@ -96,7 +97,7 @@ type Listing struct {
 
 // List reads the documents that a filter chooses. It reads the records of the page alone: the ledger knows which these
 // are, and what all add up to.
-func (e *Engine) List(ctx context.Context, f Filter, c Caller) (*Listing, error) {
+func (e *Engine) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func books(t *testing.T) (*world, []Line) {
 	}
 	w.wire.mend()
 	w.list(wholly()) // what changes after it was listed is listed as it is then
-	if _, err := w.engine.Invalidate(context.Background(), invalidation(&Record{Code: all[0].Code}, 2, "")); err != nil {
+	if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2, "")); err != nil {
 		t.Fatal(err)
 	}
 	all[0].Estado = record.EstadoInvalidated

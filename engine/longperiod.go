@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -145,7 +146,7 @@ type TechnicalReport struct {
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as documents bear it
 	Ambiente   string          `json:"ambiente"`           // CAT-001
-	Who        Person          `json:"responsible"`        // answers for the event
+	Who        seller.Person   `json:"responsible"`        // answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
@@ -172,7 +173,7 @@ func (c *contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, er
 
 // reportable is the stretch that a technical report would be about.
 func (c *contingency) reportable() (*stretch, error) {
-	waiting, err := c.owing(record.QueueReport, c.now().Add(distant), maxOwed)
+	waiting, err := c.owing(record.QueueReport, c.now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -253,7 +254,7 @@ func (c *contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 
 // countIn adds a document to the counts. Control numbers of one series have one length and sort as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
-	establishment, point := establishmentOf(h, Point{})
+	establishment, point := seller.EstablishmentOf(h, seller.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {
 		return c.Document == h.Document && c.Establishment == establishment && c.PointOfSale == point
 	})

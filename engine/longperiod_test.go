@@ -36,7 +36,7 @@ func (b *box) outageOf(d time.Duration, name string) {
 
 func (b *box) plugIn() {
 	b.cable.set(plugged)
-	for b.engine.current() != nil {
+	for b.engine.contingency.current() != nil {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -62,7 +62,7 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !about(at, needed) {
 			b.t.Errorf("after a crash the report is due at %v, not %v", at, needed)
 		}
-		if r, err := b.engine.TechnicalReport(context.Background()); err != nil || r.Needed || !about(r.NeededFrom, needed) {
+		if r, err := b.engine.contingency.TechnicalReport(context.Background()); err != nil || r.Needed || !about(r.NeededFrom, needed) {
 			b.t.Errorf("before the third day ends: %+v %v", r, err)
 		}
 		b.chaos(simulator.Chaos{RejectEvents: 1000})
@@ -76,7 +76,7 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("MH has the event, and the report is due at %v", at)
 		}
-		if _, err := b.engine.TechnicalReport(context.Background()); err != errNoContingency {
+		if _, err := b.engine.contingency.TechnicalReport(context.Background()); err != errNoContingency {
 			b.t.Errorf("a report of nothing: %v", err)
 		}
 		time.Sleep(time.Hour)
@@ -95,16 +95,16 @@ func TestLongPeriod(t *testing.T) {
 func TestLongPeriod_Noted(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
-		if err := b.engine.NoteTechnicalReport(ctx, "DGII-1"); err != errNoContingency {
+		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != errNoContingency {
 			b.t.Errorf("without a contingency: %v", err)
 		}
 		b.cable.set(refusing)
-		var records []*Record
+		var records []*record.View
 		for i := range 3 {
 			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
 		}
 		time.Sleep(73 * time.Hour)
-		r, err := b.engine.TechnicalReport(ctx)
+		r, err := b.engine.contingency.TechnicalReport(ctx)
 		if err != nil || !r.Needed || !r.Ended.IsZero() || len(r.Periods) != 1 || r.Noted != nil {
 			b.t.Fatalf("%+v %v", r, err)
 		}
@@ -113,11 +113,11 @@ func TestLongPeriod_Noted(t *testing.T) {
 			b.t.Errorf("the report counts %+v, not %+v", r.Documents, want)
 		}
 		for _, wrong := range []string{"", string(make([]byte, 201))} {
-			if err := b.engine.NoteTechnicalReport(ctx, wrong); err == nil {
+			if err := b.engine.contingency.NoteTechnicalReport(ctx, wrong); err == nil {
 				b.t.Errorf("a reference of %d characters is taken", len(wrong))
 			}
 		}
-		if err := b.engine.NoteTechnicalReport(ctx, "DGII-1"); err != nil {
+		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != nil {
 			b.t.Fatal(err)
 		}
 		if at := b.reportAt(); !at.IsZero() {
@@ -127,7 +127,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("after a crash the report is due at %v", at)
 		}
-		if r, err := b.engine.TechnicalReport(ctx); err != nil || r.Noted == nil || r.Noted.Reference != "DGII-1" {
+		if r, err := b.engine.contingency.TechnicalReport(ctx); err != nil || r.Noted == nil || r.Noted.Reference != "DGII-1" {
 			b.t.Errorf("%+v %v", r, err)
 		}
 		b.plugIn()
@@ -143,7 +143,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 // longer than it may; the event of a short one waits for nobody.
 func TestLongPeriod_Waits(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.engine.options.AwaitReport = 48 * time.Hour // more than there is: 20 hours are taken
+		b.engine.contingency.options.AwaitReport = 48 * time.Hour // more than there is: 20 hours are taken
 		b.outageOf(time.Hour, "short")
 		time.Sleep(10 * time.Minute)
 		if got := b.sim.Received(); got.Events != 1 {
@@ -154,7 +154,7 @@ func TestLongPeriod_Waits(t *testing.T) {
 		if got := b.sim.Received(); got.Events != 1 {
 			b.t.Errorf("the event does not wait for the report: %+v", got)
 		}
-		if err := b.engine.NoteTechnicalReport(context.Background(), "DGII-2"); err != nil {
+		if err := b.engine.contingency.NoteTechnicalReport(context.Background(), "DGII-2"); err != nil {
 			b.t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
@@ -80,7 +81,7 @@ func (c *contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		}
 		c.forwarding.shrink(codes)
 		return c.finish(ctx, entry, record.LotDone)
-	case unreachable(out):
+	case out.Unreachable():
 		err := each(ctx, list, func(ctx context.Context, o owing) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
@@ -99,7 +100,7 @@ func (c *contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	c.log.Warn("no answer to a lot", "documents", len(list), errorAttr(out.Err))
+	c.log.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
 	c.suspect()
 	h.Doubtful = true
 	return c.moveLot(ctx, entry, record.LotOpen, h, c.now().Add(c.options.LotPatience))

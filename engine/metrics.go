@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,7 +83,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) issued(document, path string, r *Record, err error, took time.Duration) {
+func (m *metrics) issued(document, path string, r *record.View, err error, took time.Duration) {
 	m.latency.WithLabelValues(path).Observe(took.Seconds())
 	var refused *refusal.Error
 	switch {
@@ -95,7 +96,7 @@ func (m *metrics) issued(document, path string, r *Record, err error, took time.
 	}
 }
 
-func (m *metrics) invalidated(r *Record, err error) {
+func (m *metrics) invalidated(r *record.View, err error) {
 	var refused *refusal.Error
 	switch {
 	case errors.As(err, &refused):

@@ -26,8 +26,8 @@ type month struct {
 	*box
 	rand  *rand.Rand
 	mu    sync.Mutex
-	sales map[string]*Record // what was answered last, by key
-	late  []Late             // what a till that follows the changes has read
+	sales map[string]*record.View // what was answered last, by key
+	late  []Late                  // what a till that follows the changes has read
 	wg    sync.WaitGroup
 	n     int
 }
@@ -69,7 +69,7 @@ func TestMonth(t *testing.T) {
 func play(b *box, seed uint64, length time.Duration) {
 	b.lateness = seed%2 == 0
 	b.every = 5 * time.Minute // a look a minute would be a fifth of the work
-	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*Record{}}
+	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*record.View{}}
 	b.rand = m.rand
 	b.chaos(simulator.Chaos{})
 	for end := time.Now().Add(length); time.Now().Before(end); {
@@ -188,7 +188,7 @@ func (m *month) sell() {
 	})
 }
 
-func (m *month) note(key string, r *Record) {
+func (m *month) note(key string, r *record.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.sales[key]

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -16,7 +17,7 @@ import (
 type outbox struct {
 	docs     documents
 	store    *storage.Store
-	issuer   Issuer
+	issuer   seller.Issuer
 	log      *slog.Logger
 	now      func() time.Time
 	rand     io.Reader // of the letters' codes
@@ -28,14 +29,14 @@ type outbox struct {
 // documents is what the outbox needs of who keeps the documents.
 type documents interface {
 	// Document returns a document that the caller may read.
-	Document(context.Context, dte.Code, Caller) (*Record, error)
+	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
 	// record makes the public record of a document that has left Signed.
-	record(storage.Entry) (*Record, error)
+	record(storage.Entry) (*record.View, error)
 	// changeDelivery changes what a document's record knows of its delivery.
 	changeDelivery(context.Context, storage.Code, func(*record.Delivery)) error
 	// Catalogue is the text of a code of MH's catalogues.
 	Catalogue(catalogue, code string) (string, bool)
-	acted(c Caller, what string, code dte.Code, detail string)
+	acted(c seller.Caller, what string, code dte.Code, detail string)
 }
 
 func newOutbox(e *Engine, o Delivery) *outbox {

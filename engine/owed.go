@@ -17,7 +17,7 @@ import (
 type Owed struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: MH is there
-	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most maxOwed.
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
 	// Oldest is when the oldest document that waits was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -47,9 +47,6 @@ type Owed struct {
 // owedQueues are the queues that Waiting counts.
 var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward, record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 
-// maxOwed is the most records of a queue that are counted.
-const maxOwed = 100_000
-
 // owedCache keeps what was counted a moment ago.
 type owedCache struct {
 	mu   sync.Mutex
@@ -69,15 +66,15 @@ func (e *Engine) Owed() *Owed {
 		e.owed.last = o
 	}
 	now := *e.owed.last
-	now.Contingency = e.current()
+	now.Contingency = e.contingency.current()
 	return &now
 }
 
 // account counts what is owed.
 func (e *Engine) account() (*Owed, error) {
-	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time), law: e.law()}
+	o := &Owed{At: e.now().UTC(), Waiting: make(map[string]int), ends: make(map[string]time.Time), law: e.contingency.law()}
 	for _, queue := range owedQueues {
-		due, err := e.store.Due(queue, e.now().Add(distant), maxOwed)
+		due, err := e.store.Due(queue, e.now().Add(record.Distant), record.MaxCounted)
 		if err != nil {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 		}
@@ -94,7 +91,7 @@ func (e *Engine) account() (*Owed, error) {
 			}
 		}
 	}
-	long, err := e.longContingency(o.ends)
+	long, err := e.contingency.longContingency(o.ends)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +102,7 @@ func (e *Engine) account() (*Owed, error) {
 		}
 	}
 	o.ends = nil
-	return o, e.undelivered(&o.Delivery)
+	return o, e.outbox.undelivered(&o.Delivery)
 }
 
 // weigh adds a document that waits to what is owed.
@@ -131,7 +128,7 @@ func (e *Engine) weigh(o *Owed, entry storage.Entry) error {
 	}
 	ended, known := o.ends[h.Period]
 	if !known {
-		p, err := e.periodOf(h.Period)
+		p, err := e.contingency.periodOf(h.Period)
 		if err != nil {
 			return err
 		}

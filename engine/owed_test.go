@@ -73,14 +73,14 @@ func TestOwed(t *testing.T) {
 		time.Sleep(time.Hour)
 		unix := func(at time.Time) float64 { return float64(at.Unix()) }
 		oldest := unix(first.CreatedAt)
-		if p := b.engine.current(); p == nil || !about(p.Began, began) || !about(first.CreatedAt, began) {
+		if p := b.engine.contingency.current(); p == nil || !about(p.Began, began) || !about(first.CreatedAt, began) {
 			b.t.Errorf("%+v of a sale at %v, begun at %v", p, first.CreatedAt, began)
 		}
-		b.shows("in contingency", map[string]float64{"dte_contingency_active": 1, "dte_contingency_since_timestamp_seconds": unix(b.engine.current().Began),
+		b.shows("in contingency", map[string]float64{"dte_contingency_active": 1, "dte_contingency_since_timestamp_seconds": unix(b.engine.contingency.current().Began),
 			"dte_queue_records/report": 3, "dte_queue_oldest_timestamp_seconds": oldest})
 
 		b.cable.set(plugged)
-		for b.engine.current() != nil {
+		for b.engine.contingency.current() != nil {
 			time.Sleep(time.Second)
 		}
 		ended := time.Now()

@@ -62,7 +62,7 @@ func each(ctx context.Context, list []owing, fn func(context.Context, owing) err
 
 // listed are the documents that the records of a queue name, in the given states.
 func (c *contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
-	records, err := c.store.Due(queue, c.now().Add(distant), 100_000)
+	records, err := c.store.Due(queue, c.now().Add(record.Distant), 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}

@@ -13,13 +13,14 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
 // Contingency is how the branch lives without MH. Zero values take the defaults.
 type Contingency struct {
 	// Responsible answers for the events; MH wants a name and a document (schema of the event).
-	Responsible Person
+	Responsible seller.Person
 	// ProbeEvery is the first time between two probes of MH, default 2 s; it doubles up to ProbeMax, default 30 s.
 	ProbeEvery, ProbeMax time.Duration
 	// ProbeTimeout is how long a probe waits, default 4 s.
@@ -249,21 +250,13 @@ func (c *contingency) Lift(ctx context.Context) error {
 	return nil
 }
 
-func reason(o authority.Outcome) string {
-	if o.Err == nil {
-		return ""
-	}
-	s := []rune(o.Err.Error())
-	return string(s[:min(len(s), 300)])
-}
-
 // cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
 // no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
 func (c *contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
 	}
-	if noRoute(o.Err) {
+	if authority.NoRoute(o.Err) {
 		return 3
 	}
 	if len(c.options.Internet) == 0 || o.Kind != authority.Unknown {

@@ -29,7 +29,7 @@ func TestPolicy_LostAnswer(t *testing.T) {
 }
 
 // timed issues a sale and measures what it cost the till.
-func (b *box) timed(req Request) (*Record, time.Duration) {
+func (b *box) timed(req Request) (*record.View, time.Duration) {
 	b.t.Helper()
 	began := time.Now()
 	r := b.issue(req)
@@ -48,7 +48,7 @@ func (b *box) drained() {
 				waiting += n
 			}
 		}
-		if waiting == 0 && b.engine.current() == nil {
+		if waiting == 0 && b.engine.contingency.current() == nil {
 			return
 		}
 	}
@@ -178,8 +178,8 @@ func TestPolicy_OneDocument(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
 		r := b.issue(sale("unlucky", 200))
-		if r.Estado != record.EstadoContingency || b.engine.current() != nil {
-			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.current())
+		if r.Estado != record.EstadoContingency || b.engine.contingency.current() != nil {
+			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.contingency.current())
 		}
 		if next := b.issue(sale("next", 300)); next.Estado != record.EstadoProcessed {
 			t.Errorf("the next sale is %s", next.Estado)
@@ -215,7 +215,7 @@ func TestPolicy_Probes(t *testing.T) {
 		hour("MH away")
 		b.cable.set(plugged)
 		b.drained()
-		if err := b.engine.Declare(context.Background(), 2, "Mantenimiento"); err != nil {
+		if err := b.engine.contingency.Declare(context.Background(), 2, "Mantenimiento"); err != nil {
 			t.Fatal(err)
 		}
 		hour("declared, MH there")

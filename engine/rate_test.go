@@ -55,7 +55,7 @@ func (w *world) turn() {
 	}
 }
 
-func numbers(t *testing.T, r *Record, path ...string) dte.Value {
+func numbers(t *testing.T, r *record.View, path ...string) dte.Value {
 	t.Helper()
 	v, err := dte.Parse(r.JSON)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestRate_GivenBack(t *testing.T) {
 	if n = w.issued(noteOn("05", "n2", later, item(1, "1", "25")), record.EstadoProcessed); amount(numbers(t, n, "resumen", "tributos").Index(0), "valor").Fixed2() != "3.75" {
 		t.Errorf("a note of 25.00 sold at 15 %%:\n%s", n.JSON)
 	}
-	for _, r := range []*Record{r, n} {
+	for _, r := range []*record.View{r, n} {
 		code, err := dte.ParseCode(r.Code)
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestRate_Pieces(t *testing.T) {
 	w := changing(t)
 	defer w.close()
 	rng := rand.New(rand.NewPCG(21, 1))
-	var sales []*Record
+	var sales []*record.View
 	var units []int
 	for i := range 12 {
 		var lines []dte.Value

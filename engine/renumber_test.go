@@ -47,7 +47,7 @@ func TestRenumberLetters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := b.engine.Forget(ctx, code); n != 1 || err != nil {
+		if n, err := b.engine.outbox.Forget(ctx, code); n != 1 || err != nil {
 			t.Errorf("forgot %d: %v", n, err)
 		}
 	})

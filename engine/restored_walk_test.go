@@ -145,7 +145,7 @@ func (w *walk) play(name string) {
 			requests = append(requests, o.request(document, "offline"))
 		}
 	}
-	var list []*Record
+	var list []*record.View
 	for _, req := range requests {
 		if !w.alive(time.Minute) {
 			return
@@ -244,7 +244,7 @@ func (w *walk) settled() {
 		}
 		if r.Estado == record.EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.print(context.Background(), 0, printable(r), pdf.Letter, false); err != nil {
+		} else if _, err := w.engine.outbox.print(context.Background(), 0, printable(r), pdf.Letter, false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]

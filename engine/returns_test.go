@@ -102,7 +102,7 @@ func TestReturn_Race(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	for round := range rounds {
-		var sold [8]*Record
+		var sold [8]*record.View
 		for i := range sold {
 			sold[i] = w.issued(invoice("", item(1, "3", "1.13")), record.EstadoProcessed)
 		}

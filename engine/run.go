@@ -75,7 +75,7 @@ func (c *contingency) watch(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case o.Kind == authority.Unknown && p == nil:
-			if err := c.enter(ctx, Period{Began: c.now(), Cause: c.cause(ctx, o), Motive: reason(o)}); err != nil {
+			if err := c.enter(ctx, Period{Began: c.now(), Cause: c.cause(ctx, o), Motive: o.Reason()}); err != nil {
 				c.log.Error("entering contingency", "error", err)
 			}
 			wait, up = c.options.ProbeEvery, time.Time{}

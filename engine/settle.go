@@ -23,7 +23,7 @@ type standing struct {
 }
 
 // show makes the public record of a document that has left Signed.
-func (e *Engine) show(now standing) (*Record, error) {
+func (e *Engine) show(now standing) (*record.View, error) {
 	if now.jws == nil {
 		return e.public(now.entry)
 	}
@@ -51,7 +51,7 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
-func (e *Engine) public(entry storage.Entry) (*Record, error) {
+func (e *Engine) public(entry storage.Entry) (*record.View, error) {
 	r, err := e.record(entry)
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -147,16 +147,16 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
 	switch {
 	case impatient:
-		e.suspect()
-	case e.current() == nil:
-		if p := e.probe(ctx); p.Kind == authority.Unknown {
-			began := Period{Began: h.CreatedAt, Cause: e.cause(ctx, p), Motive: reason(p)}
-			if err := e.enter(ctx, began); err != nil {
+		e.contingency.suspect()
+	case e.contingency.current() == nil:
+		if p := e.contingency.probe(ctx); p.Kind == authority.Unknown {
+			began := Period{Began: h.CreatedAt, Cause: e.contingency.cause(ctx, p), Motive: p.Reason()}
+			if err := e.contingency.enter(ctx, began); err != nil {
 				return d, refusal.Internal(err)
 			}
 		}
 	}
-	period, release := e.hold()
+	period, release := e.contingency.hold()
 	defer release()
 	h.Cause = 1
 	if period != nil {
@@ -166,12 +166,12 @@ func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o aut
 	if err != nil {
 		return d, refusal.Internal(err)
 	}
-	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, reason(o)
+	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, o.Reason()
 	h.Until = e.now().UTC()
 	if o.Sent {
 		h.Sent = h.Until
 	}
-	defer e.wake()
+	defer e.contingency.wake()
 	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
 	return standing{entry: entry, head: h, jws: form.Data}, err
 }
@@ -197,7 +197,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // its origin, in the same batch.
 func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
 	if change.Due == nil {
-		change.Due = h.OweDelivery(entry.State, change.To, e.delivery.Mail != nil, e.delivery.Archive != nil, e.now())
+		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.delivery.Mail != nil, e.outbox.delivery.Archive != nil, e.now())
 	}
 	var err error
 	if change.Head, err = h.Encode(); err != nil {
@@ -218,7 +218,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
 	e.ledger.Touch(now.ID)
 	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
-		e.delivery.bell.Ring()
+		e.outbox.delivery.bell.Ring()
 	}
 	if before.State != now.State {
 		e.shelf.Judge(before, h, now.State)

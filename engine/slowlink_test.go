@@ -83,8 +83,8 @@ func TestSlowLink_Sales(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if b.engine.current() != nil {
-					b.t.Errorf("the branch is in %+v", b.engine.current())
+				if b.engine.contingency.current() != nil {
+					b.t.Errorf("the branch is in %+v", b.engine.contingency.current())
 				}
 				p50, p99 := quantiles(took)
 				b.t.Logf("%d sales took %v at the median, %v at p99", len(took), p50, p99)
@@ -108,7 +108,7 @@ func TestSlowLink_Property(t *testing.T) {
 			Connect: time.Duration(chance.Int64N(int64(3 * time.Second)))}
 		beyond := round%3 == 0
 		behind(t, path, func(b *box) {
-			sell := func(key string) *Record {
+			sell := func(key string) *record.View {
 				b.t.Helper()
 				r, took := b.timed(sale(key, 100))
 				if r.Estado == record.EstadoContingency && took >= time.Second || took > 20*path.OneWay+time.Second {
@@ -137,7 +137,7 @@ func TestSlowLink_Property(t *testing.T) {
 			time.Sleep(link.ConnectTimeout + 15*time.Second + link.ConnectTimeout + 10*time.Second)
 			for i := range 10 {
 				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
-					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.current())
+					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.contingency.current())
 				}
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Minute))))
 			}

@@ -91,7 +91,7 @@ func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 	}
 	time.Sleep(time.Hour)
 	b.cable.set(plugged)
-	for b.engine.current() != nil {
+	for b.engine.contingency.current() != nil {
 		time.Sleep(time.Second)
 	}
 	if hostility.LotMS = 8_000; poisoned {

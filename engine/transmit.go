@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"dtegate/engine/authority"
@@ -21,7 +19,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 	sends, queries, ever := 0, 0, doubtful
 	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
-		if sends+queries > 0 && e.current() != nil {
+		if sends+queries > 0 && e.contingency.current() != nil {
 			break // the branch has found meanwhile that nobody is there
 		}
 		if doubtful {
@@ -36,7 +34,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 				doubtful = false
 			default:
 				last.Err = o.Err
-				if unreachable(o) {
+				if o.Unreachable() {
 					// The silence has become certain: asking again at once would ask nobody.
 					queries++
 				}
@@ -64,9 +62,9 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			sent = e.now()
 		}
 		if o.Sent || e.now().Sub(began) > promptly {
-			e.suspect() // silence, or worse: is it this document, or everybody's?
+			e.contingency.suspect() // silence, or worse: is it this document, or everybody's?
 		}
-		if unreachable(o) && e.now().Sub(began) > certainly {
+		if o.Unreachable() && e.now().Sub(began) > certainly {
 			break // a login that hangs: to wait as long again helps nobody
 		}
 	}
@@ -92,7 +90,7 @@ func (e *Engine) settleRefusal(ctx context.Context, code storage.Code, document 
 			switch {
 			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
 				continue // MH has the code and has it not: it has not made up its mind
-			case sent.IsZero() || e.now().Sub(sent) >= e.options.DoubtFor:
+			case sent.IsZero() || e.now().Sub(sent) >= e.contingency.options.DoubtFor:
 				if again {
 					e.numberTaken(code)
 				}
@@ -113,12 +111,3 @@ const certainly = 400 * time.Millisecond
 // promptly is how long a refused connection takes. One that does not come about takes longer: MH is probed beside the
 // other tries, for the probe behind them would make it more than a second.
 const promptly = 100 * time.Millisecond
-
-// unreachable tells that nobody was there to receive anything.
-func unreachable(o authority.Outcome) bool { return o.Kind == authority.Unknown && !o.Sent }
-
-// noRoute tells that not even a name or a route was found.
-func noRoute(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
-}

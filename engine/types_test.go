@@ -33,7 +33,7 @@ func named(r Request) Request {
 }
 
 // originals are what notes and returns are issued against.
-type originals struct{ invoice, voucher *Record }
+type originals struct{ invoice, voucher *record.View }
 
 func (b *box) originals(key string) originals {
 	b.t.Helper()
@@ -67,16 +67,16 @@ func (o originals) request(document, key string) Request {
 
 // drawn are the counters of the originals: notes that stand, credited, returns that stand, returned units and amount.
 func (b *box) drawn(o originals) [5]int64 {
-	n := func(r *Record, line uint32) int64 { return counter(b.t, b.store, r, line) }
+	n := func(r *record.View, line uint32) int64 { return counter(b.t, b.store, r, line) }
 	const gravada = 2 // of amountsOfLine
 	return [5]int64{n(o.voucher, record.LineActive), n(o.voucher, record.LineCredited), n(o.invoice, record.LineActive), n(o.invoice, 1), n(o.invoice, record.LineReturned+gravada)}
 }
 
 // offline issues one document of each type while MH is away.
-func (b *box) offline(l layouts, o originals, key string) []*Record {
+func (b *box) offline(l layouts, o originals, key string) []*record.View {
 	b.t.Helper()
 	b.cable.set(refusing)
-	var list []*Record
+	var list []*record.View
 	for _, document := range l.types() {
 		r := issued(b.t, b.engine, o.request(document, key), record.EstadoContingency)
 		if got := text(b.t, r, "identificacion", "version"); got != l[document] || text(b.t, r, "identificacion", "tipoModelo") != "2" {
@@ -88,7 +88,7 @@ func (b *box) offline(l layouts, o originals, key string) []*Record {
 }
 
 // forwarded wants every document sealed, sent once, and listed in the last event, which lists nothing else.
-func (b *box) forwarded(l layouts, list []*Record) {
+func (b *box) forwarded(l layouts, list []*record.View) {
 	b.t.Helper()
 	var codes []string
 	for _, was := range list {
@@ -116,7 +116,7 @@ func (b *box) forwarded(l layouts, list []*Record) {
 func (b *box) layout(event, version string) {
 	b.t.Helper()
 	a, _ := b.sim.Document(event)
-	if got := text(b.t, &Record{JSON: a.Document}, "identificacion", "version"); got != version {
+	if got := text(b.t, &record.View{JSON: a.Document}, "identificacion", "version"); got != version {
 		b.t.Errorf("the event is version %s, want %s\n%s", got, version, a.Document)
 	}
 }
@@ -152,7 +152,7 @@ func everyType(b *box, l layouts) {
 	if got := b.drawn(o); got != [5]int64{} {
 		b.t.Errorf("refused documents hold %v", got)
 	}
-	refused, err := b.engine.owing(record.QueueCorrect, b.now().Add(distant), 100)
+	refused, err := b.engine.contingency.owing(record.QueueCorrect, b.now().Add(record.Distant), 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func everyType(b *box, l layouts) {
 }
 
 // takenBack invalidates documents, notes and returns before their originals.
-func (b *box) takenBack(l layouts, list []*Record) {
+func (b *box) takenBack(l layouts, list []*record.View) {
 	b.t.Helper()
 	for _, r := range list {
 		got, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))

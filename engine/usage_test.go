@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // What a token had stored today is read from the store after a crash as it was counted before: each sale and correction once,
@@ -14,7 +15,7 @@ func TestUsage(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
 		counted := make(map[string]map[int64]int64)
-		count := func(token int64, r *Record) *Record {
+		count := func(token int64, r *record.View) *record.View {
 			day := dte.Date(b.engine.now())
 			if counted[day] == nil {
 				counted[day] = make(map[int64]int64)

@@ -13,6 +13,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -70,15 +71,15 @@ const maxUnknown = 500
 
 // AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
 // are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
-func (e *Engine) AskArchive(ctx context.Context, points []Point, from, to time.Time) error {
-	if e.delivery.Archive == nil {
+func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
+	if e.outbox.delivery.Archive == nil {
 		return nil
 	}
 	ahead := make(map[string]Ahead)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
 		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
-		for o, err := range e.delivery.Archive.List(ctx, prefix) {
+		for o, err := range e.outbox.delivery.Archive.List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
 			}
@@ -114,8 +115,8 @@ func (e *Engine) AskArchive(ctx context.Context, points []Point, from, to time.T
 }
 
 // weighUnknown compares the number of an archived document with those of its series.
-func (e *Engine) weighUnknown(ctx context.Context, key string, points []Point, ahead map[string]Ahead) error {
-	data, err := e.delivery.Archive.Get(ctx, key)
+func (e *Engine) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
+	data, err := e.outbox.delivery.Archive.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
@@ -128,7 +129,7 @@ func (e *Engine) weighUnknown(ctx context.Context, key string, points []Point, a
 	if len(control) != 31 || len(date) != 10 {
 		return nil
 	}
-	mine := slices.ContainsFunc(points, func(p Point) bool { return p.Establishment == control[7:11] && p.PointOfSale == control[11:15] })
+	mine := slices.ContainsFunc(points, func(p seller.Point) bool { return p.Establishment == control[7:11] && p.PointOfSale == control[11:15] })
 	there, err := strconv.ParseUint(control[16:], 10, 64)
 	if err != nil || !mine {
 		return nil //nolint:nilerr // as above

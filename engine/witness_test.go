@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -78,7 +79,7 @@ func TestWitness_Archive(t *testing.T) {
 		b.chaos(simulator.Chaos{})
 		b.issue(sale("1", 100))
 		time.Sleep(time.Minute)
-		points := []Point{testCaller(1).Point}
+		points := []seller.Point{testCaller(1).Point}
 		ask := func() error {
 			b.t.Helper()
 			if err := b.engine.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour), time.Now()); err != nil {
@@ -98,7 +99,7 @@ func TestWitness_Archive(t *testing.T) {
 		}
 		b.putBack(old)
 		mine := points
-		points = []Point{{Establishment: "M009", PointOfSale: "P001"}}
+		points = []seller.Point{{Establishment: "M009", PointOfSale: "P001"}}
 		if err := ask(); err != nil {
 			b.t.Errorf("they are another branch's: %v", err)
 		}

@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
@@ -287,8 +288,8 @@ func (w *world) fsck() *storage.Report {
 
 func member(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
 
-func testIssuer() Issuer {
-	return Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
+func testIssuer() seller.Issuer {
+	return seller.Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
 		member("nit", dte.Str(testNIT)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
 		member("nombreComercial", dte.Null()),
@@ -296,8 +297,8 @@ func testIssuer() Issuer {
 		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
 }
 
-func testCaller(point int) Caller {
-	return Caller{TokenID: 1, MailsOthers: true, Point: Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
+func testCaller(point int) seller.Caller {
+	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(point), BranchID: 1, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
 }
 
 // sale is a consumer invoice of one line; its price makes it recognisable.

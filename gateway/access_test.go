@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/seller"
 )
 
 // keyed is the hash of a token, computed as auth.go says.
@@ -30,7 +30,7 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 	var plain [32]byte
 	copy(plain[:], "plain")
 	table := NewTokenTable(secret, []Token{
-		{ID: 1, Hash: keyed("good", secret), Point: engine.Point{ID: 1}},
+		{ID: 1, Hash: keyed("good", secret), Point: seller.Point{ID: 1}},
 		{ID: 2, Hash: plain},
 		{ID: 3, Hash: sha256.Sum256([]byte("unkeyed"))},
 		{ID: 4, Hash: keyed("other branch", bytes.Repeat([]byte{8}, 32))},
@@ -135,7 +135,7 @@ func tokensOf(names ...string) TokenTable {
 	secret := []byte("secret of the test")
 	var tokens []Token
 	for i, name := range names {
-		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: engine.Point{ID: 1, BranchID: 1},
+		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: seller.Point{ID: 1, BranchID: 1},
 			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
 	}
 	return NewTokenTable(secret, tokens)

@@ -11,16 +11,16 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 )
 
 // Token is what a till's token is bound to. The token itself is kept nowhere.
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
-	Point       engine.Point
+	Point       seller.Point
 	Permissions []string
 	Until       time.Time // the end of a token that was rotated; zero: none
 }
@@ -160,10 +160,10 @@ func (g *Gateway) paced(t *Token) error {
 }
 
 // caller is a token as the engine knows it, with what the configuration lets it read and mail.
-func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) engine.Caller {
-	return engine.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
-		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, engine.PermissionRead),
-		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, engine.PermissionMail)}
+func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
+	return seller.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
+		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, seller.PermissionRead),
+		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, seller.PermissionMail)}
 }
 
 // Access is what every token may do beside issuing, whatever its own permissions.

@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 )
 
@@ -26,48 +27,48 @@ type said struct {
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
 
-func (s *said) record() (*engine.Record, error) {
+func (s *said) record() (*record.View, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &engine.Record{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
+	return &record.View{ID: 1, Document: "01", Tipo: "FACTURA_CONSUMIDOR_FINAL", Code: saidCode, ControlNumber: "DTE-01-M001P001-000000000000001",
 		Estado: record.EstadoInvalidated, Ambiente: "TEST", Total: "1.00", JSON: []byte(`{"identificacion":{},"emisor":{},"cuerpoDocumento":[]}`), JWS: []byte("a.b.c"),
 		JSONURL: "tienda/DTES/test/2026/01/02/DTE01/json/" + saidCode + ".json", PDFURL: "tienda/DTES/test/2026/01/02/DTE01/pdf/" + saidCode + ".pdf",
 		SequenceNumber: "1", Stored: s.stored, CreatedAt: time.Unix(1, 0), Invalidation: &record.Invalidation{Code: saidCode, Estado: "PROCESSED", Kind: 2, At: time.Unix(2, 0),
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
-func (s *said) Issue(context.Context, engine.Request) (*engine.Record, error) { return s.record() }
-func (s *said) Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error) {
+func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { return s.record() }
+func (s *said) Document(context.Context, dte.Code, seller.Caller) (*record.View, error) {
 	return s.record()
 }
 func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
-func (s *said) Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error) {
+func (s *said) Correct(context.Context, dte.Code, engine.Request) (*record.View, error) {
 	return s.record()
 }
 func (s *said) CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault { return nil }
-func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error) {
+func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error) {
 	return s.record()
 }
-func (s *said) Infos(_ context.Context, codes []dte.Code, _ engine.Caller) ([]engine.Info, error) {
+func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]engine.Info, error) {
 	return []engine.Info{{Code: saidCode}}, s.err
 }
-func (s *said) List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error) {
+func (s *said) List(context.Context, engine.Filter, seller.Caller) (*engine.Listing, error) {
 	return &engine.Listing{Totals: []engine.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
 		Lines: []engine.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
 }
-func (s *said) Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error) {
+func (s *said) Changes(context.Context, uint64, seller.Caller) ([]engine.Late, uint64, error) {
 	return []engine.Late{{Cursor: 7, Info: engine.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
 }
-func (s *said) Printed(context.Context, dte.Code, engine.Caller, string, bool) ([]byte, error) {
+func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
 }
-func (s *said) Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error) {
+func (s *said) Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error) {
 	return []byte(`{}`), s.err
 }
-func (s *said) Link(context.Context, dte.Code, engine.Caller, string, time.Duration) (string, error) {
+func (s *said) Link(context.Context, dte.Code, seller.Caller, string, time.Duration) (string, error) {
 	return "", s.err
 }
-func (s *said) Resend(context.Context, dte.Code, string, engine.Caller) (*engine.Resent, error) {
+func (s *said) Resend(context.Context, dte.Code, string, seller.Caller) (*engine.Resent, error) {
 	return &engine.Resent{Code: saidCode, To: "a@example.com", Tipo: "RETORNO", Estado: "PROCESSED"}, s.err
 }
 

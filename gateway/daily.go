@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 )
 
 // daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. After a restart
@@ -78,7 +78,7 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 }
 
 // keeps counts what a sale has had stored. One that was there already costs nothing.
-func (g *Gateway) keeps(t *Token, r *engine.Record) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
+func (g *Gateway) keeps(t *Token, r *record.View) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
 
 // recall adds what the tokens had stored today before the start.
 func (g *Gateway) recall(ctx context.Context) {

@@ -19,28 +19,30 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
+	"dtegate/engine/record"
+	"dtegate/engine/seller"
 	"dtegate/gateway/page"
 )
 
 // Sales makes documents of requests, and takes them back.
 type Sales interface {
-	Issue(context.Context, engine.Request) (*engine.Record, error)
+	Issue(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
-	Correct(context.Context, dte.Code, engine.Request) (*engine.Record, error)
-	Invalidate(context.Context, engine.InvalidationRequest) (*engine.Record, error)
+	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
+	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
 }
 
 // Documents finds what was issued, and hands it over.
 type Documents interface {
-	Document(context.Context, dte.Code, engine.Caller) (*engine.Record, error)
-	Infos(context.Context, []dte.Code, engine.Caller) ([]engine.Info, error)
-	List(context.Context, engine.Filter, engine.Caller) (*engine.Listing, error)
-	Changes(context.Context, uint64, engine.Caller) ([]engine.Late, uint64, error)
-	Printed(ctx context.Context, code dte.Code, c engine.Caller, layout string, escpos bool) ([]byte, error)
-	Archivo(context.Context, dte.Code, engine.Caller) ([]byte, error)
-	Link(ctx context.Context, code dte.Code, c engine.Caller, layout string, life time.Duration) (string, error)
-	Resend(ctx context.Context, code dte.Code, to string, c engine.Caller) (*engine.Resent, error)
+	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
+	Infos(context.Context, []dte.Code, seller.Caller) ([]engine.Info, error)
+	List(context.Context, engine.Filter, seller.Caller) (*engine.Listing, error)
+	Changes(context.Context, uint64, seller.Caller) ([]engine.Late, uint64, error)
+	Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error)
+	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
+	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
+	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*engine.Resent, error)
 }
 
 // Options of New.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/seller"
 )
 
 // Information is the emisor of GET /dte/information (SPEC 2.8), less the point of sale, which is the token's.
@@ -39,7 +39,7 @@ func (i *Information) encode() []byte {
 
 // own tells a permission of this appliance from those of SPEC 2.8, whose list is closed for the tills.
 func own(permission string) bool {
-	return permission == engine.PermissionRead || permission == engine.PermissionMail
+	return permission == seller.PermissionRead || permission == seller.PermissionMail
 }
 
 // information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.

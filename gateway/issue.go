@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/form"
 )
@@ -39,13 +40,13 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	return g.make(ctx, t, form.Documents[r.Document], fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*engine.Record, error) {
+	return g.make(ctx, t, form.Documents[r.Document], fasthttp.StatusOK, func(ctx context.Context, req engine.Request) (*record.View, error) {
 		return g.o.Sales.Correct(ctx, code, req)
 	})
 }
 
 // make reads a sale by its form, has it made into a document, and answers with the record and a status.
-func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*engine.Record, error)) error {
+func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
 	if err := t.permit(f.Document); err != nil {
 		return err
 	}

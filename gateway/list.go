@@ -16,6 +16,7 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 )
 
@@ -75,7 +76,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 			f.Documents = readable
 		}
 		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents, func(d string) bool { return !slices.Contains(readable, d) }) {
-			return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+engine.PermissionRead)
+			return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
 		}
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)

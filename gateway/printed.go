@@ -18,6 +18,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 )
 
 // linkLife is how long a signed link works (SPEC section 8).
@@ -248,7 +249,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Documents.Printed(deadline, code, engine.Caller{TokenID: engine.LinkHolders, Point: engine.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Documents.Printed(deadline, code, seller.Caller{TokenID: engine.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

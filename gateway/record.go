@@ -6,21 +6,20 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/record"
 )
 
 // appendSuccess encodes the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
 // copied as they are: no reflection, no second pass over them.
-func appendSuccess(b []byte, r *engine.Record) []byte {
+func appendSuccess(b []byte, r *record.View) []byte {
 	b = append(b, `{"status":"success","data":`...)
 	return append(appendRecord(b, r), '}')
 }
 
 // answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
 // tills should not hold one each.
-func answerRecord(ctx *fasthttp.RequestCtx, status int, r *engine.Record) {
+func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)
 	size := len(r.JSON) + len(r.JWS) + 2048
@@ -33,7 +32,7 @@ func answerRecord(ctx *fasthttp.RequestCtx, status int, r *engine.Record) {
 	ctx.Response.SwapBody(appendSuccess(b, r))
 }
 
-func appendRecord(b []byte, r *engine.Record) []byte {
+func appendRecord(b []byte, r *record.View) []byte {
 	b = strconv.AppendInt(append(b, `{"id":`...), r.ID, 10)
 	b = text(append(b, `,"tipo":`...), r.Tipo)
 	b = text(append(b, `,"codigoGeneracion":`...), r.Code)
@@ -90,7 +89,7 @@ func appendResponse(b []byte, r *authority.Response) []byte {
 }
 
 // appendAnalysis is analisisHacienda (SPEC 2.4).
-func appendAnalysis(b []byte, r *engine.Record) []byte {
+func appendAnalysis(b []byte, r *record.View) []byte {
 	var notes, faults []string
 	message := "Documento recibido y procesado por Hacienda"
 	if r.Response != nil {

@@ -16,6 +16,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine"
+	"dtegate/engine/seller"
 )
 
 // shared is a gateway whose requests come one by one over a wire.
@@ -167,7 +168,7 @@ type slowLists struct {
 	most    int
 }
 
-func (l *slowLists) List(_ context.Context, _ engine.Filter, c engine.Caller) (*engine.Listing, error) {
+func (l *slowLists) List(_ context.Context, _ engine.Filter, c seller.Caller) (*engine.Listing, error) {
 	l.mu.Lock()
 	l.working[c.TokenID]++
 	l.most = max(l.most, l.working[c.TokenID])

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine"
+	"dtegate/engine/seller"
 )
 
 // TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, of a contingency that goes on and of one
@@ -16,7 +17,7 @@ func TestContingencyReport(t *testing.T) {
 	r := &engine.TechnicalReport{Needed: true, NeededFrom: began.Add(72 * time.Hour), Began: began, Ambiente: "01",
 		Periods: []*engine.Period{{Began: began, Ended: began.Add(time.Hour), Cause: 3, Motive: "sin ruta"}, {Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
 		Issuer:  json.RawMessage(`{"nit":"06140101901011","nrc":"1234567","nombre":"Café de Prueba","correo":"dte@example.com","telefono":"22001100"}`),
-		Who:     engine.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
+		Who:     seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
 		Documents: []engine.ReportCount{
 			{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 12, First: "DTE-01-M001P001-000000000000007", Last: "DTE-01-M001P001-000000000000018"},
 			{Document: "03", Establishment: "M001", PointOfSale: "P002", Documents: 1, First: "DTE-03-M001P002-000000000000001", Last: "DTE-03-M001P002-000000000000001"}}}

@@ -21,8 +21,8 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
-	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/seller"
 	"dtegate/gateway"
 )
 
@@ -294,7 +294,7 @@ func stampOf(path string) [2]int64 {
 
 // tokens joins the token file with the points of sale that the tokens name.
 func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
-	points := make(map[int64]engine.Point)
+	points := make(map[int64]seller.Point)
 	if err := file.CheckPoints(c); err != nil {
 		return gateway.TokenTable{}, err
 	}

@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
+	"dtegate/engine/seller"
 )
 
 const flight = 16
@@ -58,8 +59,8 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 		t.Fatal(err)
 	}
 	issue := func(point int) {
-		r, err := d.engine.Issue(ctx, engine.Request{Document: "01", Facts: facts, Caller: engine.Caller{TokenID: int64(10 + point),
-			Point: engine.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}})
+		r, err := d.engine.Issue(ctx, engine.Request{Document: "01", Facts: facts, Caller: seller.Caller{TokenID: int64(10 + point),
+			Point: seller.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}})
 		if err != nil || r.Estado != records.EstadoContingency {
 			t.Errorf("%+v %v", r, err)
 		}

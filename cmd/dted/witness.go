@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -28,7 +28,7 @@ type witness struct {
 }
 
 // newWitness decides whether there is a reason to ask.
-func newWitness(d *daemon, points []engine.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
+func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness, error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
 	gaps, err := d.store.Gaps()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/seller"
 )
 
 // This file holds the requests that make no document.
@@ -30,9 +31,9 @@ var invalidationNames = map[string]string{
 // Invalidation reads what is to be invalidated and why; the document's code is the path's.
 func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	d := invalidation.Fill(body, nil)
-	who := func(name string) engine.Person {
+	who := func(name string) seller.Person {
 		p := d.Facts.Get(name)
-		return engine.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
+		return seller.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(), Document: p.Get("numDocumento").Text()}
 	}
 	kind, _ := d.Facts.Get("tipoAnulacion").Int()
 	replacement := d.Facts.Get("codigoGeneracionReemplazo").Text()

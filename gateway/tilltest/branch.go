@@ -27,6 +27,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
@@ -157,7 +158,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: engine.Contingency{
-			Responsible: engine.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
 			DoubtFor: time.Millisecond, LotPoll: 20 * time.Millisecond}})
 	must(err)
@@ -166,7 +167,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	mac := hmac.New(sha256.New, []byte("secret"))
 	mac.Write([]byte(Token))
 	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
-		Point: engine.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
+		Point: seller.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO", "SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
 	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine, Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
@@ -207,9 +208,9 @@ func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.L
 // Set puts the clock of both to a time.
 func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
 
-func issuer(ambiente string) engine.Issuer {
+func issuer(ambiente string) seller.Issuer {
 	member := func(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
-	return engine.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
+	return seller.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
 		member("nit", dte.Str(nit)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
 		member("nombreComercial", dte.Null()), member("direccion", dte.Obj(member("departamento", dte.Str("06")),

@@ -2,12 +2,12 @@ package start
 
 import (
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/seller"
 )
 
 // Issuer is the taxpayer's data under the schemas' names; each generation of schemas takes what it knows.
-func Issuer(c *config.Config) engine.Issuer {
+func Issuer(c *config.Config) seller.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
 		if value == "" {
@@ -15,7 +15,7 @@ func Issuer(c *config.Config) engine.Issuer {
 		}
 		return dte.Member{Name: name, Value: dte.Str(value)}
 	}
-	return engine.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
+	return seller.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
 		text("nit", i.NIT), text("nrc", i.NRC), text("nombre", i.Name), text("codActividad", i.Activity),
 		text("descActividad", i.ActivityDescription), text("nombreComercial", i.TradeName),
 		text("tipoEstablecimiento", i.EstablishmentType),
@@ -25,13 +25,13 @@ func Issuer(c *config.Config) engine.Issuer {
 }
 
 // Point is a point of sale of the branch.
-func Point(c *config.Config, p config.Point) engine.Point {
-	return engine.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
+func Point(c *config.Config, p config.Point) seller.Point {
+	return seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 }
 
 // Points are all points of sale of the branch.
-func Points(c *config.Config) []engine.Point {
-	list := make([]engine.Point, len(c.Points))
+func Points(c *config.Config) []seller.Point {
+	list := make([]seller.Point, len(c.Points))
 	for i, p := range c.Points {
 		list[i] = Point(c, p)
 	}

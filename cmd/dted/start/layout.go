@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 )
 
 // CheckIssuer compares the issuer's data with the layouts of rules that are up: told at a start or when a rule comes, not at the
 // till.
 func CheckIssuer(c *config.Config, b *rulebook.Book) error {
-	return checkIssuer(c, func(i engine.Issuer, p engine.Point) []dte.Fault { return b.CheckIssuer(engine.Emisor(i, p)) })
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return b.CheckIssuer(seller.Emisor(i, p)) })
 }
 
 // checkBundles compares the issuer's data with the layouts in bundles that nobody has put up.
@@ -24,11 +24,11 @@ func checkBundles(c *config.Config, bundles []*bundle.Bundle) error {
 	if err != nil {
 		return nil // the rules' own check says what is wrong with them
 	}
-	return checkIssuer(c, func(i engine.Issuer, p engine.Point) []dte.Fault { return l.CheckIssuer(engine.Emisor(i, p)) })
+	return checkIssuer(c, func(i seller.Issuer, p seller.Point) []dte.Fault { return l.CheckIssuer(seller.Emisor(i, p)) })
 }
 
 // checkIssuer names each setting that a layout refuses, once.
-func checkIssuer(c *config.Config, check func(engine.Issuer, engine.Point) []dte.Fault) error {
+func checkIssuer(c *config.Config, check func(seller.Issuer, seller.Point) []dte.Fault) error {
 	seen := make(map[string]bool)
 	var faults []error
 	for _, p := range c.Points {

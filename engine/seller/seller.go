@@ -1,0 +1,94 @@
+// Package seller says who issues, where, and who asks: the taxpayer, the points of sale, and the callers with their tokens.
+package seller
+
+import (
+	"slices"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+)
+
+// Issuer is the taxpayer that this box issues for. One box, one taxpayer, one ambiente.
+type Issuer struct {
+	ID       int64
+	Slug     string // first element of the archive's paths
+	Ambiente string // CAT-001: "00" test, "01" production
+	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta, which the point of
+	// sale gives.
+	Facts dte.Value
+}
+
+// Point is the point of sale that a document is issued from. Its two codes make the middle of the control
+// number (MF2 p.28): Establishment is a letter M, B, S or P and three digits, PointOfSale a P and three digits.
+type Point struct {
+	ID            int64
+	BranchID      int64
+	Establishment string
+	PointOfSale   string
+}
+
+// Caller is who asks: the token and what it is bound to.
+type Caller struct {
+	TokenID     int64
+	Point       Point
+	Permissions []string
+	From        string // address that the request came from
+	// OwnTypes: it reads no type of document but those that it may issue, and the returns of its point of sale.
+	OwnTypes bool
+	// MailsOthers: it may mail a document to an address that the document does not bear.
+	MailsOthers bool
+}
+
+// Person signs for an invalidation, or asks for it. DocumentType is CAT-022.
+type Person struct{ Name, DocumentType, Document string }
+
+// Permissions of this appliance beside those of SPEC 2.8.
+const (
+	PermissionRead = "CONSULTA" // reads what it may not issue, where the configuration restricts reading
+	PermissionMail = "REENVIO"  // mails a document to an address that it does not bear
+)
+
+// Issues tells whether the caller may issue a type of document; false for a return, which takes its origin's permission.
+func (c *Caller) Issues(document string) bool {
+	k := record.Types[document]
+	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
+}
+
+// Reads tells whether the caller may read a document of its branch.
+func (c *Caller) Reads(h *record.Head) bool {
+	return !c.OwnTypes || c.Issues(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
+}
+
+// Readable are the types of documents that a caller may list; nil: all.
+func (c *Caller) Readable() (types []string) {
+	if !c.OwnTypes {
+		return nil
+	}
+	types = []string{}
+	for document := range record.Types {
+		if c.Issues(document) {
+			types = append(types, document)
+		}
+	}
+	slices.Sort(types)
+	return types
+}
+
+// Emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
+// data does not say it, is what the first letter of its code means (MF2 p.28).
+func Emisor(i Issuer, p Point) dte.Value {
+	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
+	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
+		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
+		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
+	}
+	return i.Facts.Set(set...)
+}
+
+// EstablishmentOf reads the establishment and the point of sale out of a control number; a caller's otherwise.
+func EstablishmentOf(h *record.Head, p Point) (establishment, point string) {
+	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
+		return h.ControlNumber[7:11], h.ControlNumber[11:15]
+	}
+	return p.Establishment, p.PointOfSale
+}
