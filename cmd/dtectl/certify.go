@@ -268,7 +268,7 @@ func newProgress(out *screen.Writer) *progress {
 }
 
 func (p *progress) show(sealed, wanted int, what string) {
-	if p.bar.out != nil {
+	if p.out.Terminal() {
 		p.bar.show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
 		return
 	}

@@ -26,8 +26,8 @@ func TestPlainHTTP(t *testing.T) {
 	if _, err := flags.open(&cli{}); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("--gateway: %v", err)
 	}
-	push := &rulesPushCommand{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}
-	if _, err := push.branches(&cli{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") || !strings.Contains(err.Error(), says) {
+	push := &rulesPushCommand{branchFlags: branchFlags{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
+	if _, err := push.open(&cli{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") || !strings.Contains(err.Error(), says) {
 		t.Errorf("--branches: %v", err)
 	}
 	g := &gateway{url: "http://10.255.255.1:8081", token: "secret", client: http.DefaultClient}

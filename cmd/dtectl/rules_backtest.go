@@ -92,10 +92,13 @@ func (p *periodFlags) progress(day string) float64 {
 	return at.Sub(from).Hours() / max(24, to.Sub(from).Hours()+24)
 }
 
-// follow prints a stream and returns its last line.
-func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
+// follow prints a stream to out and returns its last line.
+func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, error) {
 	defer resp.Body.Close()
-	bar := newGauge(screen.Err)
+	var bar *gauge // of several branches none: how many are done is shown
+	if out == io.Writer(screen.Out) {
+		bar = newGauge(screen.Err)
+	}
 	defer bar.clear()
 	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
 		l := new(streamed)
@@ -105,7 +108,7 @@ func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
 		switch {
 		case l.Differs != nil:
 			bar.clear()
-			l.Differs.print(screen.Out)
+			l.Differs.print(out)
 		case l.Progress != nil:
 			bar.show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents, l.Progress.Day))
 		case l.Error != "":
@@ -119,34 +122,34 @@ func (p *periodFlags) follow(resp *http.Response) (*streamed, error) {
 type rulesBacktestCommand struct {
 	File string `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
 	periodFlags
-	gatewayFlags
+	branchFlags
 }
 
 // Run lists every amount that differs, and the totals by field.
 func (c *rulesBacktestCommand) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
 	data, err := readNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error { return c.backtest(ctx, b, out, data) })
+}
+
+func (c *rulesBacktestCommand) backtest(ctx context.Context, b *gateway, out io.Writer, data []byte) error {
 	resp, err := b.send(ctx, http.MethodPost, "/admin/rules/backtest", c.query(), data)
 	if err != nil {
 		return err
 	}
-	last, err := c.follow(resp)
+	last, err := c.follow(resp, out)
 	if err != nil {
 		return err
 	}
 	if last.Refused != nil {
-		return last.Refused.print(screen.Out)
+		return last.Refused.print(out)
 	}
 	t := last.Totals
-	screen.Printf("%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
-	printCounts(t.Results)
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	screen.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	printCounts(out, t.Results)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		f := t.Fields[name]
 		screen.Fprintf(w, "%s\t%d times\t%s →\t%s\t\n", name, f.Documents, f.Old, f.New)
@@ -154,34 +157,34 @@ func (c *rulesBacktestCommand) Run(ctx context.Context, top *cli) error {
 	return w.Flush()
 }
 
-func printCounts(results map[string]int) {
+func printCounts(out io.Writer, results map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		screen.Printf("%d %s\n", results[name], name)
+		screen.Fprintf(out, "%d %s\n", results[name], name)
 	}
 }
 
 type rulesReplayCommand struct {
 	Code string `arg:"" optional:"" help:"codigoGeneracion of one document; without it, a period."`
 	periodFlags
-	gatewayFlags
+	branchFlags
 }
 
 // Run fails when a document is not what its bundle makes of its facts.
 func (c *rulesReplayCommand) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
+	return c.each(ctx, top, c.replay)
+}
+
+func (c *rulesReplayCommand) replay(ctx context.Context, b *gateway, out io.Writer) error {
 	if c.Code != "" {
 		var one comparison
 		if err := b.ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil, &one); err != nil {
 			return err
 		}
 		if one.Result != "identical" {
-			one.print(screen.Out)
+			one.print(out)
 			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
 		}
-		screen.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		screen.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
 		return nil
 	}
 	if c.From == "" {
@@ -191,11 +194,11 @@ func (c *rulesReplayCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	last, err := c.follow(resp)
+	last, err := c.follow(resp, out)
 	if err != nil {
 		return err
 	}
-	printCounts(last.Replayed)
+	printCounts(out, last.Replayed)
 	total := 0
 	for _, n := range last.Replayed {
 		total += n

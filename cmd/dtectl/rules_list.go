@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -120,20 +121,18 @@ func (a *activation) print(out io.Writer) error {
 
 type rulesListCommand struct {
 	All bool `help:"Also those that were superseded or taken off."`
-	gatewayFlags
+	branchFlags
 }
 
 // Run prints a line a bundle.
-func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
+func (c *rulesListCommand) Run(ctx context.Context, top *cli) error { return c.each(ctx, top, c.list) }
+
+func (c *rulesListCommand) list(ctx context.Context, b *gateway, out io.Writer) error {
 	var s shelfListing
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	screen.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
 	for _, r := range s.Rules {
 		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
@@ -150,19 +149,30 @@ func (c *rulesListCommand) Run(ctx context.Context, top *cli) error {
 		case r.Expires != "":
 			note = "nothing takes over then"
 		}
-		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, note)
+		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, brief(note))
 	}
 	return w.Flush()
 }
 
-type rulesStatusCommand struct{ gatewayFlags }
+// brief is the first line of a text, for lists: what a module wrote before it died is a page.
+func brief(text string) string {
+	const most = 160
+	text, _, _ = strings.Cut(text, "\n")
+	text, _, _ = strings.Cut(text, "; it wrote ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+type rulesStatusCommand struct{ branchFlags }
 
 // Run fails when a rule's time is over without a successor.
 func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
+	return c.each(ctx, top, c.status)
+}
+
+func (c *rulesStatusCommand) status(ctx context.Context, b *gateway, out io.Writer) error {
 	var s shelfListing
 	if err := b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
 		return err
@@ -172,26 +182,26 @@ func (c *rulesStatusCommand) Run(ctx context.Context, top *cli) error {
 		counts[r.State]++
 		if r.Trouble != nil && r.Off == nil {
 			refused++
-			screen.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, r.Trouble.Text)
+			screen.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, brief(r.Trouble.Text))
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	screen.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	screen.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
 	for _, r := range s.Rules {
 		if r.State == "coming" {
-			screen.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
+			screen.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
 		}
 		if r.Expires != "" {
-			screen.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+			screen.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
 		}
 	}
 	if r := s.Return; r != nil {
-		screen.Printf("returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, r.Reason)
+		screen.Fprintf(out, "returned %s to %s %s: %s\n", local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
 	}
 	for _, n := range s.Notes {
-		screen.Printf("note     %s\n", n)
+		screen.Fprintf(out, "note     %s\n", n)
 	}
 	if refused > 0 {
 		return fmt.Errorf("%d rules in the store may not compute", refused)

@@ -1,33 +1,24 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"dtegate/cmd/screen"
 )
 
 type rulesPushCommand struct {
-	Files    []string `arg:"" type:"existingfile" help:"Signed bundles."`
-	Branches string   `type:"existingfile" help:"Branches, one a line: URL of the operators' listener, the file of its admin token, and the fingerprint of its authority."`
-	Parallel int      `default:"16" help:"Branches at once."`
-	Dry      bool     `help:"Only go through the steps; change nothing."`
-	Reason   string   `help:"Why, for the branches' records."`
-	gatewayFlags
+	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
+	Dry    bool     `help:"Only go through the steps; change nothing."`
+	Reason string   `help:"Why, for the branches' records."`
+	branchFlags
 }
 
 // Run can be repeated: a branch that has a bundle already is left as it is. It fails when one branch did, and names
@@ -37,68 +28,20 @@ func (c *rulesPushCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	branches, err := c.branches(top)
+	list, err := c.open(top)
 	if err != nil {
 		return err
 	}
-	results := make([]*pushed, len(branches))
-	var done, failed atomic.Int64
-	bar := newGauge(screen.Err)
-	var g errgroup.Group
-	g.SetLimit(max(1, c.Parallel))
-	for i, b := range branches {
-		g.Go(func() error {
-			results[i] = c.push(ctx, b, files)
-			if results[i].err != nil {
-				failed.Add(1)
-			}
-			n := done.Add(1)
-			bar.show(float64(n)/float64(len(branches)), fmt.Sprintf("%d of %d branches, %d failed", n, len(branches), failed.Load()))
-			return nil
-		})
+	results, faults := make([]*pushed, len(list)), make([]error, len(list))
+	c.all(list, func(i int) error {
+		results[i] = c.push(ctx, list[i], files)
+		faults[i] = results[i].err
+		return faults[i]
+	})
+	if err := report(screen.Out, results); err != nil {
+		return err
 	}
-	_ = g.Wait() // every failure is in the results
-	bar.clear()
-	return report(screen.Out, results)
-}
-
-func (c *rulesPushCommand) branches(top *cli) ([]*gateway, error) {
-	if c.Branches == "" {
-		g, err := c.open(top)
-		return []*gateway{g}, err
-	}
-	f, err := os.Open(c.Branches)
-	if err != nil {
-		return nil, fmt.Errorf("reading branches: %w", err)
-	}
-	defer f.Close()
-	var list []*gateway
-	for lines, n := bufio.NewScanner(f), 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
-		if len(fields) != 2 && len(fields) != 3 {
-			return nil, fmt.Errorf("%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", c.Branches, n)
-		}
-		if !filepath.IsAbs(fields[1]) {
-			fields[1] = filepath.Join(filepath.Dir(c.Branches), fields[1])
-		}
-		g := &gateway{url: fields[0], client: http.DefaultClient}
-		if len(fields) == 3 {
-			if g.client, err = pinned(fields[2]); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
-			}
-		}
-		if err := cmp.Or(g.safe(), g.readToken(fields[1])); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", c.Branches, n, err)
-		}
-		list = append(list, g)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s names no branch", c.Branches)
-	}
-	return list, nil
+	return c.failed(list, faults)
 }
 
 // pushed is what became of a branch.
@@ -115,6 +58,10 @@ func (c *rulesPushCommand) push(ctx context.Context, b *gateway, files []*bundle
 	p := &pushed{branch: b}
 	add := func(f *bundleFile, result, detail string) {
 		p.lines = append(p.lines, [3]string{f.String(), result, detail})
+	}
+	if p.err = b.awake(ctx, c.patience); p.err != nil {
+		add(files[0], "FAILED", p.err.Error())
+		return p
 	}
 	var has shelfListing
 	if p.err = b.ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &has); p.err != nil {
@@ -153,26 +100,16 @@ func (c *rulesPushCommand) push(ctx context.Context, b *gateway, files []*bundle
 	return p
 }
 
-// report prints a line a branch and bundle, and fails when a branch has.
+// report prints a line a branch and bundle.
 func report(out io.Writer, results []*pushed) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	screen.Fprintf(w, "BRANCH\tBUNDLE\tRESULT\t\n")
-	var failed []string
 	for _, r := range results {
 		for _, l := range r.lines {
 			screen.Fprintf(w, "%s\t%s\t%s\t%s\n", r.branch.url, l[0], l[1], l[2])
 		}
-		if r.err != nil {
-			failed = append(failed, r.branch.url)
-		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d branches failed: %s", len(failed), len(results), strings.Join(failed, " "))
-	}
-	return nil
+	return w.Flush()
 }
 
 type rulesActivateCommand struct {
@@ -203,37 +140,43 @@ func (c *rulesActivateCommand) Run(ctx context.Context, top *cli) error {
 	return nil
 }
 
-// gauge is a progress bar on a terminal; elsewhere it shows nothing.
+// gauge shows progress, a nil one nothing: a bar on a terminal, elsewhere a line now and then.
 type gauge struct {
-	mu  sync.Mutex
-	out *screen.Writer // nil: nobody looks
+	mu   sync.Mutex
+	out  *screen.Writer
+	told time.Time // the last line that was no bar
 }
 
-func newGauge(out *screen.Writer) *gauge {
-	if !out.Terminal() {
-		out = nil
-	}
-	return &gauge{out: out}
-}
+// gaugeEvery is how often a gauge writes a line where there is no terminal.
+const gaugeEvery = 10 * time.Second
+
+func newGauge(out *screen.Writer) *gauge { return &gauge{out: out, told: time.Now()} }
 
 func (b *gauge) show(part float64, text string) {
-	if b.out == nil {
+	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.out.Terminal() {
+		if time.Since(b.told) >= gaugeEvery {
+			b.told = time.Now()
+			screen.Fprintf(b.out, "%s\n", text)
+		}
+		return
+	}
 	const width = 30
 	n := int(min(1, max(0, part)) * width)
-	line := []rune(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
-	const narrowest = 79 // a line that breaks cannot be redrawn
-	if len(line) > narrowest {
-		line = append(line[:narrowest-1], '…')
-	}
-	b.out.Redraw(string(line))
+	b.out.Redraw(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
 }
 
 func (b *gauge) clear() {
-	if b.out != nil {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.out.Terminal() {
 		b.out.Redraw("")
 	}
 }

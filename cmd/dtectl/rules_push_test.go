@@ -78,7 +78,7 @@ func TestPush(t *testing.T) {
 		}
 		offices, urls, list = append(offices, o), append(urls, server.URL), list+server.URL+" "+token+"\n"
 	}
-	c := &rulesPushCommand{Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, Branches: put("branches", list), Parallel: 4}
+	c := &rulesPushCommand{Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, branchFlags: branchFlags{Branches: put("branches", list), Parallel: 4}}
 	err := c.Run(t.Context(), &cli{})
 	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(), urls[3]) || !strings.Contains(err.Error(), urls[7]) {
 		t.Errorf("got %v", err)

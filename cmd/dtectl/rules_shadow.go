@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,46 +22,44 @@ type rulesShadowStart struct {
 	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
 	Documents int           `default:"1000" help:"End after so many sales of its type."`
 	For       time.Duration `default:"24h" help:"End after this time."`
-	gatewayFlags
+	branchFlags
 }
 
 // Run starts a shadow; tills never wait for it.
 func (c *rulesShadowStart) Run(ctx context.Context, top *cli) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
 	data, err := readNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
-	var a activation
-	query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
-	if err := b.ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
-		return err
-	}
-	return a.print(screen.Out)
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error {
+		var a activation
+		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
+		if err := b.ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
+			return err
+		}
+		return a.print(out)
+	})
 }
 
-type rulesShadowShow struct{ gatewayFlags }
+type rulesShadowShow struct{ branchFlags }
 
 // Run prints the differences.
 func (c *rulesShadowShow) Run(ctx context.Context, top *cli) error {
-	return showShadow(ctx, top, c.gatewayFlags, http.MethodGet)
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error {
+		return showShadow(ctx, b, out, http.MethodGet)
+	})
 }
 
-type rulesShadowStop struct{ gatewayFlags }
+type rulesShadowStop struct{ branchFlags }
 
 // Run ends the shadow and prints the differences.
 func (c *rulesShadowStop) Run(ctx context.Context, top *cli) error {
-	return showShadow(ctx, top, c.gatewayFlags, http.MethodDelete)
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error {
+		return showShadow(ctx, b, out, http.MethodDelete)
+	})
 }
 
-func showShadow(ctx context.Context, top *cli, f gatewayFlags, method string) error {
-	b, err := f.open(top)
-	if err != nil {
-		return err
-	}
+func showShadow(ctx context.Context, b *gateway, out io.Writer, method string) error {
 	var s struct {
 		Rule      ruleRef        `json:"rule"`
 		Running   bool           `json:"running"`
@@ -78,10 +77,10 @@ func showShadow(ctx context.Context, top *cli, f gatewayFlags, method string) er
 	if s.Running {
 		word = "runs until " + local(s.Until)
 	}
-	screen.Printf("%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
-	printCounts(s.Results)
+	screen.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
+	printCounts(out, s.Results)
 	for _, c := range s.Differing {
-		c.print(screen.Out)
+		c.print(out)
 	}
 	return nil
 }

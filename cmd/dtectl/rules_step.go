@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -16,7 +17,7 @@ type ruleTarget struct {
 	Version string `arg:"" help:"Version that was live here."`
 	Reason  string `required:"" help:"Why, for the branch's record."`
 	Expired bool   `help:"Also a rule whose own dates are over."`
-	gatewayFlags
+	branchFlags
 }
 
 type rulesRollbackCommand struct{ ruleTarget }
@@ -34,21 +35,21 @@ func (c *rulesReinstateCommand) Run(ctx context.Context, top *cli) error {
 }
 
 func (c *ruleTarget) step(ctx context.Context, top *cli, path string) error {
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error { return c.stepAt(ctx, b, out, path) })
+}
+
+func (c *ruleTarget) stepAt(ctx context.Context, b *gateway, out io.Writer, path string) error {
 	var back stepBack
 	body := fmt.Appendf(nil, `{"name":%q,"schema":%d,"version":%q,"expired":%t}`, c.Name, c.Schema, c.Version, c.Expired)
 	if err := b.ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
-	screen.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	screen.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
 	if back.Expired != "" {
-		screen.Printf("its own dates were over on %s\n", back.Expired)
+		screen.Fprintf(out, "its own dates were over on %s\n", back.Expired)
 	}
 	for _, r := range back.Off {
-		screen.Printf("%s %s is retired\n", r.Name, r.Version)
+		screen.Fprintf(out, "%s %s is retired\n", r.Name, r.Version)
 	}
 	return nil
 }
