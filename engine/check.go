@@ -34,7 +34,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 		if o, err = e.origin(ctx, d); err != nil {
 			return refusal.Faults(err)
 		}
-		rule = e.rules().Original(rule, e.issuer.Ambiente, o.head.Date)
+		rule, d.ruleDay = e.rules().Original(rule, e.issuer.Ambiente, o.head.Date), o.head.Date
 		if err := e.against(d, o); err != nil {
 			if faults = refusal.Faults(err); record.Types[req.Document].Against == record.TakesBack {
 				return append(faults, e.besideLines(rule, d, o)...)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -172,7 +173,11 @@ func (e *Engine) compute(ctx context.Context, r *rulebook.Rule, d *draft) (*rule
 	case err == nil:
 		e.shelf.Answered(r, d.request.Caller.Point.ID)
 	case err != nil && e.shelf != nil && ctx.Err() == nil:
-		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, dte.Date(d.now), d.facts, err)
+		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay, dte.Date(d.now)), d.facts, err)
+	}
+	var refused *refusal.Error
+	if errors.As(err, &refused) {
+		return nil, refused
 	}
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -195,7 +200,7 @@ func (e *Engine) draw(ctx context.Context, r *rulebook.Rule, d *draft) (*origin,
 	if err != nil {
 		return nil, nil, err
 	}
-	r = e.rules().Original(r, e.issuer.Ambiente, o.head.Date)
+	r, d.ruleDay = e.rules().Original(r, e.issuer.Ambiente, o.head.Date), o.head.Date
 	err = e.against(d, o)
 	faults := refusal.Faults(err)
 	switch {
@@ -271,6 +276,7 @@ type draft struct {
 	reason  string        // why it is in contingency form, for people
 	draws   []record.Draw // what it takes of its origin
 
+	ruleDay  string               // of the original, "" for its own: the day whose rule computes it
 	rule     *rulebook.Rule       // valid on its day; computed.rule has computed it
 	computed *rulebook.Evaluation // nil until step 3 or 4
 	from     *origin              // nil, or the document that it is issued against

@@ -32,6 +32,7 @@ const (
 	CodeClockWrong     = "CLOCK_WRONG"
 	CodeStoreBehind    = "STORE_BEHIND"
 	CodeBoxReplaced    = "BOX_REPLACED"
+	CodeRuleFailed     = "RULE_FAILED"
 	CodeInternal       = "INTERNAL"
 )
 

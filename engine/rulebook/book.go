@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/rules"
 	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
 )
 
 // ErrNoCatalogue means that the code lists of MH are not among the rules: no layout can be checked without.
@@ -67,6 +68,7 @@ type Rule struct {
 
 	catalogues *dte.Catalogues // whose names of taxes and codes the document bears
 	schema     int             // the generation: identificacion.version
+	validity   map[string]bundle.Window
 }
 
 // New compiles every document and event rule of a generation, and of previous the last good rules, by the digest of the
@@ -155,6 +157,12 @@ func (r *Rule) Suspend() { r.suspended.Store(true) }
 // Suspended tells whether the rule before is picked instead.
 func (r *Rule) Suspended() bool { return r.suspended.Load() }
 
+// HoldsOn tells whether a day is between the first and the last of the bundle's own dates in an ambiente.
+func (r *Rule) HoldsOn(ambiente, day string) bool {
+	w, there := r.validity[ambiente]
+	return there && w.From <= day && (w.Until == "" || day <= w.Until)
+}
+
 // Description is what the module says of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
@@ -184,7 +192,7 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	c := &Rule{
-		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document, schema: m.Schema,
+		Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Document: m.Document, schema: m.Schema, validity: m.Validity,
 		module: r.Module, params: r.Params, Filler: filler, Total: -1, bind: bind(d), catalogues: catalogues,
 	}
 	for i, name := range d.Summary {
@@ -233,10 +241,8 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	}
 	b.picks.Add(1)
 	c := b.compiled[r]
-	if c.suspended.Load() {
-		if p := b.previous[c.Ref.Digest]; p != nil {
-			return p, nil
-		}
+	if p := b.previous[c.Ref.Digest]; c.suspended.Load() && p != nil && p.HoldsOn(ambiente, day) {
+		return p, nil
 	}
 	return c, nil
 }
@@ -263,7 +269,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	switch {
 	case c == nil:
 		return today // a book that is older than the rule
-	case c.suspended.Load() && b.previous[c.Ref.Digest] != nil:
+	case c.suspended.Load() && b.previous[c.Ref.Digest] != nil && b.previous[c.Ref.Digest].HoldsOn(ambiente, day):
 		return b.previous[c.Ref.Digest]
 	}
 	return c

@@ -1,6 +1,7 @@
 package shelf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/shelf/guard"
+	"dtegate/rules"
 	"dtegate/storage"
 )
 
@@ -21,26 +24,65 @@ func (s *Shelf) Answered(r *rulebook.Rule, point int64) {
 	}
 }
 
-// RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day: no request is
-// dropped for a bad bundle. The error joins those of all that were tried.
+// What becomes of a sale whose rule fails, by the kind of failure: see Options.OnFailure.
+const (
+	Valid  = "valid"  // the last good rule computes it, if its own dates hold on the day
+	Any    = "any"    // the last good rule computes it, whatever its dates say
+	Refuse = "refuse" // the sale is refused
+)
+
+// Kinds of failure.
+const (
+	FailureTrap = "trap" // and whatever is no other kind
+	FailureFuel = "fuel"
+	FailureTime = "time"
+)
+
+func failureKind(cause error) string {
+	switch {
+	case errors.Is(cause, rules.ErrFuel):
+		return FailureFuel
+	case errors.Is(cause, rules.ErrTimeout):
+		return FailureTime
+	}
+	return FailureTrap
+}
+
+// RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day, if the branch's policy
+// for the kind of failure lets it: after a change of law the rule before has the old rate. The evaluation says so in its warnings.
+// Else the error is a *refusal.Error of CodeRuleFailed, which joins those of all that were tried.
 func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rulebook.Rule, point int64, day string, facts dte.Value, cause error) (*rulebook.Rule, *rulebook.Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point, "error", cause)
-	s.guard.Failed(failed, point, guard.ShapeOf(facts), cause, s.o.Now())
+	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
+	if policy != Refuse { // else the branch would go back to the rule before in a while
+		s.guard.Failed(failed, point, guard.ShapeOf(facts), cause, s.o.Now())
+	}
 	book := s.Book()
 	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
 	if err != nil || next.Ref.Digest == failed.Ref.Digest || next.Filler.Version() != failed.Filler.Version() {
 		next = book.Previous(failed.Ref.Digest)
 	}
-	for ; next != nil; next = book.Previous(next.Ref.Digest) {
+	for ; next != nil && policy != Refuse; next = book.Previous(next.Ref.Digest) {
+		if policy != Any && !next.HoldsOn(s.o.Ambiente, day) {
+			continue
+		}
 		ev, faults, err := next.Evaluate(ctx, facts)
 		if err == nil {
 			s.metrics.retried.Inc()
+			if ev != nil {
+				ev.Warnings = append(ev.Warnings, fmt.Sprintf("La regla %s %s falló; calculó la regla %s %s", failed.Ref.Name, failed.Ref.Version, next.Ref.Name, next.Ref.Version))
+			}
 			return next, ev, faults, nil
 		}
 		cause = errors.Join(cause, err)
 	}
-	return failed, nil, nil, cause
+	s.metrics.unsold.Inc()
+	return failed, nil, nil, &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
+		Message: fmt.Sprintf("La regla %s %s falló y ninguna otra vale el %s; avise a quien administra el equipo", failed.Ref.Name, failed.Ref.Version, day)}
 }
+
+// ruleFailedRetry is when a till may ask again: until then somebody may have pushed a rule.
+const ruleFailedRetry = time.Minute
 
 // Judge counts what MH decided of a document that has moved to a state. A shelf that is nil counts nothing.
 func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
@@ -116,6 +158,10 @@ func (s *Shelf) Return(ctx context.Context, r guard.Return) {
 	}
 	bad := on[at]
 	to := before(on, bad)
+	if to != nil && to.expired(s.today()) && s.o.OnFailure[FailureTrap] != Any {
+		s.o.Logger.Error("a rule does harm, and the dates of the rule before are over", "rule", bad.Name, "version", bad.Version, "before", to.Version, "reason", r.Reason)
+		return
+	}
 	if to == nil {
 		s.o.Logger.Error("a rule does harm and has no predecessor", "rule", bad.Name, "version", bad.Version, "reason", r.Reason)
 		return

@@ -43,6 +43,8 @@ type Options struct {
 	// pinned keys have signed computes.
 	Box      *vouch.Key
 	Ambiente string // CAT-001
+	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure: Valid, which is the default, Any or Refuse.
+	OnFailure map[string]string
 	// Points is how many points of sale the branch has, default 1. Returned is told of each return that the branch made by
 	// itself, once it is recorded; nil tells nobody.
 	Points   int

@@ -168,6 +168,7 @@ type shelfMetrics struct {
 	steppedBack *prometheus.CounterVec
 	shadowed    *prometheus.CounterVec
 	retried     prometheus.Counter
+	unsold      prometheus.Counter
 	refusals    *prometheus.CounterVec
 }
 
@@ -181,6 +182,8 @@ func newShelfMetrics() *shelfMetrics {
 			Help: "Documents that MH refused, by what can have caused it: rule, request, unclear. Only rule can make the branch return."}, []string{"cause"}),
 		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
 			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
+		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
+			Help: "Sales that were refused because their rule failed and no other may compute them."}),
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
 			Help: "Sales whose rule failed and that the last good one computed."}),
 	}
@@ -212,7 +215,7 @@ var (
 )
 
 func (m *shelfMetrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried, m.refusals}
+	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold, m.refusals}
 }
 
 // Describe implements prometheus.Collector.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,6 +33,11 @@ func (c *Config) check() error {
 	}
 	if c.Rules.Threshold < 0 {
 		fault("rules.threshold: is %d, must be 1 or more", c.Rules.Threshold)
+	}
+	for kind, policy := range c.Rules.OnFailure {
+		if !slices.Contains([]string{"trap", "fuel", "time"}, kind) || !slices.Contains([]string{"valid", "any", "refuse"}, policy) {
+			fault("rules.on_failure: %s = %q: a kind is trap, fuel or time, and what becomes of the sale is valid, any or refuse", kind, policy)
+		}
 	}
 	if len(c.Rules.Keys) < c.Rules.Threshold {
 		fault("rules.key: %d keys cannot give %d signatures", len(c.Rules.Keys), c.Rules.Threshold)

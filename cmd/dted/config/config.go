@@ -152,11 +152,14 @@ type Key struct {
 
 // Rules is where the rule bundles are, and whose signatures they must bear.
 type Rules struct {
-	Folder    string     `toml:"folder"`
-	Engine    string     `toml:"engine"` // compiler (default) or interpreter
-	Cache     string     `toml:"cache"`  // compilation cache, private to the appliance
-	Threshold int        `toml:"threshold"`
-	Keys      []RulesKey `toml:"key"`
+	Folder    string `toml:"folder"`
+	Engine    string `toml:"engine"` // compiler (default) or interpreter
+	Cache     string `toml:"cache"`  // compilation cache, private to the appliance
+	Threshold int    `toml:"threshold"`
+	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure (trap, fuel, time): "valid", the rule before computes
+	// it if its own dates hold on that day (default); "any", the rule before whatever its dates; "refuse".
+	OnFailure map[string]string `toml:"on_failure"`
+	Keys      []RulesKey        `toml:"key"`
 }
 
 // RulesKey is a public key that may sign rules.
