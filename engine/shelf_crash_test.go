@@ -53,7 +53,7 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 			func() error { return nil },
 			func() error { return activated(s, second) },
 			func() error {
-				_, err := s.Rollback(context.Background(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test"})
+				_, err := s.Rollback(context.Background(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test", Reason: "test"})
 				return err
 			},
 			func() error { return activated(s, third) },

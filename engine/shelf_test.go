@@ -56,7 +56,7 @@ func TestShelf_Activate(t *testing.T) {
 	if back, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, shelf.Order{Who: "test", Reason: "why not"}); err != nil || len(back.Off) != 1 {
 		t.Fatalf("%+v, %v", back, err)
 	}
-	if _, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, shelf.Order{}); !errors.Is(err, shelf.ErrNoSuchRule) {
+	if _, err := s.Rollback(t.Context(), shelf.Target{Name: "dte01", Schema: 2, Version: "1.9.9"}, shelf.Order{Reason: "test"}); !errors.Is(err, shelf.ErrNoSuchRule) {
 		t.Errorf("a version that was never here: %v", err)
 	}
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {

@@ -319,13 +319,13 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	x.clock.set(start)
 	push(t, s, edition(t, "2.1.2", bundletest.In("2026-11-16", "")))
 	to := shelf.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
-	_, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana"})
+	_, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana", Reason: "test"})
 	if !errors.Is(err, shelf.ErrExpired) || !strings.Contains(err.Error(), "from 2026-11-01 until 2026-11-15") {
 		t.Errorf("%v", err)
 	}
 	x.sells("2.1.2")
 	to.Expired = true
-	back, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana"})
+	back, err := s.Rollback(t.Context(), to, shelf.Order{Who: "ana", Reason: "test"})
 	if err != nil || back.Expired != "2026-11-15" {
 		t.Errorf("%+v, %v", back, err)
 	}

@@ -31,6 +31,8 @@ var acts = map[string]string{
 	"POST /admin/rules":              "rules.push",
 	"POST /admin/rules/rollback":     "rules.rollback",
 	"POST /admin/rules/reinstate":    "rules.reinstate",
+	"POST /admin/rules/cancel":       "rules.cancel",
+	"POST /admin/rules/acknowledge":  "rules.acknowledge",
 	"POST /admin/rules/shadow":       "rules.shadow",
 	"DELETE /admin/rules/shadow":     "rules.shadow.stop",
 	"POST /admin/rules/backtest":     "",

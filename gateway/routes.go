@@ -62,6 +62,8 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.POST("/admin/rules", g.administered(g.pushRule))
 	r.POST("/admin/rules/rollback", g.administered(g.rollbackRule))
 	r.POST("/admin/rules/reinstate", g.administered(g.reinstateRule))
+	r.POST("/admin/rules/cancel", g.administered(g.cancelRule))
+	r.POST("/admin/rules/acknowledge", g.administered(g.acknowledgeRule))
 	r.POST("/admin/rules/shadow", g.administered(g.shadowRule))
 	get("/admin/rules/shadow", g.administered(g.showShadow))
 	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))

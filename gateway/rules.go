@@ -24,6 +24,8 @@ type Rules interface {
 	Activate(context.Context, []byte, shelf.Order) (*shelf.Activation, error)
 	Rollback(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
 	Reinstate(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
+	Cancel(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
+	Acknowledge(context.Context, shelf.Order) (*shelf.StepBack, error)
 	List() *shelf.Listing
 	Shadow(ctx context.Context, bundle []byte, documents int, long time.Duration) (*shelf.Activation, error)
 	Shadowed() *shelf.ShadowResult
@@ -93,6 +95,26 @@ func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
 // put back. ?reason= is required.
 func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
 	return stepRule(ctx, g.o.Rules.Reinstate)
+}
+
+// cancelRule answers POST /admin/rules/cancel {"name","schema","version"}: a bundle that is to come is taken off. ?reason= is required.
+func (g *Gateway) cancelRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, g.o.Rules.Cancel)
+}
+
+// acknowledgeRule answers POST /admin/rules/acknowledge: somebody knows of the return that the branch made by itself. ?reason= is required.
+func (g *Gateway) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
+	concerns(ctx, "", string(ctx.QueryArgs().Peek("reason")))
+	back, err := g.o.Rules.Acknowledge(context.Background(), order(ctx))
+	switch {
+	case errors.Is(err, shelf.ErrReason):
+		return wrongQuery("reason", "why, for the branch's record")
+	case errors.Is(err, shelf.ErrNothingToAcknowledge):
+		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+	case err != nil:
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, back)
 }
 
 func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)) error {

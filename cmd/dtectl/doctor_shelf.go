@@ -57,17 +57,19 @@ func (d *doctor) listed(list *shelf.Listing) {
 		}
 	}
 	d.notes(list.Notes)
-	if r := list.Return; r != nil {
+	if r := list.Return; r != nil && r.Acknowledged == nil {
 		goesOn := slices.ContainsFunc(list.Rules, func(b shelf.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
 		d.returned(goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
 	}
 }
 
-// returned tells that the branch itself went back to an earlier rule, as long as that one computes.
+// returned tells that the branch itself went back to an earlier rule, until somebody has acknowledged it.
 func (d *doctor) returned(goesOn bool, to string, at time.Time, reason string) {
+	since := "since then another one has taken over"
 	if goesOn {
-		d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more", "the branch went back to %s by itself on %s: %s", to, local(at), reason)
+		since = "it computes today"
 	}
+	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more, dtectl rules acknowledge says that it is known", "the branch went back to %s by itself on %s, and %s: %s", to, local(at), since, reason)
 }
 
 // refusedRule is a rule in the store that may not compute.

@@ -167,7 +167,7 @@ func TestHostile(t *testing.T) {
 	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
 		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
 		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
-		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "push", b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
+		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
 		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"},
 		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
 		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},

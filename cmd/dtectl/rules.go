@@ -17,20 +17,22 @@ import (
 )
 
 type rulesCommand struct {
-	Keygen    rulesKeygenCommand    `cmd:"" help:"Make a key that signs rule bundles."`
-	New       rulesNewCommand       `cmd:"" help:"Begin a rule as a copy of another one's folder."`
-	Test      rulesTestCommand      `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
-	Build     rulesBuildCommand     `cmd:"" help:"Build and sign a bundle from its source folder."`
-	Sign      rulesSignCommand      `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
-	Push      rulesPushCommand      `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
-	Activate  rulesActivateCommand  `cmd:"" help:"Send bundles to this branch."`
-	List      rulesListCommand      `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
-	Status    rulesStatusCommand    `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
-	Backtest  rulesBacktestCommand  `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
-	Shadow    rulesShadowCommand    `cmd:"" help:"Let a bundle compute live sales beside the active one."`
-	Rollback  rulesRollbackCommand  `cmd:"" help:"Go back to a bundle that was live at a branch."`
-	Reinstate rulesReinstateCommand `cmd:"" help:"Put a bundle back that the branch left by itself."`
-	Replay    rulesReplayCommand    `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
+	Keygen      rulesKeygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
+	New         rulesNewCommand         `cmd:"" help:"Begin a rule as a copy of another one's folder."`
+	Test        rulesTestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
+	Build       rulesBuildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
+	Sign        rulesSignCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
+	Push        rulesPushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
+	Activate    rulesActivateCommand    `cmd:"" help:"Send bundles to this branch."`
+	List        rulesListCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
+	Status      rulesStatusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
+	Backtest    rulesBacktestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
+	Shadow      rulesShadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
+	Rollback    rulesRollbackCommand    `cmd:"" help:"Go back to a bundle that was live at a branch."`
+	Cancel      rulesCancelCommand      `cmd:"" help:"Take a bundle off that is to come; what is in force stays."`
+	Acknowledge rulesAcknowledgeCommand `cmd:"" help:"Say that the return that a branch made by itself is known."`
+	Reinstate   rulesReinstateCommand   `cmd:"" help:"Put a bundle back that the branch left by itself."`
+	Replay      rulesReplayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
 }
 
 type rulesKeygenCommand struct {

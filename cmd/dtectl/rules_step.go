@@ -34,6 +34,30 @@ func (c *rulesReinstateCommand) Run(ctx context.Context, top *cli) error {
 	return c.step(ctx, top, "/admin/rules/reinstate")
 }
 
+type rulesCancelCommand struct{ ruleTarget }
+
+// Run takes off what is to come. The same bundle can be pushed again.
+func (c *rulesCancelCommand) Run(ctx context.Context, top *cli) error {
+	return c.step(ctx, top, "/admin/rules/cancel")
+}
+
+type rulesAcknowledgeCommand struct {
+	Reason string `required:"" help:"Why it is well, for the branch's record."`
+	branchFlags
+}
+
+// Run fails where there is nothing to acknowledge.
+func (c *rulesAcknowledgeCommand) Run(ctx context.Context, top *cli) error {
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error {
+		var back stepBack
+		if err := b.ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil, &back); err != nil {
+			return err
+		}
+		screen.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version, local(back.At))
+		return nil
+	})
+}
+
 func (c *ruleTarget) step(ctx context.Context, top *cli, path string) error {
 	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error { return c.stepAt(ctx, b, out, path) })
 }
@@ -44,7 +68,9 @@ func (c *ruleTarget) stepAt(ctx context.Context, b *gateway, out io.Writer, path
 	if err := b.ask(ctx, http.MethodPost, path, url.Values{"reason": {c.Reason}}, body, &back); err != nil {
 		return err
 	}
-	screen.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
+	if back.To.Name != "" {
+		screen.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
+	}
 	if back.Expired != "" {
 		screen.Fprintf(out, "its own dates were over on %s\n", back.Expired)
 	}

@@ -23,7 +23,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box, OnFailure: cfg.Rules.OnFailure,
+	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b shelf.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {

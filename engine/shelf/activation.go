@@ -50,9 +50,12 @@ const (
 
 // Ways of a step back.
 const (
-	wayRollback  = "rollback"
-	wayReturn    = "return"
-	wayReinstate = "reinstate" // of a bundle that the branch had left by itself
+	wayRollback    = "rollback"
+	wayReturn      = "return"
+	wayReinstate   = "reinstate"   // of a bundle that the branch had left by itself
+	wayCancel      = "cancel"      // of a bundle that is to come
+	wayAgain       = "again"       // of a bundle that was cancelled and has been pushed again
+	wayAcknowledge = "acknowledge" // somebody knows of the latest return; nothing steps
 )
 
 // Activation is what came of a bundle.
@@ -180,7 +183,12 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 		return a, nil
 	}
 	i.Steps = a.Steps
-	ok = a.step(stepRecord, func() (string, error) { return "", s.keep(ctx, i.Admitted, r) })
+	ok = a.step(stepRecord, func() (string, error) {
+		if before := s.cancelled(i.Digest); before != nil {
+			return "it had been cancelled", s.note(ctx, &StepBack{Way: wayAgain, To: before.RuleRef, Who: o.Who, Reason: o.Reason, At: s.o.Now().UTC()})
+		}
+		return "", s.keep(ctx, i.Admitted, r)
+	})
 	if !ok {
 		s.forget(i.Digest)
 		return a, fmt.Errorf("recording the rule: %s", a.Error)
@@ -191,6 +199,11 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	s.metrics.activations.WithLabelValues("activated").Inc()
 	s.o.Logger.Info("rule bundle activated", "rule", i.Name, "version", i.Version, "digest", i.Digest, "from", i.From, "state", a.State, "who", o.Who, "reason", o.Reason)
 	return a, nil
+}
+
+// cancelled is a bundle that was to come and was cancelled, nil when there is none of the digest.
+func (s *Shelf) cancelled(digest string) *shelved {
+	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
 // already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
@@ -219,10 +232,10 @@ func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
 		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
 	}
-	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil {
+	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil && at.off.Way != wayCancel {
 		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version, dte.Date(at.off.At))
 	}
-	if s.known(&r.Bundle.Manifest) && s.troubled(i.Digest) == nil {
+	if s.known(&r.Bundle.Manifest) && s.troubled(i.Digest) == nil && s.cancelled(i.Digest) == nil {
 		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
 	}
 	best := inForce(on, i, max(i.From, s.today()))
@@ -353,26 +366,29 @@ var (
 	ErrExpired = errors.New("its own dates are over")
 )
 
-// Rollback takes off what stands above a bundle that was live here, whatever its version: the floor stays where it is.
-// Errors: ErrNoSuchRule, ErrExpired, or the store's.
+// Rollback takes off what has begun and stands above a bundle that was live here, whatever its version: the floor stays where it is.
+// What is to come stays: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	if o.Reason == "" {
+		return nil, ErrReason
+	}
 	to := s.find(func(i *shelved) bool { return i.Name == t.Name && i.Schema == t.Schema && i.Version == t.Version })
 	switch {
 	case to == nil:
 		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
 	case to.From > s.today():
-		return nil, fmt.Errorf("%w: %s %s begins on %s only", ErrNoSuchRule, t.Name, t.Version, to.From)
+		return nil, fmt.Errorf("%w: %s %s begins on %s only: dtectl rules cancel takes it off", ErrNoSuchRule, t.Name, t.Version, to.From)
 	case to.trouble != nil:
 		return nil, fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
 	case to.expired(s.today()) && !t.Expired:
 		return nil, fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says that an expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
 	}
-	// Later versions of its generation go, and what is in force of others; generations that are to come stay.
+	// What has begun goes, of its generation and of others; what is to come stays.
 	var off []*shelved
 	for _, i := range s.on() {
-		if i.sameDocument(to) && i.rank(to) > 0 && (i.Schema == to.Schema || i.From <= s.today()) {
+		if i.sameDocument(to) && i.rank(to) > 0 && i.From <= s.today() {
 			off = append(off, i)
 		}
 	}

@@ -104,6 +104,8 @@ type StepBack struct {
 	At     time.Time        `json:"at"`
 	// Expired is the last day of the bundle that goes on, when it is over.
 	Expired string `json:"expired,omitempty"`
+	// Acknowledged is who knows of a return; nil: nobody has said so.
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 
 	word vouch.Verdict // whether this box wrote the record so
 }
@@ -247,7 +249,7 @@ func (s *Shelf) apply(b *StepBack) {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
 			i.off = b
 		}
-		if i.Digest == b.To.Digest {
+		if i.Digest == b.To.Digest && b.Way != wayCancel {
 			i.off = nil
 		}
 	}
@@ -256,6 +258,8 @@ func (s *Shelf) apply(b *StepBack) {
 		s.last = b
 	case wayReinstate:
 		s.reinstated(b)
+	case wayAcknowledge:
+		s.acknowledged(b)
 	}
 }
 

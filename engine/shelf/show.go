@@ -177,7 +177,7 @@ func newShelfMetrics() *shelfMetrics {
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
 			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
 		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
-			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by an operator after a return."}, []string{"way"}),
+			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by an operator after a return, cancel of one to come and again when it is pushed again; and acknowledge of a return."}, []string{"way"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_refusals_total",
 			Help: "Documents that MH refused, by what can have caused it: rule, request, unclear. Only rule can make the branch return."}, []string{"cause"}),
 		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
@@ -187,7 +187,7 @@ func newShelfMetrics() *shelfMetrics {
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
 			Help: "Sales whose rule failed and that the last good one computed."}),
 	}
-	for _, way := range []string{wayRollback, wayReturn, wayReinstate} {
+	for _, way := range []string{wayRollback, wayReturn, wayReinstate, wayCancel, wayAgain, wayAcknowledge} {
 		m.steppedBack.WithLabelValues(way)
 	}
 	for _, result := range []string{MadeSame, MadeOther, MadeLayout, MadeRefused, MadeFailed} {
@@ -210,6 +210,7 @@ var (
 	rulePeak     = prometheus.NewDesc("dte_rule_fuel_peak_units", "The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"}, nil)
 	rulesRefused = prometheus.NewDesc("dte_rules_refused",
 		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.", []string{"reason"}, nil)
+	rulesComing  = prometheus.NewDesc("dte_rule_coming_timestamp_seconds", "When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
 	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a successor.", nil, nil)
 	lastReturn   = prometheus.NewDesc("dte_rule_return_timestamp_seconds", "When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
 )
@@ -223,7 +224,7 @@ func (s *Shelf) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.own() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesExpired, lastReturn} {
+	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesComing, rulesExpired, lastReturn} {
 		ch <- d
 	}
 }
@@ -238,6 +239,11 @@ func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, i := range on {
+		if place(on, i, day) == Coming {
+			if from, err := time.ParseInLocation(time.DateOnly, i.From, dte.Zone); err == nil {
+				gauge(rulesComing, float64(from.Unix()), i.Kind, i.Document, i.Version, strconv.Itoa(i.Schema))
+			}
+		}
 		if inForce(on, i, day) != i {
 			continue
 		}

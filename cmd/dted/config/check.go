@@ -34,9 +34,9 @@ func (c *Config) check() error {
 	if c.Rules.Threshold < 0 {
 		fault("rules.threshold: is %d, must be 1 or more", c.Rules.Threshold)
 	}
-	for kind, policy := range c.Rules.OnFailure {
-		if !slices.Contains([]string{"trap", "fuel", "time"}, kind) || !slices.Contains([]string{"valid", "any", "refuse"}, policy) {
-			fault("rules.on_failure: %s = %q: a kind is trap, fuel or time, and what becomes of the sale is valid, any or refuse", kind, policy)
+	for kind, policy := range c.Rules.OnFailure.Kinds() {
+		if !slices.Contains([]string{"", "valid", "any", "refuse"}, policy) {
+			fault("rules.on_failure.%s: is %q, must be valid, any or refuse", kind, policy)
 		}
 	}
 	if len(c.Rules.Keys) < c.Rules.Threshold {

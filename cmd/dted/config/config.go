@@ -158,8 +158,20 @@ type Rules struct {
 	Threshold int    `toml:"threshold"`
 	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure (trap, fuel, time): "valid", the rule before computes
 	// it if its own dates hold on that day (default); "any", the rule before whatever its dates; "refuse".
-	OnFailure map[string]string `toml:"on_failure"`
-	Keys      []RulesKey        `toml:"key"`
+	OnFailure OnFailure  `toml:"on_failure"`
+	Keys      []RulesKey `toml:"key"`
+}
+
+// OnFailure is what becomes of a sale whose rule fails: it traps, it runs out of fuel, or it works for too long.
+type OnFailure struct {
+	Trap string `toml:"trap"`
+	Fuel string `toml:"fuel"`
+	Time string `toml:"time"`
+}
+
+// Kinds are the policies by kind of failure.
+func (o OnFailure) Kinds() map[string]string {
+	return map[string]string{"trap": o.Trap, "fuel": o.Fuel, "time": o.Time}
 }
 
 // RulesKey is a public key that may sign rules.

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/shelf"
+	"dtegate/engine/shelf/guard"
+	"dtegate/rules/bundletest"
+)
+
+// A rollback takes back what is in force and leaves what is to come. That is cancelled by its name, and the same bundle can be pushed
+// again, before a restart or after it.
+func TestShelf_Cancel(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	push(t, s, edition(t, "2.1.7"))
+	coming := edition(t, "8.0.0", bundletest.In("2026-12-24", ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	states := func(version string) string {
+		for _, b := range s.List().Rules {
+			if b.Name == "dte01" && b.Version == version {
+				return b.State
+			}
+		}
+		return ""
+	}
+	expect := func(when, live, next string) {
+		t.Helper()
+		if got := states(live); got != shelf.Live {
+			t.Errorf("%s: %s is %s", when, live, got)
+		}
+		if got := states("8.0.0"); got != next {
+			t.Errorf("%s: 8.0.0 is %s, want %s", when, got, next)
+		}
+	}
+	push(t, s, coming)
+	expect("pushed", "2.1.7", shelf.Coming)
+	target := func(version string) shelf.Target { return shelf.Target{Name: "dte01", Schema: 2, Version: version} }
+	why := shelf.Order{Who: "ana", Reason: "the law was put off"}
+	if _, err := s.Rollback(t.Context(), target("2.1.0"), shelf.Order{Who: "ana"}); !errors.Is(err, shelf.ErrReason) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if _, err := s.Rollback(t.Context(), target("2.1.0"), why); err != nil {
+		t.Fatal(err)
+	}
+	expect("rolled back", "2.1.0", shelf.Coming)
+	for version, want := range map[string]string{"2.1.0": "has begun", "7.0.0": "never here"} {
+		if _, err := s.Cancel(t.Context(), target(version), why); !errors.Is(err, shelf.ErrNoSuchRule) || !strings.Contains(err.Error(), want) {
+			t.Errorf("cancelling %s: %v", version, err)
+		}
+	}
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), shelf.Order{}); !errors.Is(err, shelf.ErrReason) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); err != nil {
+		t.Fatal(err)
+	}
+	expect("cancelled", "2.1.0", shelf.Retired)
+	s = w.shelf(shipped(t)) // as after a restart
+	expect("started again", "2.1.0", shelf.Retired)
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); !errors.Is(err, shelf.ErrNoSuchRule) {
+		t.Errorf("cancelled twice: %v", err)
+	}
+	if a := push(t, s, coming); a.State != shelf.Coming {
+		t.Fatalf("pushed again: %+v", a)
+	}
+	expect("pushed again", "2.1.0", shelf.Coming)
+	s = w.shelf(shipped(t))
+	expect("started once more", "2.1.0", shelf.Coming)
+	if r := w.at(1, 1130, 1, dte.Null()); r.Rule.Version != "2.1.0" {
+		t.Errorf("a sale by %s", r.Rule.Version)
+	}
+}
+
+// The branch's own return is shown until somebody has acknowledged it, after a restart too.
+func TestShelf_Acknowledge(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	why := shelf.Order{Who: "ana", Reason: "mended in 2.1.8"}
+	if _, err := s.Acknowledge(t.Context(), why); !errors.Is(err, shelf.ErrNothingToAcknowledge) {
+		t.Errorf("nothing has happened: %v", err)
+	}
+	bad := push(t, s, edition(t, "2.1.7"))
+	s.Return(t.Context(), guard.Return{Digest: bad.Rule.Digest, Reason: "it does harm"})
+	if r := s.List().Return; r == nil || r.Acknowledged != nil || r.To.Version != "2.1.0" {
+		t.Fatalf("%+v", r)
+	}
+	if _, err := s.Acknowledge(t.Context(), shelf.Order{Who: "ana"}); !errors.Is(err, shelf.ErrReason) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if _, err := s.Acknowledge(t.Context(), why); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := s.List().Return; r == nil || r.Acknowledged == nil || r.Acknowledged.Who != "ana" || r.Acknowledged.At.IsZero() {
+			t.Errorf("%+v", r)
+		}
+		w.clock.set(w.now().Add(time.Minute))
+		s = w.shelf(shipped(t))
+	}
+}
