@@ -7,7 +7,6 @@ package archive
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
 // Secret is the key of an S3 account; it prints redacted.
@@ -43,6 +43,9 @@ type Options struct {
 	Prefix    string // stands before every key: "sucursales/centro"; may be empty
 	AccessKey string
 	Secret    Secret
+	// Credentials is a service on this machine that gives keys which end, as EC2's instance metadata does and AWS's
+	// helper of IAM Roles Anywhere: "http://127.0.0.1:9911". AccessKey and Secret are empty then.
+	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name, as most stores but AWS want it.
 	PathStyle bool
 	// Timeout is how long a call may take in all. Default 1 min.
@@ -68,8 +71,9 @@ func New(o Options) (*Archive, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return nil, errors.New("archive: Endpoint is not of the form https://host:port")
 	}
-	if o.AccessKey == "" || o.Secret == "" {
-		return nil, errors.New("archive: AccessKey and Secret are required")
+	held, err := o.credentials()
+	if err != nil {
+		return nil, err
 	}
 	prefix := ""
 	if o.Prefix != "" {
@@ -94,7 +98,7 @@ func New(o Options) (*Archive, error) {
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.NewCore(u.Host, &minio.Options{
-		Creds:           credentials.NewStaticV4(o.AccessKey, string(o.Secret), ""),
+		Creds:           held,
 		Secure:          u.Scheme == "https",
 		Region:          cmp.Or(o.Region, "us-east-1"), // else the library asks the store first
 		BucketLookup:    lookup,
@@ -106,10 +110,28 @@ func New(o Options) (*Archive, error) {
 		return nil, fmt.Errorf("archive: Endpoint: %w", err)
 	}
 	a := &Archive{client: client, bucket: o.Bucket, prefix: prefix, timeout: o.Timeout, endpoint: o.Endpoint}
-	if _, err := a.Presign(context.Background(), "x", time.Minute, ""); err != nil { // checks the bucket's name without asking
+	if err := s3utils.CheckValidBucketName(o.Bucket); err != nil {
 		return nil, fmt.Errorf("archive: Bucket: %w", err)
 	}
 	return a, nil
+}
+
+// credentials are keys that are given, or asked for when they are needed.
+func (o *Options) credentials() (*credentials.Credentials, error) {
+	if o.Credentials == "" {
+		if o.AccessKey == "" || o.Secret == "" {
+			return nil, errors.New("archive: AccessKey and Secret are required")
+		}
+		return credentials.NewStaticV4(o.AccessKey, string(o.Secret), ""), nil
+	}
+	u, err := url.Parse(o.Credentials)
+	if err != nil || u.Scheme != "http" || !net.ParseIP(u.Hostname()).IsLoopback() || strings.Trim(u.Path, "/") != "" {
+		return nil, errors.New("archive: Credentials is not an address of this machine like http://127.0.0.1:9911")
+	}
+	if o.AccessKey != "" || o.Secret != "" {
+		return nil, errors.New("archive: Credentials stands instead of AccessKey and Secret")
+	}
+	return credentials.New(&credentials.IAM{Endpoint: o.Credentials, Client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}), nil
 }
 
 // Format shows where the archive is. fmt would walk into its fields, where the secret is.

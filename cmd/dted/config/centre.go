@@ -50,8 +50,8 @@ func LoadCentre(path string) (*Centre, error) {
 	}
 	c.Threshold = max(1, c.Threshold)
 	var faults []error
-	for _, s := range [][2]string{{"store.endpoint", c.Store.Endpoint}, {"store.bucket", c.Store.Bucket}, {"store.access_key", c.Store.AccessKey},
-		{"store.secret_file", c.Store.SecretFile}, {"director.public", c.Director.Public}} {
+	for _, s := range [][2]string{{"store.endpoint", c.Store.Endpoint}, {"store.bucket", c.Store.Bucket}, {"store.access_key", c.Store.AccessKey + c.Store.Credentials},
+		{"store.secret_file", c.Store.SecretFile + c.Store.Credentials}, {"director.public", c.Director.Public}} {
 		if s[1] == "" {
 			faults = append(faults, fmt.Errorf("%s: is missing", s[0]))
 		}

@@ -88,7 +88,9 @@ type Archive struct {
 	Prefix     string `toml:"prefix"`   // before every path
 	AccessKey  string `toml:"access_key"`
 	SecretFile string `toml:"secret_file"`
-	PathStyle  bool   `toml:"path_style"` // the bucket in the path, as most stores but AWS want it
+	// Credentials is a service on this machine that gives keys which end, "http://127.0.0.1:9911", instead of access_key and secret_file.
+	Credentials string `toml:"credentials"`
+	PathStyle   bool   `toml:"path_style"` // the bucket in the path, as most stores but AWS want it
 }
 
 // Ops is the operators' listener.

@@ -33,12 +33,15 @@ func (a *Archive) Open() (*archive.Archive, error) { return a.open(0) }
 
 // open keeps so many connections; 0: a few.
 func (a *Archive) open(connections int) (*archive.Archive, error) {
-	secret, err := ReadSecret("archive.secret_file", a.SecretFile)
-	if err != nil {
-		return nil, err
+	var secret string
+	if a.Credentials == "" || a.SecretFile != "" {
+		var err error
+		if secret, err = ReadSecret("archive.secret_file", a.SecretFile); err != nil {
+			return nil, err
+		}
 	}
 	opened, err := archive.New(archive.Options{Endpoint: a.Endpoint, Region: a.Region, Bucket: a.Bucket, Prefix: a.Prefix,
-		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle, Connections: connections})
+		AccessKey: a.AccessKey, Secret: archive.Secret(secret), PathStyle: a.PathStyle, Credentials: a.Credentials, Connections: connections})
 	if err != nil {
 		return nil, errors.New(archiveSettings.Replace(err.Error()))
 	}
@@ -47,7 +50,8 @@ func (a *Archive) open(connections int) (*archive.Archive, error) {
 
 // archiveSettings names the settings in what archive.New says of its options.
 var archiveSettings = strings.NewReplacer("archive: Endpoint is", "archive.endpoint: is", "archive: Endpoint", "archive.endpoint", "archive: AccessKey and Secret are required",
-	"archive.access_key, archive.secret_file: both are needed", "archive: Prefix", "archive.prefix", "archive: Bucket", "archive.bucket")
+	"archive.access_key, archive.secret_file: both are needed", "archive: Credentials is", "archive.credentials: is", "archive: Credentials stands instead of AccessKey and Secret",
+	"archive.credentials: stands instead of access_key and secret_file", "archive: Prefix", "archive.prefix", "archive: Bucket", "archive.bucket")
 
 // Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
 func (r *Rules) Pinned() (bundle.Keys, error) {
