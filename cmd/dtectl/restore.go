@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -33,7 +34,8 @@ func (c *restoreCommand) Run(ctx context.Context, top *cli) error {
 }
 
 type rebuildCommand struct {
-	Dir        string `arg:"" type:"existingdir" help:"The second copy, on the medium that outlived the box."`
+	Dir        string `arg:"" optional:"" type:"existingdir" help:"The second copy, on the medium that outlived the box."`
+	Fleet      bool   `help:"The second copy that the dead box shipped to the chain's store."`
 	AcceptMark bool   `help:"Trust the high-water mark beside the store, and reconcile at once."`
 }
 
@@ -42,6 +44,15 @@ func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
+	}
+	if c.Fleet == (c.Dir != "") {
+		return errors.New("rebuild: either a folder or --fleet")
+	}
+	if c.Fleet {
+		if c.Dir, err = fetchCopy(ctx, cfg); err != nil {
+			return err
+		}
+		defer os.RemoveAll(c.Dir)
 	}
 	bar := newBar(screen.Err)
 	b, missing, err := storage.Rebuild(ctx, c.Dir, cfg.Store(slog.Default()), bar.show)

@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
@@ -46,7 +47,8 @@ type daemon struct {
 	backups  *backups
 	month    *monthSoFar
 	access   *access
-	fleet    *fleet.Agent // nil: the branch is of no chain
+	fleet    *fleet.Agent  // nil: the branch is of no chain
+	shipper  *ship.Shipper // nil: nothing is shipped
 	api, ops net.Listener
 }
 
@@ -117,6 +119,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	status.fleet = d.fleet
+	if d.shipper, err = openShipper(cfg, in, d.fleet, log); err != nil {
+		return d, err
+	}
+	status.shipper = d.shipper
 	if d.fleet != nil {
 		d.gate.fence = d.fleet.Fence()
 		registry.MustRegister(d.fleet)
@@ -173,6 +179,9 @@ func (d *daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(engineCtx) })
+	}
+	if d.shipper != nil {
+		g.Go(func() error { return d.shipper.Run(engineCtx) })
 	}
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // else it writes nothing

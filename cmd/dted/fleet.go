@@ -12,6 +12,7 @@ import (
 	"dtegate/cmd/version"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/ship"
 	"dtegate/engine/fleet/wire"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -44,6 +45,23 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
 	return agent, nil
+}
+
+// openShipper makes what carries the second copy into the chain's store; nil where nothing is shipped.
+func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, log *slog.Logger) (*ship.Shipper, error) {
+	if agent == nil || cfg.Fleet.Ship == "" {
+		return nil, nil
+	}
+	box, err := cfg.Fleet.Box()
+	if err != nil {
+		return nil, err
+	}
+	fence := agent.Fence()
+	return ship.New(ship.Options{Store: in.Fleet.Store, Branch: cfg.Fleet.Branch, Box: box, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
+		Cloned: func() {
+			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
+			fence.Close()
+		}, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now})
 }
 
 // checkReplaced is nil while no other box has the branch.
@@ -83,6 +101,9 @@ func (s *status) describe(w *wire.Status) {
 	}
 	for _, e := range s.access.expiries() {
 		w.Certificates = append(w.Certificates, wire.Certificate{Name: e.Name, Ends: e.At.UTC()})
+	}
+	if s.shipper != nil {
+		w.Copy = s.shipper.Shipped()
 	}
 	if today, err := s.tally.Today(); err == nil {
 		for _, h := range today.Hours {

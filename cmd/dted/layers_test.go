@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"engine/fleet/wire":          {"rules/signed"},
 	"cmd/dtectl/fleet":           {"cmd/dted/config", "cmd/screen", "engine/archive", "engine/dte", "engine/fleet/bucket", "engine/fleet/wire", "engine/sign", "rules/bundle"},
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
+	"engine/fleet/ship":          {"engine/fleet/wire"},
 	"engine/fleet":               {"engine/fleet/wire", "engine/dte", "rules/bundle"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},
@@ -77,12 +78,12 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"engine/seller", "engine/fleet/bucket", "engine/fleet/wire", "engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte"},
 	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl":               {"engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtectl":               {"engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 

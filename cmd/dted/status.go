@@ -9,6 +9,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
 	"dtegate/engine/shelf"
 	"dtegate/gateway/page"
@@ -30,7 +31,8 @@ type status struct {
 	access  *access
 	reach   *reach
 	recent  *recent
-	fleet   *fleet.Agent // nil: the branch is of no chain
+	fleet   *fleet.Agent  // nil: the branch is of no chain
+	shipper *ship.Shipper // nil: nothing is shipped
 	started time.Time
 }
 

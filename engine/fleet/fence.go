@@ -19,6 +19,7 @@ type Fence struct {
 	standing Standing
 	year     string        // El Salvador's, in which the store was last asked, whatever it answered
 	answer   chan struct{} // closed by the next answer
+	cloned   bool          // another copy of this box runs
 }
 
 // Standing is whose the branch is.
@@ -39,6 +40,22 @@ func newFence(s Standing) *Fence {
 
 // Standing is whose the branch is, as far as this box knows.
 func (f *Fence) Standing() Standing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.standing
+	s.Replaced = s.Replaced || f.cloned
+	return s
+}
+
+// Close ends the numbering: another copy of this box runs.
+func (f *Fence) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cloned = true
+}
+
+// enrolled is what the enrolments say alone.
+func (f *Fence) enrolled() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.standing
@@ -126,7 +143,7 @@ func (a *Agent) look(ctx context.Context) error {
 			next.Own = epoch
 		}
 	}
-	before, now := a.fence.Standing(), a.standing(next)
+	before, now := a.fence.enrolled(), a.standing(next)
 	if now == before {
 		return fault
 	}

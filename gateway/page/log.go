@@ -109,11 +109,13 @@ var logged = map[string]string{
 
 	// The chain.
 	"the chain's centre": "Hay un problema con la central de la cadena: las ventas siguen",
-	"another box has this branch: nothing is numbered here any more":    "Otro equipo tiene ahora esta sucursal: aquí no se emiten más documentos",
-	"the last desired state has no effect: no pinned key has signed it": "Lo último que ordenó la central no está firmado por una llave fijada: no tiene efecto",
-	"the branch's enrolment has no effect: no pinned key has signed it": "La inscripción de la sucursal no está firmada por una llave fijada: no tiene efecto",
-	"an act of the chain's centre is not in the trail":                  "No se pudo anotar en la bitácora una acción de la central de la cadena",
-	"the fleet's state cannot be read and is begun anew":                "No se pudo leer el estado de la cadena en este equipo; se comienza otro",
+	"another box has this branch: nothing is numbered here any more":                   "Otro equipo tiene ahora esta sucursal: aquí no se emiten más documentos",
+	"the last desired state has no effect: no pinned key has signed it":                "Lo último que ordenó la central no está firmado por una llave fijada: no tiene efecto",
+	"the branch's enrolment has no effect: no pinned key has signed it":                "La inscripción de la sucursal no está firmada por una llave fijada: no tiene efecto",
+	"an act of the chain's centre is not in the trail":                                 "No se pudo anotar en la bitácora una acción de la central de la cadena",
+	"another copy of this box ships under its name: nothing is numbered here any more": "Otra copia de este equipo está en marcha: aquí no se emiten más documentos",
+	"the second copy is not shipped to the chain's store":                              "La segunda copia no llega al almacén de la cadena; se intenta otra vez",
+	"the fleet's state cannot be read and is begun anew":                               "No se pudo leer el estado de la cadena en este equipo; se comienza otro",
 
 	// Requests.
 	"a secret is open to others":            "Otros usuarios del equipo pueden leer un secreto: avise a soporte",

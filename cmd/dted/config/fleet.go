@@ -33,6 +33,8 @@ type Fleet struct {
 	State  string   `toml:"state"`
 	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 1m
 	Report Duration `toml:"report"` // how often the status is written, default 15m
+	// Ship, "async", carries the second copy into the chain's store, seconds behind the sales. Default: nothing is shipped.
+	Ship string `toml:"ship"`
 }
 
 // settle resolves the files of [fleet] and sets its defaults.
@@ -61,6 +63,12 @@ func (c *Config) checkFleet() error {
 		if err := wire.CheckName(n[1]); err != nil {
 			fault("%s: %w", n[0], err)
 		}
+	}
+	if f.Ship != "" && f.Ship != "async" {
+		fault("fleet.ship: is %q, must be \"async\" or left out", f.Ship)
+	}
+	if f.Ship != "" && c.SecondCopy == "" {
+		fault("fleet.ship: needs second_copy: that is what is shipped")
 	}
 	if f.DirectorKey == "" {
 		fault("fleet.director_key: is missing")
@@ -157,6 +165,9 @@ func (k Keeper) Save(data []byte) error { return WriteFile(string(k), data) }
 
 // settingsFile is where the settings that the centre pushed are kept for the next start.
 func (f *Fleet) settingsFile() string { return f.State + ".settings" }
+
+// Shipping is the file of how far the second copy was shipped.
+func (f *Fleet) Shipping() Keeper { return Keeper(f.State + ".ship") }
 
 // Settings is the file of the settings that the centre pushed.
 func (f *Fleet) Settings() Keeper { return Keeper(f.settingsFile()) }

@@ -31,8 +31,8 @@ type Desired struct {
 	Live State `json:"live"`
 	// Rollout is what is on its way; nil: nothing is.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with what it had not
-	// shipped.
+	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with what it
+	// had not shipped. They are for people, and for whoever writes a box's configuration: no box refuses a sale by them.
 	Closed []ClosedPoint `json:"closed,omitempty"`
 }
 

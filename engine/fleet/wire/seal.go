@@ -39,6 +39,12 @@ func Fingerprint(key ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Public is the public half of a key.
+func Public(s Signer) Key {
+	public, _ := s.Private.Public().(ed25519.PublicKey)
+	return Key{ID: s.ID, Public: public}
+}
+
 // checker is a payload: check says what is wrong with it.
 type checker interface{ check() error }
 

@@ -1,0 +1,258 @@
+// Package ship carries a box's second copy into the chain's store, a few seconds behind the sales, and brings it back to where a
+// dead box is rebuilt. It knows files that grow at their end, and nothing of what is in them.
+package ship
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"dtegate/engine/fleet/wire"
+)
+
+const (
+	// DefaultEvery is how often the copy is looked at.
+	DefaultEvery = 5 * time.Second
+	maxPiece     = 4 << 20 // bytes
+	askFor       = time.Minute
+)
+
+// ErrCloned means that the store holds a piece of this box's own signature with other bytes than this box has: its disk was
+// copied, and both copies run, or an older one was put back.
+var ErrCloned = errors.New("another copy of this box ships under its name")
+
+// File is a small file that is replaced whole.
+type File interface {
+	Load() ([]byte, error)
+	Save([]byte) error
+}
+
+// Options of New. Every field without a default is required.
+type Options struct {
+	Store  wire.Store
+	Branch string
+	Box    wire.Signer
+	Folder string       // of the second copy
+	Epoch  func() int64 // of this box; 0: it is not enrolled, nothing is shipped yet
+	Cloned func()       // is told of ErrCloned, at each start again
+	State  File
+	Every  time.Duration // default DefaultEvery
+	Logger *slog.Logger  // default slog.Default
+	Now    func() time.Time
+}
+
+// Shipper ships. Step and Run are for one goroutine.
+type Shipper struct {
+	o    Options
+	seen map[string]int64 // sizes at the last look: what lies below was synced
+
+	mu    sync.Mutex
+	state state
+	at    time.Time // of the last piece
+	why   string    // it does not go on
+}
+
+// state is how far the copy is in the store. It is saved behind each piece: lost, it is found again piece by piece.
+type state struct {
+	Epoch    int64  `json:"epoch"`
+	Number   int64  `json:"number"`
+	Previous string `json:"previous,omitempty"`
+	File     string `json:"file,omitempty"`
+	Offset   int64  `json:"offset,omitempty"`
+	Cloned   bool   `json:"cloned,omitempty"`
+}
+
+// New returns a shipper that goes on where the last one stopped.
+func New(o Options) (*Shipper, error) {
+	o.Every, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Logger, slog.Default())
+	s := &Shipper{o: o, seen: make(map[string]int64)}
+	b, err := o.State.Load()
+	if err != nil {
+		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
+	}
+	if json.Unmarshal(b, &s.state) != nil {
+		s.state = state{} // what is in the store already is found there
+	}
+	if s.state.Cloned {
+		o.Cloned()
+	}
+	return s, nil
+}
+
+// Run works until ctx ends.
+func (s *Shipper) Run(ctx context.Context) error {
+	for {
+		err := s.Step(ctx)
+		s.note(err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(s.o.Every):
+		}
+	}
+}
+
+// note logs trouble when it begins.
+func (s *Shipper) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.why
+	if s.why = ""; err != nil {
+		if s.why = err.Error(); before == "" {
+			s.o.Logger.Warn("the second copy is not shipped to the chain's store", "error", err)
+		}
+	}
+}
+
+// Shipped is how far the copy is in the store.
+func (s *Shipper) Shipped() *wire.Shipped {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &wire.Shipped{Mode: "async", Segment: s.state.Number, At: s.at.UTC(), Why: s.why}
+}
+
+// Step ships what the copy had at the last look already: what is newer may not be on the medium yet.
+func (s *Shipper) Step(ctx context.Context) error {
+	epoch := s.o.Epoch()
+	switch {
+	case s.state.Cloned:
+		return ErrCloned
+	case epoch == 0:
+		return nil
+	case s.state.Epoch != epoch:
+		s.set(state{Epoch: epoch})
+	}
+	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(paths)
+	sizes := make(map[string]int64)
+	for i, path := range paths {
+		name := filepath.Base(path)
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("looking at the second copy: %w", err)
+		}
+		sizes[name] = info.Size()
+		if name < s.state.File {
+			continue
+		}
+		until := info.Size()
+		if i == len(paths)-1 {
+			until = min(until, s.seen[name])
+		}
+		if err := s.file(ctx, path, until); err != nil {
+			return err
+		}
+	}
+	s.seen = sizes
+	return nil
+}
+
+// file ships what is new of a file.
+func (s *Shipper) file(ctx context.Context, path string, until int64) error {
+	name := filepath.Base(path)
+	for {
+		from := int64(0)
+		if name == s.state.File {
+			from = s.state.Offset
+		}
+		if from >= until {
+			return nil
+		}
+		body, err := section(path, from, min(until-from, maxPiece))
+		if err != nil {
+			return err
+		}
+		if err := s.piece(ctx, path, from, body); err != nil {
+			return err
+		}
+	}
+}
+
+func section(path string, from, size int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the second copy: %w", err)
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) || int64(n) < size {
+		return nil, fmt.Errorf("reading the second copy: %s ends at byte %d: %w", path, from+int64(n), err)
+	}
+	return b, nil
+}
+
+// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if its bytes are
+// those of this box, whatever it is cut to.
+func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	p := wire.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
+	data, err := wire.SealPiece(p, body, s.o.Box)
+	if err != nil {
+		return err
+	}
+	key := wire.SegmentKey(p.Branch, p.Epoch, p.Number)
+	err = s.o.Store.Create(ctx, key, data)
+	if errors.Is(err, wire.ErrExists) {
+		return s.adopt(ctx, key, p)
+	}
+	if err != nil {
+		return fmt.Errorf("shipping piece %d: %w", p.Number, err)
+	}
+	return s.shipped(p, data, body)
+}
+
+func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
+	held, err := s.o.Store.Get(ctx, key, wire.MaxSegment)
+	if err != nil {
+		return fmt.Errorf("reading piece %d: %w", p.Number, err)
+	}
+	there, body, err := wire.OpenPiece(held.Data, p.Branch, p.Epoch, p.Number, wire.Public(s.o.Box))
+	if err != nil {
+		return fmt.Errorf("piece %d is somebody else's: %w", p.Number, err)
+	}
+	own, err := section(filepath.Join(s.o.Folder, there.File), there.Offset, int64(len(body)))
+	if err != nil || there.Previous != p.Previous || !bytes.Equal(own, body) {
+		s.mu.Lock()
+		s.state.Cloned = true
+		s.mu.Unlock()
+		s.o.Cloned()
+		return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, p.Number), s.save())
+	}
+	return s.shipped(*there, held.Data, body)
+}
+
+func (s *Shipper) shipped(p wire.Piece, data, body []byte) error {
+	s.mu.Lock()
+	s.at = s.o.Now()
+	s.mu.Unlock()
+	s.set(state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body))})
+	return s.save() // if we crash before this line, the piece is adopted
+}
+
+func (s *Shipper) set(n state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = n
+}
+
+func (s *Shipper) save() error {
+	b, err := json.Marshal(s.state)
+	if err != nil {
+		return err
+	}
+	return s.o.State.Save(b)
+}

@@ -1,0 +1,251 @@
+package ship_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/ship"
+	"dtegate/engine/fleet/wire"
+	"dtegate/storage"
+)
+
+func signer(id string, seed byte) wire.Signer {
+	return wire.Signer{ID: id, Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))}
+}
+
+var director, box, other = signer("director", 1), signer("centro", 3), signer("centro", 4)
+
+// world is a box with a second copy, and the chain's store.
+type world struct {
+	t      *testing.T
+	dir    string
+	store  *fleettest.Store
+	disk   *fleettest.File
+	ship   *ship.Shipper
+	cloned int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, dir: t.TempDir(), store: fleettest.New(time.Now), disk: &fleettest.File{}}
+	for epoch, key := range map[int64]wire.Signer{1: box, 2: other} {
+		data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(wire.Public(key).Public), At: time.Now(), By: "ana"}, director)
+		if err == nil {
+			err = w.store.Put(t.Context(), wire.BoxKey("centro", epoch), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start(box, 1)
+	return w
+}
+
+func (w *world) start(key wire.Signer, epoch int64) {
+	w.t.Helper()
+	var err error
+	w.ship, err = ship.New(ship.Options{Store: w.store, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
+		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// grow appends to a file of the copy.
+func (w *world) grow(file, text string) {
+	w.t.Helper()
+	f, err := os.OpenFile(filepath.Join(w.dir, file), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// steps looks twice, since what is new at one look is shipped at the next; errors are of the store.
+func (w *world) steps() {
+	for range 4 {
+		_ = w.ship.Step(context.Background())
+	}
+}
+
+func (w *world) fetch() (string, ship.Fetched, error) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	got, err := ship.Fetch(context.Background(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+	return contents(w.t, dir), got, err
+}
+
+func contents(t *testing.T, dir string) (text string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%s: %q\n", e.Name(), b)
+	}
+	return text
+}
+
+// TestShip_Faults: whatever goes wrong with one request, and wherever the box starts again, the store ends with the copy, once.
+func TestShip_Faults(t *testing.T) {
+	play := func(fault func(fleettest.Request) fleettest.Fault, restart int) *world {
+		w := newWorld(t)
+		w.store.Fault = fault
+		n := 0
+		w.store.Seen = func(fleettest.Request, error) { n++ }
+		for i, piece := range [][2]string{{"0000000001.copy", "head"}, {"0000000001.copy", "-one"}, {"0000000001.copy", "-two"}, {"0000000002.copy", "next"}, {"0000000002.copy", "-more"}} {
+			w.grow(piece[0], piece[1])
+			if i == restart {
+				w.disk = &fleettest.File{} // and what it remembered is lost
+			}
+			w.start(box, 1)
+			w.steps()
+		}
+		w.store.Fault = nil
+		w.steps()
+		return w
+	}
+	clean := play(nil, -1)
+	if got, f, err := clean.fetch(); err != nil || got != contents(t, clean.dir) || f.Epoch != 1 || f.Pieces != 5 {
+		t.Fatalf("%s %+v %v", got, f, err)
+	}
+	for n := 3; n <= clean.store.Requests(); n++ {
+		for _, fault := range fleettest.Faults {
+			for restart := -1; restart < 5; restart += 2 {
+				w := play(func(r fleettest.Request) fleettest.Fault {
+					if r.Number == n {
+						return fault
+					}
+					return fleettest.None
+				}, restart)
+				if got, _, err := w.fetch(); err != nil || got != contents(t, w.dir) || w.cloned != 0 {
+					t.Errorf("request %d %s, restart at %d: %s %v, cloned %d", n, fault, restart, got, err, w.cloned)
+				}
+			}
+		}
+	}
+}
+
+// A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a start.
+func TestShip_Cloned(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	image, err := w.disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.grow("0000000001.copy", "-sold here")
+	w.steps()
+	clone := newWorld(t)
+	clone.store = w.store
+	if err := clone.disk.Save(image); err != nil {
+		t.Fatal(err)
+	}
+	clone.start(box, 1)
+	clone.grow("0000000001.copy", "head-sold there")
+	_ = clone.ship.Step(t.Context())
+	if err := clone.ship.Step(t.Context()); !errors.Is(err, ship.ErrCloned) || clone.cloned != 1 {
+		t.Errorf("%v, told %d times", err, clone.cloned)
+	}
+	clone.start(box, 1)
+	if clone.cloned != 2 {
+		t.Error("the next start has forgotten it")
+	}
+}
+
+// A piece that was altered, exchanged, taken out, or written by somebody else is found, and nothing behind it is taken.
+func TestFetch_Altered(t *testing.T) {
+	for name, harm := range map[string]func(w *world, key func(int64) string){
+		"altered": func(w *world, key func(int64) string) {
+			b := w.store.Held(key(2))
+			b[len(b)-1] ^= 1
+			_ = w.store.Put(t.Context(), key(2), b)
+		},
+		"exchanged": func(w *world, key func(int64) string) { _ = w.store.Put(t.Context(), key(2), w.store.Held(key(3))) },
+		"forged": func(w *world, key func(int64) string) {
+			b, err := wire.SealPiece(wire.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: wire.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4}, []byte("forged"), other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = w.store.Put(t.Context(), key(2), b)
+		},
+	} {
+		w := newWorld(t)
+		for _, text := range []string{"head", "-one", "-two"} {
+			w.grow("0000000001.copy", text)
+			w.steps()
+		}
+		harm(w, func(n int64) string { return wire.SegmentKey("centro", 1, n) })
+		if got, f, err := w.fetch(); err == nil || f.Pieces != 1 || got != "0000000001.copy: \"head\"\n" {
+			t.Errorf("%s: %s %+v %v", name, got, f, err)
+		}
+	}
+	w := newWorld(t)
+	if _, _, err := w.fetch(); !errors.Is(err, ship.ErrNothing) {
+		t.Error(err)
+	}
+}
+
+// TestShip_Store: a store whose box and media are lost is made again of what was shipped, with every number.
+func TestShip_Store(t *testing.T) {
+	dir := t.TempDir()
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	o.SecondCopy = w.dir
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const series, records = "00/01/M001/P001/2026", 40
+	for range records {
+		a, err := s.Begin(t.Context(), storage.Keys{Series: series})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Number(); err != nil {
+			t.Fatal(err)
+		}
+		var code storage.Code
+		_, _ = rand.Read(code[:])
+		if _, err := a.Append(storage.Draft{Code: code, State: 1, Head: []byte(`{"a":1}`)}); err != nil {
+			t.Fatal(err)
+		}
+		a.Release()
+		_ = w.ship.Step(t.Context())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.steps()
+	folder := t.TempDir()
+	got, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := storage.Options{Dir: filepath.Join(dir, "again"), MarkPath: filepath.Join(dir, "again.mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	b, missing, err := storage.Rebuild(t.Context(), folder, again, nil)
+	if err != nil || len(missing) > 0 || b.Last[series] != records {
+		t.Errorf("%+v, missing %v, %v; %+v", b, missing, err, got)
+	}
+}
