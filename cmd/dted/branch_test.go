@@ -73,6 +73,7 @@ type branch struct {
 	key      *sign.Key
 	sealed   []byte
 	api, ops string
+	mh       string // the authority's address
 	log      bytes.Buffer
 	under    func(*exec.Cmd) error // how the appliance is started, if not plainly
 
@@ -97,7 +98,8 @@ func newBranch(t testing.TB) *branch {
 			t.Error(err)
 		}
 	})
-	b.fill(protocol.Addr().String())
+	b.mh = protocol.Addr().String()
+	b.fill(b.mh)
 	return b
 }
 

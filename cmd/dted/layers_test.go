@@ -161,6 +161,9 @@ func sources(t *testing.T) map[string]*product {
 			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "var" || name == "bin" || strings.HasSuffix(name, "test")) {
 				return fs.SkipDir // helpers of tests may reach anywhere
 			}
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
+				return fs.SkipDir // a module of its own
+			}
 			return nil
 		}
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

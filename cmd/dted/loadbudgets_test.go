@@ -46,7 +46,7 @@ func (t *till) ring() (int, []byte, error) {
 		}
 		if text, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 ")); ok {
 			status, err = strconv.Atoi(string(text[:3]))
-		} else if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+		} else if name, text, _ := bytes.Cut(line, []byte(": ")); bytes.EqualFold(name, []byte("Content-Length")) {
 			length, err = strconv.Atoi(string(bytes.TrimSpace(text)))
 		}
 		if err != nil {
