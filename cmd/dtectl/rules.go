@@ -21,6 +21,7 @@ type rulesCommand struct {
 	New         rulesNewCommand         `cmd:"" help:"Begin a rule as a copy of another one's folder."`
 	Test        rulesTestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
 	Build       rulesBuildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
+	Try         rulesTryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`
 	Sign        rulesSignCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
 	Push        rulesPushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
 	Activate    rulesActivateCommand    `cmd:"" help:"Send bundles to this branch."`

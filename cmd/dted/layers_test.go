@@ -81,9 +81,9 @@ var layers = map[string][]string{
 	"cmd/dted": {"engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte"},
-	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle"},
+	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl":               {"engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop"},
+	"cmd/dtectl":               {"engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop", "gateway/form"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 

@@ -1,0 +1,100 @@
+package workshop
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+)
+
+// Rehearsal makes the documents that bundles would make on a day, beside a branch: nothing is numbered, signed or stored. Close ends it.
+type Rehearsal struct {
+	document, ambiente, day string
+	host                    *rules.Host
+	catalogues              *dte.Catalogues
+	rules                   []*rules.Rule // that have begun on the day
+}
+
+// errNotInForce means that no bundle of a document computes on the day.
+var errNotInForce = errors.New("no bundle computes it on that day")
+
+// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. The catalogues are the last of those that have begun.
+func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (*Rehearsal, error) {
+	if _, err := time.Parse(time.DateOnly, day); err != nil {
+		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
+	}
+	host, err := rules.NewHost(ctx, rules.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	r := &Rehearsal{document: document, ambiente: ambiente, day: day, host: host}
+	begun := ""
+	for _, b := range bundles {
+		w, there := b.Manifest.Validity[ambiente]
+		if !there || w.From > day {
+			continue
+		}
+		switch {
+		case b.Manifest.Kind == "catalogue" && w.From >= begun:
+			if r.catalogues, err = dte.ParseCatalogues(b.Parts["catalogues.json"]); err != nil {
+				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err), host.Close(ctx))
+			}
+			begun = w.From
+		case b.Manifest.Kind == "document" && b.Manifest.Document == document:
+			loaded, err := host.LoadBundle(ctx, b)
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err), host.Close(ctx))
+			}
+			r.rules = append(r.rules, loaded)
+		}
+	}
+	if r.catalogues == nil {
+		return nil, errors.Join(rulebook.ErrNoCatalogue, host.Close(ctx))
+	}
+	return r, nil
+}
+
+// Close ends the engine.
+func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
+
+// Rule is the bundle that computes on the day, as a branch would pick it.
+func (r *Rehearsal) Rule() (*rulebook.Rule, error) {
+	g, err := rules.NewGeneration(r.rules...)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := g.Pick("document", r.document, r.ambiente, r.day)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotInForce, err)
+	}
+	return rulebook.Compile(picked, r.catalogues)
+}
+
+// Document is what a sale comes to, as the first one of a point of sale at noon. The facts are those of the till's request; faults say
+// what refuses it.
+func (r *Rehearsal) Document(ctx context.Context, rule *rulebook.Rule, issuer seller.Issuer, p seller.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
+	code, err := dte.NewCode(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	control, err := dte.ControlNumber(rule.Document, p.Establishment, p.PointOfSale, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	identification := append([]dte.Member{
+		{Name: "ambiente", Value: dte.Str(r.ambiente)}, {Name: "codigoGeneracion", Value: dte.Str(code.String())},
+		{Name: "fecEmi", Value: dte.Str(r.day)}, {Name: "horEmi", Value: dte.Str("12:00:00")}, {Name: "tipoMoneda", Value: dte.Str("USD")},
+		{Name: "numeroControl", Value: dte.Str(control)},
+	}, record.NormalMarks...)
+	facts = facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+	return rule.Remake(ctx, nil, facts, dte.FillOptions{Catalogues: true})
+}
