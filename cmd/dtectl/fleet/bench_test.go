@@ -39,8 +39,7 @@ type simulation struct {
 	boxes        []*simulated
 	due          schedule
 	away         time.Time // the store answers nobody until then
-	second       int       // requests in this second, and the most in one
-	busiest      int
+	busiest      int       // the most requests in a second
 	served, wall time.Duration
 }
 

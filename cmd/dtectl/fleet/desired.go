@@ -73,11 +73,12 @@ func (c *chain) before(ctx context.Context, v *version) (*version, error) {
 }
 
 // next publishes the version behind the head, as change makes it of what is desired now. Nobody else can have published
-// that number: the store creates it once.
+// that number: the store creates it once. Without a time in expires it is good for as long as the head was from its beginning.
 func (c *chain) next(ctx context.Context, head *version, group, reason string, expires time.Time, change func(*wire.Desired) error) (*wire.Desired, error) {
 	now := c.now().UTC().Truncate(time.Second)
-	d := wire.Desired{Group: group, Version: 1}
+	d, life := wire.Desired{Group: group, Version: 1}, defaultLife
 	if head != nil {
+		life = head.Expires.Sub(head.Issued)
 		d = *head.Desired
 		d.Version, d.Previous = head.Version+1, head.digest
 		if head.Rollout != nil { // change must not alter what was read
@@ -86,7 +87,7 @@ func (c *chain) next(ctx context.Context, head *version, group, reason string, e
 		}
 	}
 	if expires.IsZero() {
-		expires = now.Add(defaultLife)
+		expires = now.Add(life)
 	}
 	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.who, reason
 	if err := change(&d); err != nil {

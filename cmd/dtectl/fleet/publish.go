@@ -84,7 +84,11 @@ func (c *Publish) run(ctx context.Context, chain *chain) error {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 	}
-	d, err := chain.next(ctx, head, c.Group, c.Reason, c.Expires.Time, func(d *wire.Desired) error {
+	expires := c.Expires.Time
+	if expires.IsZero() {
+		expires = chain.now().Add(defaultLife)
+	}
+	d, err := chain.next(ctx, head, c.Group, c.Reason, expires, func(d *wire.Desired) error {
 		if !d.Expires.After(d.Issued) {
 			return errors.New("--expires: has passed")
 		}

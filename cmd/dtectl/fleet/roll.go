@@ -111,7 +111,7 @@ func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version
 	m := s.measure(r, head.Group)
 	if m.harms(r) && !r.Held {
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
-		if _, err := chain.next(ctx, head, head.Group, reason, head.Expires, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+		if _, err := chain.next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)

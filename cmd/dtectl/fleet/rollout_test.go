@@ -236,6 +236,24 @@ func TestRoll_Renews(t *testing.T) {
 	}
 }
 
+// An order that is good for ten days stays one of ten days in every ring.
+func TestRoll_Expires(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: Moment{w.now.Add(10 * 24 * time.Hour)}}))
+	w.obey()
+	w.now = w.now.Add(24 * time.Hour)
+	w.box("centro").report()
+	w.must(w.roll())
+	if h := w.head(); h.Version != 2 || h.Expires.Sub(h.Issued) != 10*24*time.Hour {
+		t.Errorf("version %d, good from %v until %v", h.Version, h.Issued, h.Expires)
+	}
+	w.must((&Back{}).run(t.Context(), w.chain))
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}}))
+	if h := w.head(); h.Expires.Sub(h.Issued) != defaultLife {
+		t.Errorf("good from %v until %v", h.Issued, h.Expires)
+	}
+}
+
 // Settings go the same way.
 func TestPublish_Settings(t *testing.T) {
 	w := newWorld(t, "centro")

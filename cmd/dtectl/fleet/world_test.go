@@ -134,7 +134,7 @@ func (w *world) obey() {
 func (w *world) bundle(version string, signer wire.Signer) string {
 	w.t.Helper()
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
-		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: signer.ID, Private: signer.Private})
+		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer(signer))
 	w.must(err)
 	file := w.at("catalogues-" + version + ".dterule")
 	w.must(os.WriteFile(file, data, 0o600))
