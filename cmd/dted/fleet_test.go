@@ -130,6 +130,9 @@ func TestFleet(t *testing.T) {
 	if act, err := wire.OpenAct(held.Data, "centro", 1, wire.Key{Public: public}); err != nil || act.What != wire.ActLive || act.Digest != r.Digest {
 		t.Errorf("%+v %v", act, err)
 	}
+	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") {
+		t.Error(said)
+	}
 	b.stop()
 
 	// Another box has the branch by the time that this one comes back.
@@ -147,5 +150,8 @@ func TestFleet(t *testing.T) {
 	}
 	c.status(func(s *wire.Status) bool { return s.Replaced && !s.Ready })
 	replaced()
+	if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "another box has it (epoch 2") {
+		t.Error(said)
+	}
 	b.stop()
 }

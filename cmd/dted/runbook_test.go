@@ -57,6 +57,7 @@ var elsewhere = map[string]string{
 	"dtectl queue":                  "TestOperator",
 	"dtectl fleet":                  "TestREADME_Chain",
 	"dtectl fleet keygen":           "TestHostile",
+	"dtectl rebuild --fleet":        "TestFleet_Rebuild",
 	"dtectl fleet hold":             "TestHostile",
 	"dtectl fleet resume":           "TestHostile",
 	"dtectl fleet enrol":            "TestHostile",

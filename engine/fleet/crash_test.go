@@ -236,9 +236,12 @@ var errFull = errors.New("no space left on device")
 // Two things that go wrong together, drawn by chance, and a store that is away for an hour from any moment on.
 func TestAgent_CrashTwice(t *testing.T) {
 	_, want := play(t, func(*world) {})
-	rounds := 30
-	if testing.Short() {
-		rounds = 10
+	rounds := 200
+	switch {
+	case os.Getenv("DTE_SOAK") == "1":
+		rounds = 5000
+	case testing.Short():
+		rounds = 20
 	}
 	for seed := range rounds {
 		r := rnd(seed)
