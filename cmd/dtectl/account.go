@@ -22,7 +22,7 @@ import (
 // the files that the operator names, which may lie where only root reads.
 
 // authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre, and their files are their own.
-var authoring = []string{"rules keygen", "rules new", "rules test", "rules build", "rules sign", "demo"}
+var authoring = []string{"rules keygen", "rules new", "rules test", "rules params", "rules build", "rules sign", "demo"}
 
 // handed are the files that the operator named, read before root became the account; nil when there was nothing to become.
 var handed map[string][]byte

@@ -176,7 +176,7 @@ func TestHostile(t *testing.T) {
 		{"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
-		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON", "demo": "runs the appliance"} {
+		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON", "rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {
 		covered[name] = why != ""
 	}
 	shown := regexp.MustCompile(`\\u001b\[2J\\u202e\\u009b31m`)

@@ -19,6 +19,7 @@ import (
 type rulesCommand struct {
 	Keygen      rulesKeygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
 	New         rulesNewCommand         `cmd:"" help:"Begin a rule as a copy of another one's folder."`
+	Params      rulesParamsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
 	Test        rulesTestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
 	Build       rulesBuildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
 	Try         rulesTryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`

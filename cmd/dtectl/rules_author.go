@@ -22,15 +22,26 @@ import (
 )
 
 type rulesNewCommand struct {
-	Name   string `arg:"" help:"Folder to make in plugins/: letters, digits."`
-	From   string `default:"dte01" help:"Folder in plugins/ that is copied."`
+	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027)."`
+	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 }
 
-var ruleName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+var (
+	ruleName    = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+)
 
 // Run copies a rule under another name, and says what comes next.
 func (c *rulesNewCommand) Run() error {
+	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
+	if sibling, name, is := strings.Cut(c.Name, "/"); is {
+		if !only || sibling != rule || !siblingName.MatchString(name) {
+			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
+		}
+		return c.sibling(rule, generation, name)
+	}
+	c.From = rule
 	if !ruleName.MatchString(c.Name) {
 		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
 	}
@@ -48,6 +59,9 @@ func (c *rulesNewCommand) Run() error {
 		rel, err := filepath.Rel(from, file)
 		if err != nil {
 			return err
+		}
+		if only && d.IsDir() && rel != "." && !strings.HasPrefix(filepath.ToSlash(rel)+"/", generation+"/") {
+			return fs.SkipDir
 		}
 		if d.IsDir() {
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
@@ -72,6 +86,23 @@ func (c *rulesNewCommand) Run() error {
 	}
 	screen.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
 		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
+	return nil
+}
+
+// sibling copies a generation of a rule beside it: the module is the same.
+func (c *rulesNewCommand) sibling(rule, generation, name string) error {
+	from, to := filepath.Join(c.Source, "plugins", rule, generation), filepath.Join(c.Source, "plugins", rule, name)
+	if _, err := os.Stat(filepath.Join(from, "manifest.json")); err != nil {
+		return fmt.Errorf("%s is no generation of a rule: %w", from, err)
+	}
+	if _, err := os.Stat(to); err == nil {
+		return fmt.Errorf("%s exists", to)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	screen.Printf("%s is a copy of %s, of the same module.\n  version, days  %s: a higher version, and the first day in validity\n  its last day   %s: until, where the old one ends\n  try it         dtectl rules test %s/%s\n",
+		to, from, filepath.Join(to, "manifest.json"), filepath.Join(from, "manifest.json"), rule, name)
 	return nil
 }
 

@@ -158,7 +158,7 @@ func TestAudit(t *testing.T) {
 		{"DELETE", "/admin/contingency?who=ana%0a%1b[2J", "", 200},
 		{"POST", "/admin/contingency", `{"cause":9,"reason":"x"}`, 400},
 		{"POST", "/admin/rules?who=ana&reason=new+rates", "no bundle", 422},
-		{"POST", "/admin/rules/rollback", `{"name":"dte01","schema":2,"version":"9.9.9"}`, 409},
+		{"POST", "/admin/rules/rollback?reason=test", `{"name":"dte01","schema":2,"version":"9.9.9"}`, 409},
 		{"GET", "/admin/rules", "", 200},
 	} {
 		if status, answer := b.admin(c.method, c.path, []byte(c.body)); status != c.status {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 
 // StepBack implements fleet.Rules.
 func (c *centreRules) StepBack(ctx context.Context, to fleet.Bundle, o fleet.Order) error {
-	_, err := c.shelf.Rollback(ctx, shelf.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, shelf.Order{Who: o.Who, Reason: o.Reason})
+	_, err := c.shelf.Rollback(ctx, shelf.Target{Name: to.Name, Schema: to.Schema, Version: to.Version}, shelf.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")})
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: "rules.rollback", Target: to.Name + " " + to.Version, Detail: o.Reason, Outcome: audit.Done})
 	}

@@ -245,8 +245,8 @@ func TestRules_Restart(t *testing.T) {
 		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")), http.StatusOK},
 		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
 		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
-		{http.MethodPost, "/admin/rules/rollback", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
-		{http.MethodPost, "/admin/rules/rollback", []byte(`{`), http.StatusBadRequest},
+		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
+		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{`), http.StatusBadRequest},
 		{http.MethodPost, "/admin/rules/backtest?from=yesterday", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=x", nil, http.StatusBadRequest},
 		{http.MethodGet, "/admin/rules/replay?code=00000000-0000-4000-8000-000000000000", nil, http.StatusNotFound},
