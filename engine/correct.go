@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -103,7 +104,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	}
 	facts := d.facts.Append(nil)
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
-	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), recipient(d.facts)
+	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), outbox.Recipient(d.facts)
 	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)

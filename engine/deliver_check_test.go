@@ -17,6 +17,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -35,7 +36,7 @@ func (c *crowd) date(i int) string {
 
 func (c *crowd) key(object int) string { // in the order of the keys
 	i, file := object/2000*1000+object%1000, object/1000%2
-	return archive.Key("tienda", "test", c.date(i), "01", c.code(i).String(), archiveFiles[file])
+	return archive.Key("tienda", "test", c.date(i), "01", c.code(i).String(), outbox.ArchiveFiles[file])
 }
 
 func (c *crowd) tag(key string) string {
@@ -56,7 +57,7 @@ func (c *crowd) fill(t *testing.T, s *storage.Store) {
 			for i := range work {
 				code := c.code(i)
 				h := &record.Head{Document: "01", Ambiente: "00", Date: c.date(i), Form: record.FormNormal, Delivery: &record.Delivery{Archive: &record.Step{Result: record.StepDone}}}
-				for file, ext := range archiveFiles {
+				for file, ext := range outbox.ArchiveFiles {
 					h.Delivery.Archive.Held[file] = record.ArchivedObject{Sum: strings.Repeat("x", 44), Tag: c.tag(archive.Key("tienda", "test", h.Date, "01", code.String(), ext))}
 				}
 				head, err := json.Marshal(h)
@@ -120,8 +121,8 @@ func TestArchiveCheck_Many(t *testing.T) {
 	}
 	before, most, asked := int64(heap()), int64(0), 0
 	found := make(map[string]bool)
-	check := &ArchiveCheck{Store: w.store, Archive: a, Slug: "tienda", Ambiente: "00",
-		Found: func(f ArchiveFinding) error { found[f.Kind+" "+f.Key] = true; return nil },
+	check := &outbox.ArchiveCheck{Store: w.store, Archive: a, Slug: "tienda", Ambiente: "00",
+		Found: func(f outbox.ArchiveFinding) error { found[f.Kind+" "+f.Key] = true; return nil },
 		Progress: func(done, total int64) error {
 			if asked++; asked%max(1, c.documents/5000) == 0 {
 				most = max(most, int64(heap()))
@@ -133,7 +134,7 @@ func TestArchiveCheck_Many(t *testing.T) {
 		}}
 	began := time.Now()
 	totals, err := check.Run(t.Context())
-	if err != nil || totals.Documents != c.documents || totals.Findings[ArchiveMissing] != c.documents/1000 || len(totals.Findings) != 1 {
+	if err != nil || totals.Documents != c.documents || totals.Findings[outbox.ArchiveMissing] != c.documents/1000 || len(totals.Findings) != 1 {
 		t.Fatalf("%+v %v", totals, err)
 	}
 	t.Logf("%d documents in %v, the heap grew by %d KiB", c.documents, time.Since(began), (most-before)>>10)

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
+	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -22,7 +23,8 @@ func TestPrinted_Shares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine.delivery.Printer = printer
+	w.engine.outbox = outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer}, Documents: keeper{w.engine}, Store: w.store, Issuer: w.engine.issuer,
+		Logger: quiet, Now: w.now, Rand: w.engine.rand, GiveWay: func() func() { return nil }})
 	r := w.issued(sale("", 100), record.EstadoProcessed)
 	code, err := dte.ParseCode(r.Code)
 	if err != nil {
@@ -30,13 +32,13 @@ func TestPrinted_Shares(t *testing.T) {
 	}
 	ctx, hog := context.Background(), testCaller(1)
 	hog.TokenID = 77
-	printing := w.engine.delivery.printing
+	printing := w.engine.outbox.Printing()
 	leave, err := printing.Enter(ctx, hog.TokenID) // a document of 2,000 lines is being laid out
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, who := range []int64{78, LinkHolders, fair.House} {
-		if _, err := w.engine.outbox.print(ctx, who, printable(r), pdf.Letter, false); err != nil {
+	for _, who := range []int64{78, outbox.LinkHolders, fair.House} {
+		if _, err := w.engine.outbox.Print(ctx, who, outbox.Printable(r), pdf.Letter, false); err != nil {
 			t.Errorf("%d beside it: %v", who, err)
 		}
 	}

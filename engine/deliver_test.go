@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
@@ -93,7 +94,7 @@ func TestDeliver_TwoDaysDown(t *testing.T) {
 			t.Errorf("the server was called %d times", p.dials)
 		}
 		p.set(func() { p.down = false })
-		time.Sleep(pauseMost + time.Second)
+		time.Sleep(outbox.PauseMost + time.Second)
 		for _, code := range codes {
 			if n := len(p.of(code)); n != 1 {
 				t.Errorf("%s was mailed %d times", code, n)
@@ -147,7 +148,7 @@ func TestDeliver_Setup(t *testing.T) {
 			t.Errorf("after six hours: %+v", u)
 		}
 		p.set(func() { p.sender = 0 })
-		time.Sleep(pauseMost + time.Second)
+		time.Sleep(outbox.PauseMost + time.Second)
 		if n := len(p.taken()); n != 20 {
 			t.Errorf("mailed %d times", n)
 		}
@@ -307,7 +308,7 @@ func TestDeliver_Archive(t *testing.T) {
 		}
 		b.crash()
 		shelf.answering(0)
-		time.Sleep(pauseMost + time.Second)
+		time.Sleep(outbox.PauseMost + time.Second)
 		file, err := b.engine.Archivo(context.Background(), codeOf(r), testCaller(1))
 		if err != nil || string(shelf.get(r.JSONURL)) != string(file) {
 			t.Errorf("%s holds %.100s, %v", r.JSONURL, shelf.get(r.JSONURL), err)
@@ -353,7 +354,7 @@ func TestDeliver_ArchiveRefuses(t *testing.T) {
 					t.Errorf("after two days: %+v", u)
 				}
 				shelf.answering(0)
-				time.Sleep(pauseMost + time.Second)
+				time.Sleep(outbox.PauseMost + time.Second)
 				for _, key := range keys {
 					if len(shelf.get(key)) == 0 {
 						t.Errorf("%s is not there", key)

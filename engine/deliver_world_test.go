@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/mail"
+	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 )
 
@@ -205,7 +206,7 @@ func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
 			t.Fatal(err)
 		}
 		b.close()
-		b.delivery = Delivery{Printer: printer, Mail: sender, Domain: "tienda.example"}
+		b.delivery = outbox.Delivery{Printer: printer, Mail: sender, Domain: "tienda.example"}
 		if shelf != nil {
 			if b.delivery.Archive, err = archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos", AccessKey: "a", Secret: "s",
 				PathStyle: true, Transport: shelf}); err != nil {
@@ -305,7 +306,7 @@ func saleTo(key, address string) Request {
 }
 
 // delivery is what is owed to receivers now.
-func (b *box) undelivered() Undelivered {
+func (b *box) undelivered() outbox.Undelivered {
 	b.t.Helper()
 	o, err := b.engine.account()
 	if err != nil {

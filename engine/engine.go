@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/ledger"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
@@ -52,7 +53,7 @@ type Options struct {
 	// RecoverEvery is how often documents that nobody settles any more are looked for, default 5 s.
 	RecoverEvery time.Duration
 	// Delivery is how documents reach their receivers and the archive; zero: not at all.
-	Delivery Delivery
+	Delivery outbox.Delivery
 	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
 	Reachable <-chan struct{}
 	// Gate is asked before a new document; its error, best a *refusal.Error, is the answer. Default: always open.
@@ -83,11 +84,11 @@ type Engine struct {
 	metrics *metrics
 
 	*contingency
-	gaps  []storage.Gap                 // times that the store lost in restorations
-	ahead atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
-	asked sync.Map                      // storage.Code: documents that MH was asked for by this process
-	owed  owedCache
-	*outbox
+	gaps   []storage.Gap                 // times that the store lost in restorations
+	ahead  atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
+	asked  sync.Map                      // storage.Code: documents that MH was asked for by this process
+	owed   owedCache
+	outbox *outbox.Outbox // what the receivers and the archive are owed
 	ledger *ledger.Ledger
 }
 
@@ -119,7 +120,13 @@ func New(o Options) (e *Engine, err error) {
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(),
 	}
 	e.large = newLarge(o.Now)
-	e.outbox = newOutbox(e, o.Delivery)
+	e.outbox = outbox.New(outbox.Options{Delivery: o.Delivery, Documents: keeper{e}, Store: e.store, Issuer: e.issuer, Logger: e.log, Now: e.now, Rand: e.rand,
+		GiveWay: func() func() {
+			if e.shelf == nil {
+				return nil
+			}
+			return e.shelf.GiveWay(2)
+		}})
 	e.ledger = newLedger(o.Store, o.Shelf)
 	e.sends.Store(o.Now().UnixMilli())
 	if e.shelf = o.Shelf; e.shelf != nil {
@@ -139,7 +146,7 @@ func New(o Options) (e *Engine, err error) {
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { e.contingency.watch(ctx) })
-	wg.Go(func() { e.outbox.deliver(ctx) })
+	wg.Go(func() { e.outbox.Run(ctx) })
 	defer wg.Wait()
 	if e.contingency.current() != nil {
 		e.contingency.suspect()

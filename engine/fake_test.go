@@ -23,6 +23,7 @@ import (
 	"dtegate/engine/authority/link"
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
@@ -142,7 +143,7 @@ type box struct {
 	lateness bool
 	// every is how often the branch looks for what is owed when nothing rings, default a minute.
 	every    time.Duration
-	delivery Delivery
+	delivery outbox.Delivery
 	book     *rulebook.Book // instead of the one that all have in common
 
 	store  *storage.Store

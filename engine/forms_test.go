@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/fair"
+	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -55,7 +56,7 @@ func TestForms_Mended(t *testing.T) {
 		}
 		for _, was := range []*record.View{harmed, only} {
 			r := b.document(was.Code)
-			if _, err := b.engine.outbox.print(context.Background(), fair.House, printable(r), pdf.Letter, false); err != nil || r.Estado != record.EstadoProcessed {
+			if _, err := b.engine.outbox.Print(context.Background(), fair.House, outbox.Printable(r), pdf.Letter, false); err != nil || r.Estado != record.EstadoProcessed {
 				t.Errorf("%s %v", r.Estado, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -63,7 +64,7 @@ func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte)
 	if h.Response != nil {
 		r.Sello = h.Response.SelloRecibido
 	}
-	r.JSONURL = archivePath(e.issuer.Slug, h, "json", r.Code)
-	r.PDFURL = archivePath(e.issuer.Slug, h, "pdf", r.Code)
+	r.JSONURL = outbox.ArchivePath(e.issuer.Slug, h, "json", r.Code)
+	r.PDFURL = outbox.ArchivePath(e.issuer.Slug, h, "pdf", r.Code)
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -104,10 +105,10 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 
 // archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
 func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
-	if e.outbox.delivery.Archive == nil {
+	if e.outbox.Archive() == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.outbox.delivery.Archive.Get(ctx, archivePath(e.issuer.Slug, h, "json", code))
+	data, err := e.outbox.Archive().Get(ctx, outbox.ArchivePath(e.issuer.Slug, h, "json", code))
 	if err != nil {
 		return nil, err
 	}

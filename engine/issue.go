@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
@@ -27,7 +28,7 @@ func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	shown, path, err := e.issue(ctx, req)
 	e.metrics.issued(req.Document, path, shown, err, e.now().Sub(began))
 	if err == nil && path != pathReplay && shown.Estado == record.EstadoContingency {
-		e.outbox.mailBeforeSeal(ctx, shown)
+		e.outbox.MailBeforeSeal(ctx, shown)
 	}
 	return shown, err
 }
@@ -377,7 +378,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID, TokenID: req.Caller.TokenID,
-		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: recipient(d.facts),
+		CreatedAt: d.now.UTC().Truncate(time.Millisecond), Bytes: int64(len(p.facts) + len(p.jws)), Rule: r.Ref, Warnings: append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), Mail: outbox.Recipient(d.facts),
 	}
 	p.head = h
 	s = storage.Draft{

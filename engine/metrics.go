@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 
@@ -33,8 +34,6 @@ type metrics struct {
 
 	adopted *prometheus.CounterVec
 	ahead   prometheus.Gauge
-
-	mailed, archived *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -64,18 +63,13 @@ func newMetrics() *metrics {
 			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."}),
 		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
 			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
-		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
-			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
-		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
-			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup (the store does not take this box), full."}, []string{"result"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
 	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
 	for counter, results := range map[*prometheus.CounterVec][]string{
 		m.eventResults: {"accepted", "rejected"}, m.lots: {"received", "rejected", "unknown", "done"},
-		m.adopted: {"times", "archive", "likeliest"},
-		m.mailed:  {"sent", "refused", "later", "setup", "given_up"}, m.archived: {"stored", "conflict", "invalid", "later", "setup", "full"}} {
+		m.adopted: {"times", "archive", "likeliest"}} {
 		for _, result := range results {
 			counter.WithLabelValues(result)
 		}
@@ -110,23 +104,24 @@ func (m *metrics) invalidated(r *record.View, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.ahead, m.mailed, m.archived}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.ahead}
 }
 
 // Describe makes the engine its own collector.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range e.metrics.own() {
+	for _, c := range append(e.metrics.own(), e.outbox.Counters()...) {
 		c.Describe(ch)
 	}
 	e.ledger.Describe(ch)
 	for _, g := range owedGauges {
 		ch <- g.desc
 	}
+	outbox.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range e.metrics.own() {
+	for _, c := range append(e.metrics.own(), e.outbox.Counters()...) {
 		c.Collect(ch)
 	}
 	e.ledger.Collect(ch)
@@ -134,4 +129,5 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range owedGauges {
 		g.collect(o, ch)
 	}
+	o.Delivery.Collect(ch)
 }

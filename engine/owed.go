@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -38,7 +39,7 @@ type Owed struct {
 	// Refused is what MH said of the last event that it refused and whose documents still wait.
 	Refused string `json:"refused,omitempty"`
 	// Delivery is what the receivers and the archive are owed.
-	Delivery Undelivered `json:"delivery"`
+	Delivery outbox.Undelivered `json:"delivery"`
 
 	ends map[string]time.Time // of periods; while counting
 	law  law
@@ -102,7 +103,7 @@ func (e *Engine) account() (*Owed, error) {
 		}
 	}
 	o.ends = nil
-	return o, e.outbox.undelivered(&o.Delivery)
+	return o, e.outbox.CountUndelivered(&o.Delivery)
 }
 
 // weigh adds a document that waits to what is owed.
@@ -204,7 +205,6 @@ var owedGauges = func() []gauge {
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		func(o *Owed) time.Time { return o.Oldest })
 	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
-	gauges = append(gauges, deliveryGauges()...)
 	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
 		for _, queue := range owedQueues {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)

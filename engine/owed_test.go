@@ -6,6 +6,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 )
 
@@ -26,7 +27,7 @@ func (b *box) shows(when string, want map[string]float64) {
 }
 
 // showsDelivery holds the metrics of delivery against what is owed to the receivers and the archive.
-func (b *box) showsDelivery(u Undelivered) {
+func (b *box) showsDelivery(u outbox.Undelivered) {
 	b.t.Helper()
 	flag := func(trouble string) float64 { return map[bool]float64{true: 1}[trouble != ""] }
 	unix := func(at time.Time) float64 { return max(0, float64(at.Unix())) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -19,7 +20,7 @@ func TestRenumberLetters(t *testing.T) {
 		about := b.issue(sale("a", 100))
 		since := b.now().UTC()
 		put := func(n byte, state storage.State, s record.Step, due *storage.Due) storage.Code {
-			head, err := json.Marshal(letter{Document: about.Code, To: "a@example.com", Step: s})
+			head, err := json.Marshal(outbox.Letter{Document: about.Code, To: "a@example.com", Step: s})
 			if err != nil {
 				t.Fatal(err)
 			}

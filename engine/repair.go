@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -34,7 +35,7 @@ func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storag
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
 		return nil, nil
 	}
-	data, err := a.Get(ctx, archivePath(slug, h, "json", dte.Code(e.Code).String()))
+	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", dte.Code(e.Code).String()))
 	if errors.Is(err, archive.ErrNotFound) {
 		return nil, nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -244,7 +245,7 @@ func (w *walk) settled() {
 		}
 		if r.Estado == record.EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.outbox.print(context.Background(), 0, printable(r), pdf.Letter, false); err != nil {
+		} else if _, err := w.engine.outbox.Print(context.Background(), 0, outbox.Printable(r), pdf.Letter, false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]

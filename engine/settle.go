@@ -197,7 +197,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // its origin, in the same batch.
 func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
 	if change.Due == nil {
-		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.delivery.Mail != nil, e.outbox.delivery.Archive != nil, e.now())
+		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.Mails(), e.outbox.Archive() != nil, e.now())
 	}
 	var err error
 	if change.Head, err = h.Encode(); err != nil {
@@ -218,7 +218,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
 	e.ledger.Touch(now.ID)
 	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
-		e.outbox.delivery.bell.Ring()
+		e.outbox.Ring()
 	}
 	if before.State != now.State {
 		e.shelf.Judge(before, h, now.State)

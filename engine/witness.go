@@ -72,14 +72,14 @@ const maxUnknown = 500
 // AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
 // are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
 func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
-	if e.outbox.delivery.Archive == nil {
+	if e.outbox.Archive() == nil {
 		return nil
 	}
 	ahead := make(map[string]Ahead)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
 		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
-		for o, err := range e.outbox.delivery.Archive.List(ctx, prefix) {
+		for o, err := range e.outbox.Archive().List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
 			}
@@ -116,7 +116,7 @@ func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to
 
 // weighUnknown compares the number of an archived document with those of its series.
 func (e *Engine) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
-	data, err := e.outbox.delivery.Archive.Get(ctx, key)
+	data, err := e.outbox.Archive().Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}

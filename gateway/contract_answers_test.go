@@ -12,6 +12,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
@@ -68,8 +69,8 @@ func (s *said) Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 func (s *said) Link(context.Context, dte.Code, seller.Caller, string, time.Duration) (string, error) {
 	return "", s.err
 }
-func (s *said) Resend(context.Context, dte.Code, string, seller.Caller) (*engine.Resent, error) {
-	return &engine.Resent{Code: saidCode, To: "a@example.com", Tipo: "RETORNO", Estado: "PROCESSED"}, s.err
+func (s *said) Resend(context.Context, dte.Code, string, seller.Caller) (*outbox.Resent, error) {
+	return &outbox.Resent{Code: saidCode, To: "a@example.com", Tipo: "RETORNO", Estado: "PROCESSED"}, s.err
 }
 
 // TestContract_Answers asks every operation in every way and holds each answer against the contract; every documented

@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 )
 
@@ -18,10 +18,10 @@ const maxGivenUp = 1000
 
 // Deliveries are the documents that were given up of mail and archive.
 type Deliveries interface {
-	GivenUp(limit int) ([]engine.Failure, error)
+	GivenUp(limit int) ([]outbox.Failure, error)
 	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)
 	Forget(context.Context, dte.Code) (int, error)
-	CheckArchive(context.Context, *engine.ArchiveCheck) (*engine.ArchiveTotals, error)
+	CheckArchive(context.Context, *outbox.ArchiveCheck) (*outbox.ArchiveTotals, error)
 }
 
 // showGivenUp answers GET /admin/delivery with what was given up.
@@ -73,9 +73,9 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 // checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and at
 // last {"checked"} or {"error"}.
 func (g *Gateway) checkArchive(ctx *fasthttp.RequestCtx) error {
-	c := &engine.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
+	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
 	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
-		c.Found = func(f engine.ArchiveFinding) error { return send(streamLine{Found: &f}) }
+		c.Found = func(f outbox.ArchiveFinding) error { return send(streamLine{Found: &f}) }
 		c.Progress = func(done, total int64) error {
 			return send(streamLine{Progress: &streamProgress{Documents: int(done), Of: int(total)}})
 		}

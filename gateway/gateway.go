@@ -19,6 +19,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/gateway/page"
@@ -42,7 +43,7 @@ type Documents interface {
 	Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
-	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*engine.Resent, error)
+	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*outbox.Resent, error)
 }
 
 // Options of New.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 )
@@ -249,7 +249,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
-	b, err := g.o.Documents.Printed(deadline, code, seller.Caller{TokenID: engine.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Documents.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders, Point: seller.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/outbox"
 	"dtegate/gateway/form"
 )
 
@@ -52,7 +52,7 @@ func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-func appendResent(b []byte, r *engine.Resent) []byte {
+func appendResent(b []byte, r *outbox.Resent) []byte {
 	message := "Documento enviado a " + r.To
 	switch {
 	case r.Refused:

@@ -13,8 +13,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
 )
@@ -201,8 +201,8 @@ type (
 		Totals   *shelf.BacktestTotals  `json:"totals,omitempty"`
 		Replayed map[string]int         `json:"replayed,omitempty"`
 		Refused  *shelf.Activation      `json:"refused,omitempty"`
-		Found    *engine.ArchiveFinding `json:"found,omitempty"`
-		Checked  *engine.ArchiveTotals  `json:"checked,omitempty"`
+		Found    *outbox.ArchiveFinding `json:"found,omitempty"`
+		Checked  *outbox.ArchiveTotals  `json:"checked,omitempty"`
 		Error    string                 `json:"error,omitempty"`
 	}
 )

@@ -13,7 +13,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
-	"dtegate/engine"
+	"dtegate/engine/outbox"
 	"dtegate/storage"
 )
 
@@ -27,8 +27,8 @@ type archiveFlags struct {
 
 // archiveLine is a line of the appliance's own check.
 type archiveLine struct {
-	Found    *engine.ArchiveFinding `json:"found"`
-	Checked  *engine.ArchiveTotals  `json:"checked"`
+	Found    *outbox.ArchiveFinding `json:"found"`
+	Checked  *outbox.ArchiveTotals  `json:"checked"`
 	Error    string                 `json:"error"`
 	Progress *struct {
 		Done int64 `json:"documents"`
@@ -48,7 +48,7 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 	}
 	r := &archiveReport{out: screen.Out, bar: newGauge(screen.Err)}
 	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
-	var totals *engine.ArchiveTotals
+	var totals *outbox.ArchiveTotals
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		if f.Repair {
@@ -68,17 +68,17 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 	return r.end(totals)
 }
 
-func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store, r *archiveReport) (*engine.ArchiveTotals, error) {
+func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store, r *archiveReport) (*outbox.ArchiveTotals, error) {
 	bucket, err := cfg.Archive.Open()
 	if err != nil {
 		return nil, err
 	}
-	c := &engine.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente, Read: f.Read, Shared: f.Shared,
+	c := &outbox.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente, Read: f.Read, Shared: f.Shared,
 		Found: r.found, Progress: r.progress}
 	return c.Run(ctx)
 }
 
-func (f *archiveFlags) running(ctx context.Context, top *cli, r *archiveReport) (*engine.ArchiveTotals, error) {
+func (f *archiveFlags) running(ctx context.Context, top *cli, r *archiveReport) (*outbox.ArchiveTotals, error) {
 	g, err := gatewayFlags{}.open(top)
 	if err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ func (r *archiveReport) progress(done, total int64) error {
 	return nil
 }
 
-func (r *archiveReport) found(f engine.ArchiveFinding) error {
+func (r *archiveReport) found(f outbox.ArchiveFinding) error {
 	what := ""
 	if f.What != "" {
 		what = "  (" + f.What + ")"
 	}
 	r.bar.clear()
 	screen.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
-	if r.repair == nil || f.Kind != engine.ArchiveMissing {
+	if r.repair == nil || f.Kind != outbox.ArchiveMissing {
 		return nil
 	}
 	if r.lost = append(r.lost, f.Code); len(r.lost) < repairAtOnce {
@@ -154,11 +154,11 @@ func (r *archiveReport) flush() error {
 	return r.repair(r.lost)
 }
 
-func (r *archiveReport) end(t *engine.ArchiveTotals) error {
+func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
 	if err := r.flush(); err != nil {
 		return err
 	}
-	missing, altered, foreign := t.Findings[engine.ArchiveMissing], t.Findings[engine.ArchiveAltered], t.Findings[engine.ArchiveForeign]
+	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered], t.Findings[outbox.ArchiveForeign]
 	screen.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
 	if missing+altered+foreign == 0 {
 		screen.Fprintf(r.out, "no problem found\n")

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"unicode"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 )
 
 // This file reads who the other party is: the numbers of people and taxpayers as they are printed on their cards, and the
@@ -60,7 +60,7 @@ func (d *Filled) mailbox(p dte.Value, prefix string) dte.Value {
 		return p
 	}
 	address := strings.TrimSpace(v.Text())
-	if !engine.Mailable(address) {
+	if !outbox.Mailable(address) {
 		d.fault(prefix+"correo", dte.FaultFormat, "No es una dirección de correo: escríbala como nombre@dominio.com, o deje el campo fuera")
 	}
 	return p.With("correo", dte.Str(address))

@@ -5,6 +5,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/seller"
 )
 
@@ -76,7 +77,7 @@ var resend = &Form{fields: []field{{name: "email"}}}
 func Resend(body dte.Value) (address string, _ *Filled) {
 	d := resend.Fill(body, nil)
 	address = d.Facts.Get("email").Text()
-	if given(body.Get("email")) && len(d.Faults) == 0 && !engine.Mailable(address) {
+	if given(body.Get("email")) && len(d.Faults) == 0 && !outbox.Mailable(address) {
 		d.fault("email", dte.FaultFormat, "No es una dirección de correo")
 	}
 	return address, d

@@ -14,6 +14,7 @@ import (
 	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
@@ -51,7 +52,7 @@ func overviews() map[string]*Overview {
 	contingency.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
 	contingency.Owed = &engine.Owed{At: now, Contingency: &engine.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting:  map[string]int{"report": 187, "settle": 1},
-		Delivery: engine.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
+		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
 	contingency.Today.Hours[13] = engine.Hour{Normal: 133, Contingency: 63}
 	contingency.Today.Hours[14] = engine.Hour{Contingency: 124}
 	contingency.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency", Text: "in contingency cause=1 motive= resumed=false", Count: 1},
@@ -61,7 +62,7 @@ func overviews() map[string]*Overview {
 	late.Owed = &engine.Owed{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
 		EventDeadline: now.Add(-70 * time.Minute), DocumentDeadline: now.Add(4*time.Hour + 9*time.Minute), RefusedDeadline: now.Add(19 * time.Hour),
 		Refused:  "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión",
-		Delivery: engine.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043, GivenUp: 3}}
+		Delivery: outbox.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043, GivenUp: 3}}
 	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour), Why: "write /media/copia/second.log: no space left on device"}
 	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
 	"dtegate/engine/mail"
+	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 )
 
 // Delivery is how documents reach their receivers and the archive. The printer is always there; mail and archive when the
 // configuration has them. Nothing is connected to.
-func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d engine.Delivery, err error) {
+func Delivery(c *config.Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
 	var faults []error
 	d.Printer, err = printer(c, catalogue)
 	faults = append(faults, err)

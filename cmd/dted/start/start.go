@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
+	"dtegate/engine/outbox"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
@@ -28,7 +28,7 @@ type Inputs struct {
 	Password string   // of MH's API
 	Admin    [32]byte // digest of the admin token; zero when the configuration names none
 	Tokens   *config.TokenFile
-	Delivery engine.Delivery
+	Delivery outbox.Delivery
 	Fleet    *Fleet            // nil: the branch is of no chain
 	Rules    bundle.Keys       // that may sign rules
 	Shipped  map[string][]byte // bundles of the rules folder, by path

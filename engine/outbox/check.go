@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"context"
@@ -61,7 +61,7 @@ type ArchiveTotals struct {
 // checkAtOnce is how many objects are asked for at once.
 const checkAtOnce = 8
 
-var archiveFiles = [2]string{"json", "pdf"}
+var ArchiveFiles = [2]string{"json", "pdf"}
 
 // Run makes the check. Documents that are archived meanwhile are no concern of it.
 func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
@@ -109,7 +109,7 @@ func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(stora
 }
 
 func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string {
-	return archivePath(c.Slug, h, archiveFiles[file], dte.Code(entry.Code).String())
+	return ArchivePath(c.Slug, h, ArchiveFiles[file], dte.Code(entry.Code).String())
 }
 
 // list goes through the archive, looks each object up in the store, and takes those that are there off what is owed.
@@ -153,7 +153,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 // named for one.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
-	for i, ext := range archiveFiles {
+	for i, ext := range ArchiveFiles {
 		if path.Ext(name) == "."+ext {
 			file = i
 		}
@@ -205,7 +205,7 @@ func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last u
 		if entry.ID > last {
 			return record.ErrEnough
 		}
-		for file := range archiveFiles {
+		for file := range ArchiveFiles {
 			if c.owed.has(2*entry.ID + uint64(file)) {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
 			}
@@ -232,7 +232,7 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 }
 
 // CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
-func (box *outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
+func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 )
 
 // legal returns a stored document that is legally there: one that MH refused is not.
-func (box *outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (box *outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*
 
 // Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
 // thermal printer's commands instead of a PDF.
-func (box *outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
+func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
@@ -42,7 +42,7 @@ func (box *outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, 
 	if err != nil {
 		return nil, err
 	}
-	b, err := box.print(ctx, c.TokenID, printable(r), l, escpos)
+	b, err := box.Print(ctx, c.TokenID, Printable(r), l, escpos)
 	if busy := printedEnough(err); busy != nil {
 		return nil, busy
 	}
@@ -66,8 +66,8 @@ const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
 
-// print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
-func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+// Print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
+func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	if box.delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
@@ -76,7 +76,7 @@ func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 		return nil, err
 	}
 	defer leave()
-	d.Rest = box.pace()
+	d.Rest = box.giveWay()
 	var b bytes.Buffer
 	if escpos {
 		err = box.delivery.Printer.ESCPOS(&b, d, l)
@@ -86,8 +86,8 @@ func (box *outbox) print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 	return b.Bytes(), err
 }
 
-// printable is a record as the printer takes it.
-func printable(r *record.View) pdf.Document {
+// Printable is a record as the printer takes it.
+func Printable(r *record.View) pdf.Document {
 	d := pdf.Document{JSON: r.JSON, Seal: r.Sello}
 	if r.Response != nil {
 		d.Received = r.Response.FhProcesamiento
@@ -113,7 +113,7 @@ func printable(r *record.View) pdf.Document {
 
 // Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
 // seal, null in contingency.
-func (box *outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
+func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func archivo(r *record.View) []byte {
 
 // Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
 // than is asked for: what rests there is the letter-size version as MH sealed it.
-func (box *outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
+func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
 	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}
@@ -153,7 +153,7 @@ func (box *outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, lay
 	if h.Delivery == nil || h.Delivery.Archive == nil || h.Delivery.Archive.Result != record.StepDone {
 		return "", nil
 	}
-	link, err := box.delivery.Archive.Presign(ctx, archivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
+	link, err := box.delivery.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life, `inline; filename="`+r.Code+`.pdf"`)
 	if err != nil {
 		return "", refusal.Internal(err)
 	}

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ type Failure struct {
 
 const maxFailures = 100
 
-func (box *outbox) undelivered(u *Undelivered) error {
+func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	due, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
@@ -68,7 +68,7 @@ func (box *outbox) undelivered(u *Undelivered) error {
 }
 
 // failures counts what was given up, and lists at most so many of it.
-func (box *outbox) failures(limit int) (total int, list []Failure, err error) {
+func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
@@ -102,16 +102,25 @@ func (box *outbox) failures(limit int) (total int, list []Failure, err error) {
 	return len(failed), list, nil
 }
 
-// deliveryGauges are read off what is owed, by step: mail, archive.
-func deliveryGauges() []gauge {
-	var gauges []gauge
-	add := func(name, help string, value func(*Undelivered) (mail, archive float64)) {
-		d := prometheus.NewDesc(name, help, []string{"step"}, nil)
-		gauges = append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
-			mail, archive := value(&o.Delivery)
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, mail, "mail")
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, archive, "archive")
-		}})
+// Metrics that are read off what is owed, by step: mail, archive.
+var (
+	backlogDesc = prometheus.NewDesc("dte_delivery_backlog", "What waits to be mailed and to be archived.", []string{"step"}, nil)
+	oldestDesc  = prometheus.NewDesc("dte_delivery_oldest_timestamp_seconds", "Since when the oldest of it waits. As Unix time; 0 when there is none.", []string{"step"}, nil)
+	blockedDesc = prometheus.NewDesc("dte_delivery_blocked", "1 while the server does not take this box and is left alone: see /status for the reason.", []string{"step"}, nil)
+	givenUpDesc = prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", nil, nil)
+)
+
+func Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backlogDesc, oldestDesc, blockedDesc, givenUpDesc} {
+		ch <- d
+	}
+}
+
+// Collect tells the metrics of what is owed.
+func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
+	bySteps := func(d *prometheus.Desc, mail, archive float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, mail, "mail")
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, archive, "archive")
 	}
 	unix := func(t time.Time) float64 {
 		if t.IsZero() {
@@ -125,14 +134,8 @@ func deliveryGauges() []gauge {
 		}
 		return 1
 	}
-	add("dte_delivery_backlog", "What waits to be mailed and to be archived.",
-		func(u *Undelivered) (float64, float64) { return float64(u.Mail), float64(u.Archive) })
-	add("dte_delivery_oldest_timestamp_seconds", "Since when the oldest of it waits. As Unix time; 0 when there is none.",
-		func(u *Undelivered) (float64, float64) { return unix(u.MailOldest), unix(u.ArchiveOldest) })
-	add("dte_delivery_blocked", "1 while the server does not take this box and is left alone: see /status for the reason.",
-		func(u *Undelivered) (float64, float64) { return set(u.MailTrouble), set(u.ArchiveTrouble) })
-	d := prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", nil, nil)
-	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Delivery.GivenUp))
-	}})
+	bySteps(backlogDesc, float64(u.Mail), float64(u.Archive))
+	bySteps(oldestDesc, unix(u.MailOldest), unix(u.ArchiveOldest))
+	bySteps(blockedDesc, set(u.MailTrouble), set(u.ArchiveTrouble))
+	ch <- prometheus.MustNewConstMetric(givenUpDesc, prometheus.GaugeValue, float64(u.GivenUp))
 }

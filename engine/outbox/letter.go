@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"dtegate/storage"
 )
 
-// letter is a message about a document that is not the document's own.
-type letter struct {
+// Letter is a message about a document that is not the document's own.
+type Letter struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
 	// TokenID asked for it, or issued the document that goes out before its seal. 0: of a store before tokens were kept.
@@ -25,8 +25,8 @@ type letter struct {
 	Step    record.Step `json:"step"`
 }
 
-func decodeLetter(entry storage.Entry) (*letter, error) {
-	l := new(letter)
+func decodeLetter(entry storage.Entry) (*Letter, error) {
+	l := new(Letter)
 	if err := json.Unmarshal(entry.Head, l); err != nil {
 		return nil, fmt.Errorf("decoding letter %s: %w", dte.Code(entry.Code), err)
 	}
@@ -46,7 +46,7 @@ const resendWait = 5 * time.Second
 // Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
 // the caller's MailsOthers: else a *refusal.Error of CodePermission. The letter is in the outbox before anything is sent: what the
 // server does not take within five seconds is sent later.
-func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
+func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -75,11 +75,11 @@ func (box *outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
-	if err := box.post(ctx, letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
+	if err := box.post(ctx, Letter{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
 		return nil, refusal.Unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	if other {
-		box.docs.acted(c, ActMail, code, to)
+		box.docs.Mailed(c, code, to)
 	}
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
@@ -96,7 +96,7 @@ func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
 // attempt.
-func (box *outbox) post(ctx context.Context, l letter, done chan string) error {
+func (box *Outbox) post(ctx context.Context, l Letter, done chan string) error {
 	code, err := dte.NewCode(box.rand)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (box *outbox) post(ctx context.Context, l letter, done chan string) error {
 }
 
 // answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
-func (box *outbox) answerWaiting(code storage.Code, result string) {
+func (box *Outbox) answerWaiting(code storage.Code, result string) {
 	box.delivery.mu.Lock()
 	defer box.delivery.mu.Unlock()
 	if done := box.delivery.waiting[code]; done != nil {
@@ -132,7 +132,7 @@ func (box *outbox) answerWaiting(code storage.Code, result string) {
 }
 
 // deliverLetter makes one attempt at a letter.
-func (box *outbox) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
+func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
 	l, err := decodeLetter(entry)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (box *outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 }
 
 // clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
-func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
+func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
@@ -193,7 +193,7 @@ func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 			if entry.Code != storage.Code(code) {
 				continue
 			}
-			err = box.docs.changeDelivery(ctx, entry.Code, func(d *record.Delivery) {
+			err = box.docs.ChangeDelivery(ctx, entry.Code, func(d *record.Delivery) {
 				if d.Mail.Failed() {
 					d.Mail = &record.Step{Result: record.StepDone, Since: d.Mail.Since}
 				}
@@ -208,9 +208,9 @@ func (box *outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// mailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
+// MailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
 // one with the seal is the one that counts.
-func (box *outbox) mailBeforeSeal(ctx context.Context, r *record.View) {
+func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.delivery.Contingency || box.delivery.Mail == nil {
 		return
 	}
@@ -218,11 +218,11 @@ func (box *outbox) mailBeforeSeal(ctx context.Context, r *record.View) {
 	if err != nil {
 		return
 	}
-	to := recipient(document)
+	to := Recipient(document)
 	if to == "" {
 		return
 	}
-	if err := box.post(ctx, letter{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
+	if err := box.post(ctx, Letter{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
 		box.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
 	}
 }

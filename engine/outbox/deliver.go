@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"context"
@@ -62,8 +62,8 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 	d.archive.resume()
 }
 
-// deliver mails and archives what is due until ctx ends.
-func (box *outbox) deliver(ctx context.Context) {
+// Run mails and archives what is due until ctx ends.
+func (box *Outbox) Run(ctx context.Context) {
 	if err := box.renumberLetters(ctx); err != nil && ctx.Err() == nil {
 		box.log.Error("renumbering the letters of an earlier version", "error", err)
 	}
@@ -90,7 +90,7 @@ const (
 )
 
 // deliverDue does what is due and returns when there may be more.
-func (box *outbox) deliverDue(ctx context.Context) (next time.Duration, err error) {
+func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err error) {
 	next = time.Minute
 	for ctx.Err() == nil {
 		if err := box.retryAway(ctx); err != nil {
@@ -126,7 +126,7 @@ func (box *outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 
 // retryAway tries, where a server's pause is over, one record that waits for it, and all of them when that one gets
 // through. It is another one each time: one that a server chokes on must not hold up the others.
-func (box *outbox) retryAway(ctx context.Context) error {
+func (box *Outbox) retryAway(ctx context.Context) error {
 	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
 		if !b.ripe(box.now()) {
 			continue
@@ -166,7 +166,7 @@ func (box *outbox) retryAway(ctx context.Context) error {
 }
 
 // stepsOf are the steps of a record in the queue, a document's or a letter's.
-func (box *outbox) stepsOf(entry storage.Entry) (record.Delivery, error) {
+func (box *Outbox) stepsOf(entry storage.Entry) (record.Delivery, error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
 		if err != nil {
@@ -182,7 +182,7 @@ func (box *outbox) stepsOf(entry storage.Entry) (record.Delivery, error) {
 }
 
 // deliverEach delivers several records at once. away: they are not due, their server may be back.
-func (box *outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
+func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, away bool) error {
 	work := make(chan storage.Entry)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -227,7 +227,7 @@ func wanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 
 // deliverOne takes the steps of a document that are to be taken now. What has come of them is written to the document as
 // it stands then.
-func (box *outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
+func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
 		return box.deliverLetter(ctx, entry, away)
 	}
@@ -249,7 +249,7 @@ func (box *outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	if mailed == nil && archived == nil {
 		return nil
 	}
-	return box.docs.changeDelivery(ctx, entry.Code, func(d *record.Delivery) {
+	return box.docs.ChangeDelivery(ctx, entry.Code, func(d *record.Delivery) {
 		if mailed != nil && (ctx.Err() == nil || mailed.Result != "") {
 			d.Mail = mailed
 		}

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"cmp"
@@ -27,8 +27,8 @@ func receiver(document dte.Value) dte.Value {
 	return dte.Null()
 }
 
-// recipient is the receiver's address, "" when there is none.
-func recipient(document dte.Value) string {
+// Recipient is the receiver's address, "" when there is none.
+func Recipient(document dte.Value) string {
 	return strings.TrimSpace(receiver(document).Get("correo").Text())
 }
 
@@ -44,7 +44,7 @@ var (
 
 // mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
 // stays as it is.
-func (box *outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
+func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
 	now := box.now()
 	if box.delivery.Mail == nil {
 		box.mailLater(s, now, errNoMail, false, false)
@@ -99,7 +99,7 @@ func (box *outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 
 // mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
 // never given up.
-func (box *outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
+func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
 	if now.Sub(s.Since) < box.delivery.GiveUpAfter || setup {
 		s.Postpone(now, why, away)
 		return
@@ -109,8 +109,8 @@ func (box *outbox) mailLater(s *record.Step, now time.Time, why error, away, set
 }
 
 // message is a document as it is mailed now: the words, the readable version and the legal file.
-func (box *outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
-	r, err := box.docs.record(entry)
+func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
+	r, err := box.docs.View(entry)
 	if err != nil {
 		return mail.Message{}, err
 	}
@@ -118,7 +118,7 @@ func (box *outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("reading document: %w", err)
 	}
-	printed, err := box.print(ctx, fair.House, printable(r), pdf.Letter, false)
+	printed, err := box.Print(ctx, fair.House, Printable(r), pdf.Letter, false)
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}
@@ -138,7 +138,7 @@ func (box *outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 // logoName is the emisor's logo within a message.
 const logoName = "logo.png"
 
-func (box *outbox) facts(r *record.View, document dte.Value) mail.Facts {
+func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // archiveOne puts both files of a document into the archive and says in s what came of it. Both are as MH sealed the
 // document, whatever became of it since: an object is written once.
-func (box *outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
+func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.now()
 	if box.delivery.Archive == nil {
 		s.Postpone(now, errors.New("no archive is configured"), false)
@@ -57,13 +57,13 @@ func (box *outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 }
 
 // putBoth puts a document's files into the archive, or finds them there as it held them before.
-func (box *outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
-	r, err := box.docs.record(entry)
+func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
+	r, err := box.docs.View(entry)
 	if err != nil {
 		return held, err
 	}
-	for i, ext := range archiveFiles {
-		key := archivePath(box.issuer.Slug, h, ext, r.Code)
+	for i, ext := range ArchiveFiles {
+		key := ArchivePath(box.issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
 			// The archive may have lost one of them only, and the other need not be printed today as it was.
 			if o, err := box.delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
@@ -73,9 +73,9 @@ func (box *outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 		}
 		kind, data := "application/json", archivo(r)
 		if ext == "pdf" {
-			d := printable(r)
+			d := Printable(r)
 			d.State, d.Note, kind = pdf.Processed, "", "application/pdf"
-			if data, err = box.print(ctx, fair.House, d, pdf.Letter, false); err != nil {
+			if data, err = box.Print(ctx, fair.House, d, pdf.Letter, false); err != nil {
 				return held, err
 			}
 		}
@@ -88,7 +88,7 @@ func (box *outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 	return held, nil
 }
 
-// archivePath is where the archive keeps a document (SPEC 2.2).
-func archivePath(slug string, h *record.Head, extension, code string) string {
+// ArchivePath is where the archive keeps a document (SPEC 2.2).
+func ArchivePath(slug string, h *record.Head, extension, code string) string {
 	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import "math/bits"
 

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"sync"
@@ -8,7 +8,7 @@ import (
 // A server that does not take this box is left alone for a while, first one minute, at most five.
 const (
 	pauseFirst = time.Minute
-	pauseMost  = 5 * time.Minute
+	PauseMost  = 5 * time.Minute
 )
 
 // breaker is what is known of a server.
@@ -58,7 +58,7 @@ func (b *breaker) fail(now time.Time, why error) {
 	if b.failing && now.Before(b.until) {
 		return
 	}
-	b.pause = min(max(2*b.pause, pauseFirst), pauseMost)
+	b.pause = min(max(2*b.pause, pauseFirst), PauseMost)
 	b.failing, b.until, b.why = true, now.Add(b.pause), why
 }
 

@@ -1,4 +1,4 @@
-package engine
+package outbox
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // GivenUp lists at most so many of what was given up, the oldest first.
-func (box *outbox) GivenUp(limit int) ([]Failure, error) {
+func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	_, list, err := box.failures(limit)
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -23,7 +23,7 @@ func (box *outbox) GivenUp(limit int) ([]Failure, error) {
 
 // Retry has what was given up of a document tried again, as if it were new, and returns how much that is. archive:
 // its files are put into the archive again where they are missing, though they were taken before.
-func (box *outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
+func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
 	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
@@ -33,7 +33,7 @@ func (box *outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 		if d.Archive.Failed() || archive && d.Archive != nil && !d.Archive.Pending() {
 			d.Archive = anew(d.Archive)
 		}
-	}, func(l *letter) storage.Change {
+	}, func(l *Letter) storage.Change {
 		l.Step = *anew(&l.Step)
 		return storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}}
 	})
@@ -42,7 +42,7 @@ func (box *outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 }
 
 // Forget takes a document off the list of what was given up, and returns how much of it that is.
-func (box *outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
+func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	forgotten := func(s *record.Step) *record.Step {
 		n++
 		return &record.Step{Result: record.StepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
@@ -54,7 +54,7 @@ func (box *outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 		if d.Archive.Failed() {
 			d.Archive = forgotten(d.Archive)
 		}
-	}, func(l *letter) storage.Change {
+	}, func(l *Letter) storage.Change {
 		l.Step = *forgotten(&l.Step)
 		return storage.Change{To: record.LetterFailed}
 	})
@@ -63,8 +63,8 @@ func (box *outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 
 // settleGivenUp changes what the record of a document knows of its delivery, and the letters about it that were given
 // up: letter alters one and says where it goes.
-func (box *outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*letter) storage.Change) error {
-	err := box.docs.changeDelivery(ctx, storage.Code(code), document)
+func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery), about func(*Letter) storage.Change) error {
+	err := box.docs.ChangeDelivery(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
 		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(), Operator: true}
 	}

@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+)
+
+// keeper is the engine as those see it who send what it keeps.
+type keeper struct{ e *Engine }
+
+// Document returns a document that the caller may read.
+func (k keeper) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+	return k.e.Document(ctx, code, c)
+}
+
+// View makes the public record of a document that has left Signed.
+func (k keeper) View(entry storage.Entry) (*record.View, error) { return k.e.record(entry) }
+
+// ChangeDelivery changes what a document's record knows of its delivery.
+func (k keeper) ChangeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
+	return k.e.changeDelivery(ctx, code, change)
+}
+
+// Catalogue is the text of a code of MH's catalogues.
+func (k keeper) Catalogue(catalogue, code string) (string, bool) {
+	return k.e.Catalogue(catalogue, code)
+}
+
+// Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
+func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) { k.e.acted(c, ActMail, code, to) }

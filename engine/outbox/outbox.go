@@ -1,0 +1,102 @@
+// Package outbox sends what the receivers and the archive are owed: it mails and archives documents (deliver.go begins), mails letters
+// about them, and prints. What is owed is in the store; what the outbox itself remembers, a restart may forget.
+package outbox
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/engine/fair"
+	"dtegate/engine/record"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+)
+
+// Outbox is the outbox of a branch. Make one with New; it is safe for concurrent use.
+type Outbox struct {
+	docs     Documents
+	store    *storage.Store
+	issuer   seller.Issuer
+	log      *slog.Logger
+	now      func() time.Time
+	rand     io.Reader // of the letters' codes
+	metrics  *metrics
+	delivery deliveries
+	giveWay  func() (rest func())
+}
+
+// Documents is what the outbox needs of who keeps the documents.
+type Documents interface {
+	// Document returns a document that the caller may read.
+	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
+	// View makes the public record of a document that has left Signed.
+	View(storage.Entry) (*record.View, error)
+	// ChangeDelivery changes what a document's record knows of its delivery.
+	ChangeDelivery(context.Context, storage.Code, func(*record.Delivery)) error
+	// Catalogue is the text of a code of MH's catalogues.
+	Catalogue(catalogue, code string) (string, bool)
+	// Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
+	Mailed(c seller.Caller, code dte.Code, to string)
+}
+
+// Options are what an outbox works with.
+type Options struct {
+	Delivery
+	Documents Documents
+	Store     *storage.Store
+	Issuer    seller.Issuer
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader // of the letters' codes
+	// GiveWay returns what a long printed version calls between two of its pieces, nil for nothing.
+	GiveWay func() (rest func())
+}
+
+// New returns an outbox; it starts nothing.
+func New(o Options) *Outbox {
+	box := &Outbox{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay}
+	box.delivery.init(o.Delivery, o.Now)
+	return box
+}
+
+// Ring has what is due looked at soon.
+func (box *Outbox) Ring() { box.delivery.bell.Ring() }
+
+// Mails tells whether documents are mailed.
+func (box *Outbox) Mails() bool { return box.delivery.Mail != nil }
+
+// Printing is where those who print take turns.
+func (box *Outbox) Printing() *fair.Queue { return box.delivery.printing }
+
+// Archive is where documents are archived; nil: nowhere.
+func (box *Outbox) Archive() *archive.Archive { return box.delivery.Archive }
+
+type metrics struct{ mailed, archived *prometheus.CounterVec }
+
+func newMetrics() *metrics {
+	m := &metrics{
+		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
+			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does not take this box), given_up."}, []string{"result"}),
+		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
+			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup (the store does not take this box), full."}, []string{"result"}),
+	}
+	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
+	for _, result := range []string{"sent", "refused", "later", "setup", "given_up"} {
+		m.mailed.WithLabelValues(result)
+	}
+	for _, result := range []string{"stored", "conflict", "invalid", "later", "setup", "full"} {
+		m.archived.WithLabelValues(result)
+	}
+	return m
+}
+
+// Counters are the metrics that count as things happen.
+func (box *Outbox) Counters() []prometheus.Collector {
+	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
+}
