@@ -84,6 +84,7 @@ active() { inside systemctl is-active --quiet dted; }
 data() { (cd "$root/var/lib/dted" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 api() { nsenter -t "$leader" -n curl -sS --cacert "$root/var/lib/dted/tls/ca.pem" --max-time 60 -H "x-api-token: $token" "$@"; }
 get() { api "https://127.0.0.1:8080/dte/documento/$1"; }
+known() { [[ $(get 00000000-0000-4000-8000-000000000000) != *UNAUTHORIZED* ]]; } # a new token is live within a second or so
 ready() { nsenter -t "$leader" -n curl -sf --max-time 5 http://127.0.0.1:8081/readyz; }
 install() { # as the runbook: apt install ./dted_VERSION_ARCH.deb
 	cp "var/dist/dted_$1_$arch.deb" "$root/root/"
@@ -145,6 +146,7 @@ if grep -rq "$(inside cat /run/credentials/dted.service/passphrase)" "$root/etc"
 fi
 
 step "sell without MH"
+await 10 "the new token is not known" known
 sale=$(api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 1' -d @deploy/examples/dte01.json)
 [[ $sale == *CONTINGENCIA* ]] || fail "the sale answered ${sale:0:300}"
 code=$(sed -E 's/.*"codigoGeneracion":"([-0-9A-F]{36})".*/\1/' <<<"${sale%%\"numeroControl\"*}")
@@ -200,7 +202,7 @@ types "Dead box" 1
 types "Dead box" 2 "${given[@]}"
 token=$(types Install 'dtectl token new --point-of-sale 1 --name caja-1')
 ready >/dev/null || fail "not ready"
-sleep 1 # a token is live within a second
+await 10 "the new token is not known" known
 [ "$(get "$code")" = "$document" ] || fail "the document is gone"
 api https://127.0.0.1:8080/dte/dte01 -H 'Content-Type: application/json' -H 'Idempotency-Key: 3' -d @deploy/examples/dte01.json | grep -qE '"numeroControl":"DTE-01-S001P001-00000000000000[3-9]"' ||
 	fail "the new box does not go on behind the last number"
