@@ -70,7 +70,7 @@ func TestPackageContents(t *testing.T) {
 		}
 	}
 	// An optional secret must have a default, else its missing file ends every start.
-	for _, name := range []string{"mail.password", "archive.secret"} {
+	for _, name := range []string{"mail.password", "archive.secret", "fleet.secret"} {
 		if !strings.Contains(unit, "\nSetCredential="+name+`:\n`+"\n") {
 			t.Errorf("without %s.cred no start", name)
 		}
