@@ -167,7 +167,12 @@ func (b *gauge) show(part float64, text string) {
 	}
 	const width = 30
 	n := int(min(1, max(0, part)) * width)
-	b.out.Redraw(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
+	line := []rune(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
+	const narrowest = 79 // a line that breaks cannot be redrawn
+	if len(line) > narrowest {
+		line = append(line[:narrowest-1], '…')
+	}
+	b.out.Redraw(string(line))
 }
 
 func (b *gauge) clear() {

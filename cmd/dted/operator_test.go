@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"dtegate/engine/audit"
+	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 )
@@ -296,7 +297,7 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 func (o *operation) replaceAuthority(t *testing.T, old *http.Client, token string) *http.Client {
 	t.Helper()
 	first := o.authority(t)
-	o.does("tls show", "pin          "+certificate.Fingerprint(first)+"\n", "localhost", "127.0.0.1", "until "+first.NotAfter.Format(time.DateOnly))
+	o.does("tls show", "pin          "+certificate.Fingerprint(first)+"\n", "localhost", "127.0.0.1", "until "+dte.Date(first.NotAfter))
 	o.refused("tls new", "there is an authority already")
 	said := o.does("tls new --replace")
 	second := o.authority(t)

@@ -26,7 +26,7 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "gateway", "gateway/form", "engine", "engine/rulebook", "engine/shelf", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
+var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/form", "gateway/page", "engine", "engine/rulebook", "engine/shelf", "engine/outbox", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {
@@ -274,4 +274,29 @@ func status(e ast.Expr) int {
 		}
 	}
 	return 0
+}
+
+// TestFolders: each package that makes refusals is scanned.
+func TestFolders(t *testing.T) {
+	for _, pattern := range []string{"*/*.go", "*/*/*.go", "*/*/*/*.go"} {
+		paths, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(paths), err)
+		}
+		for _, path := range paths {
+			folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), filepath.Join("..", "..")+"/"))
+			if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(folder, "test") || folder == "gateway/codes" || slices.Contains(folders, folder) {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range f.Imports {
+				if i.Path.Value == `"dtegate/engine/refusal"` {
+					t.Errorf("%s makes refusals, and is not among the folders", folder)
+				}
+			}
+		}
+	}
 }
