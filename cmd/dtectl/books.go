@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -167,6 +168,7 @@ func (c *booksCommand) sources(top *cli) (list []*bookSource, err error) {
 }
 
 func runningBooks(g *gateway) *bookSource {
+	runtime.GOMAXPROCS(1) // a core stays the tills'
 	ask := func(ctx context.Context, query url.Values) (*month.Page, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -244,6 +246,9 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	return nil
 }
 
+// restsPerPage is how many times as long as a page of the running appliance took nothing is asked of it.
+const restsPerPage = 3
+
 // collect reads every document of every source.
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
 	bar := newBar(screen.Err)
@@ -258,9 +263,6 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			if s.rest {
-				time.Sleep(time.Since(start)) // the tills have the box for as long as the page had it
-			}
 			for k := range p.Documents {
 				d, err := bookDocument(&p.Documents[k])
 				if err == nil {
@@ -269,6 +271,9 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
+			}
+			if s.rest {
+				time.Sleep(restsPerPage * time.Since(start)) // the tills have the box meanwhile
 			}
 			share := int64(1000)
 			if p.Total > 0 {

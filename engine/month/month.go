@@ -21,7 +21,7 @@ type Reader struct {
 }
 
 // New reads nothing yet.
-func New(store *storage.Store) *Reader { return &Reader{store, 1024, 1 << 20} }
+func New(store *storage.Store) *Reader { return &Reader{store, 256, 1 << 18} }
 
 // Document is a document as it stands, with the bytes that were signed.
 type Document struct {
