@@ -126,7 +126,7 @@ func TestShelf_OldRecords(t *testing.T) {
 	b, a := opened(t, next)
 	x.record(b.Digest, a, storage.Part{Name: shelf.PartBundle, Data: bundletest.Tampered(t, next, bundletest.Payload)})
 	x.box = vouch.New()
-	s, log := x.restart()
+	_, log := x.restart()
 	x.sells("2.1.1")
 	if strings.Contains(log, "level=ERROR") {
 		t.Error(log)
@@ -142,7 +142,7 @@ func TestShelf_OldRecords(t *testing.T) {
 	}
 	// No key that is pinned has signed anything: the box remembers that it was otherwise.
 	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
-	s, log = x.restart()
+	s, log := x.restart()
 	x.sells("2.1.1")
 	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByBox || !strings.Contains(got.Sentence(), "vouched for by this box, which admitted it signed by test") {
 		t.Errorf("%+v", got)

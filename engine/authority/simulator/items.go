@@ -49,8 +49,6 @@ func sub(a *big.Rat, values ...*big.Rat) *big.Rat {
 	return total
 }
 
-func times(a *big.Rat, num, den int64) *big.Rat { return new(big.Rat).Mul(a, big.NewRat(num, den)) }
-
 // sales are the three columns of which an item of a sale fills one.
 var sales = []string{"ventaNoSuj", "ventaExenta", "ventaGravada"}
 
