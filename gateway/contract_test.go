@@ -56,6 +56,14 @@ func itemsOf(list dte.Value) (items []string) {
 	return items
 }
 
+// TestContract_Packed: the contract that dted holds is the file that people edit.
+func TestContract_Packed(t *testing.T) {
+	text, err := os.ReadFile("openapi.json")
+	if err != nil || !bytes.Equal(text, OpenAPI) {
+		t.Errorf("openapi.json.gz is not openapi.json: gzip -9nkf gateway/openapi.json (%v)", err)
+	}
+}
+
 // TestContract_Structure: the document is OpenAPI 3.1: references resolve and each component is used, operations have an
 // id of their own, a summary, their path's parameters and answers.
 func TestContract_Structure(t *testing.T) {

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
+	"io"
 	"sync"
 
 	"github.com/valyala/fasthttp"
@@ -12,9 +15,25 @@ import (
 // OpenAPI is the contract with the tills: every route, request, answer and error code, as OpenAPI 3.1. The tests of this
 // package compare it with the tables of endpoints, and those of cmd/dted hold every request and answer of theirs against
 // it.
+var OpenAPI = unpacked()
+
+// packed is openapi.json, made by gzip: dted is to stay small. TestContract_Packed tells when they differ.
 //
-//go:embed openapi.json
-var OpenAPI []byte
+//go:embed openapi.json.gz
+var packed []byte
+
+// unpacked returns the contract. It is part of the program: a fault in it is found by the tests.
+func unpacked() []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
 
 // fixedPage is a page that is the same for everybody: made once, with its tag and policy.
 type fixedPage struct {
