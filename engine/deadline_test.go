@@ -14,7 +14,7 @@ import (
 // time that there is, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.engine.contingency.options.DoubtFor = 40 * time.Hour // nothing is certain before
+		b.restart(func(p *Contingency) { p.DoubtFor = 40 * time.Hour }) // nothing is certain before
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		doubtful := b.issue(sale("doubtful", 200))

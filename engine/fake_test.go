@@ -228,6 +228,13 @@ func (b *box) start() {
 	}()
 }
 
+// restart ends the branch in order and starts it with a policy without MH that is another.
+func (b *box) restart(change func(*Contingency)) {
+	b.close()
+	change(&b.policy)
+	b.start()
+}
+
 // close ends the branch in order.
 func (b *box) close() {
 	b.t.Helper()

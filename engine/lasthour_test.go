@@ -26,7 +26,7 @@ func TestEvent_LastHour(t *testing.T) {
 			inBubble(t, func(b *box) {
 				// The event of the first cause waits for its document, which MH may hold. Without that it would be made as soon as the
 				// second cause is no more part of the first (ReportAfter).
-				b.engine.contingency.options.DoubtFor = 2 * time.Hour
+				b.restart(func(p *Contingency) { p.DoubtFor = 2 * time.Hour })
 				b.issue(sale("before", 100)) // logs in
 				b.chaos(simulator.Chaos{Silence: true})
 				b.issue(sale("first", 100))

@@ -143,7 +143,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 // longer than it may; the event of a short one waits for nobody.
 func TestLongPeriod_Waits(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.engine.contingency.options.AwaitReport = 48 * time.Hour // more than there is: 20 hours are taken
+		b.restart(func(p *Contingency) { p.AwaitReport = 48 * time.Hour }) // more than there is: 20 hours are taken
 		b.outageOf(time.Hour, "short")
 		time.Sleep(10 * time.Minute)
 		if got := b.sim.Received(); got.Events != 1 {
