@@ -78,17 +78,7 @@ path_style = true
 		return d, d.writeConfigs(dir)
 	}
 	screen.Printf("making a chain of %d branches in %s (once; the rules are compiled)\n", len(d.branches), d.shown)
-	aside := dir + ".new"
-	if err := os.RemoveAll(aside); err != nil {
-		return nil, err
-	}
-	if err := d.fill(ctx, aside); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(aside, dir); err != nil {
-		return nil, err
-	}
-	return d, config.SyncFolder(filepath.Dir(dir))
+	return d, makeFolder(dir, func(aside string) error { return d.fill(ctx, aside) })
 }
 
 func (d *chainDemo) fill(ctx context.Context, dir string) error {

@@ -59,20 +59,27 @@ func newDemo(ctx context.Context, dir, day string) (*demo, error) {
 		return d, d.writeConfig(d.config)
 	}
 	screen.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
+	return d, makeFolder(dir, func(aside string) error {
+		if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
+			return err
+		}
+		return d.fill(ctx, aside)
+	})
+}
+
+// makeFolder makes a folder whole or not at all: it is filled aside and renamed.
+func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
-		return nil, err
-	}
-	if err := d.fill(ctx, aside); err != nil {
-		return nil, err
+	if err := fill(aside); err != nil {
+		return err
 	}
 	if err := os.Rename(aside, dir); err != nil {
-		return nil, err
+		return err
 	}
-	return d, config.SyncFolder(filepath.Dir(dir))
+	return config.SyncFolder(filepath.Dir(dir))
 }
 
 func (d *demo) fill(ctx context.Context, dir string) error {

@@ -17,13 +17,7 @@ import (
 // that failed.
 func TestBranches(t *testing.T) {
 	dir := t.TempDir()
-	put := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	put := filesIn(t, dir)
 	put("token", "secret\n")
 	hung := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

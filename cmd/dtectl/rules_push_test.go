@@ -53,16 +53,21 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A push goes to every branch, names those that failed, and when repeated asks only them.
-func TestPush(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) string {
+// filesIn returns what writes a file in a folder and names its path.
+func filesIn(t *testing.T, dir string) func(name, text string) string {
+	return func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
+}
+
+// A push goes to every branch, names those that failed, and when repeated asks only them.
+func TestPush(t *testing.T) {
+	dir := t.TempDir()
+	put := filesIn(t, dir)
 	put("good.token", "secret\n")
 	put("bad.token", "other\n")
 	var offices []*office

@@ -61,7 +61,7 @@ var layers = map[string][]string{
 
 	"gateway/codes":       {"engine/refusal"},
 	"gateway/page":        {"engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
-	"gateway/form":        {"engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
+	"gateway/form":        {"rules/near", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway":             {"engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 

@@ -2,11 +2,9 @@ package shelf
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"dtegate/engine/dte"
@@ -347,97 +345,6 @@ func encodeHead(head any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record of a rule: %w", err)
 	}
-	return b, nil
-}
-
-// Target names a bundle that was live here.
-type Target struct {
-	Name    string `json:"name"`
-	Schema  int    `json:"schema"`
-	Version string `json:"version"`
-	// Expired takes the branch also to a bundle whose own dates are over.
-	Expired bool `json:"expired,omitempty"`
-}
-
-var (
-	// ErrNoSuchRule means that a step back leads nowhere.
-	ErrNoSuchRule = errors.New("there is nothing to go back to")
-	// ErrExpired means that a step back leads to a bundle whose own dates are over, and nobody has said that this is meant.
-	ErrExpired = errors.New("its own dates are over")
-)
-
-// Rollback takes off what has begun and stands above a bundle that was live here, whatever its version: the floor stays where it is.
-// What is to come stays: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
-func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if o.Reason == "" {
-		return nil, ErrReason
-	}
-	to := s.find(func(i *shelved) bool { return i.Name == t.Name && i.Schema == t.Schema && i.Version == t.Version })
-	switch {
-	case to == nil:
-		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
-	case to.From > s.today():
-		return nil, fmt.Errorf("%w: %s %s begins on %s only: dtectl rules cancel takes it off", ErrNoSuchRule, t.Name, t.Version, to.From)
-	case to.trouble != nil:
-		return nil, fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
-	case to.expired(s.today()) && !t.Expired:
-		return nil, fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says that an expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
-	}
-	// What has begun goes, of its generation and of others; what is to come stays.
-	var off []*shelved
-	for _, i := range s.on() {
-		if i.sameDocument(to) && i.rank(to) > 0 && i.From <= s.today() {
-			off = append(off, i)
-		}
-	}
-	if len(off) == 0 && to.off == nil {
-		return nil, fmt.Errorf("%w: %s %s is live", ErrNoSuchRule, to.Name, to.Version)
-	}
-	return s.stepBack(ctx, to, off, &StepBack{Way: wayRollback, Who: o.Who, Reason: o.Reason})
-}
-
-func (s *Shelf) find(is func(*shelved) bool) *shelved {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, i := range s.items {
-		if is(i) {
-			return i
-		}
-	}
-	return nil
-}
-
-// stepBack takes bundles off in favour of one, in one commit.
-func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
-	b.To, b.At = to.RuleRef, s.o.Now().UTC()
-	if to.expired(s.today()) {
-		b.Expired = to.Until
-	}
-	on := slices.DeleteFunc(s.on(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
-	for _, i := range off {
-		b.Off = append(b.Off, i.RuleRef)
-	}
-	book, err := s.assemble(ctx, append(on, to))
-	if err != nil {
-		return nil, fmt.Errorf("going back to %s %s: %w", to.Name, to.Version, err)
-	}
-	code, err := dte.NewCode(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.write(ctx, storage.Code(code), record.RuleStepBack, b, b.At, nil); err != nil {
-		return nil, fmt.Errorf("recording the step back: %w", err)
-	}
-	s.mu.Lock()
-	s.apply(b)
-	s.mu.Unlock()
-	s.guard.Forgive(to.Digest)
-	book.Resume(to.Digest)
-	s.publish(book)
-	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
-	s.o.Logger.Warn("rules went back", "way", b.Way, "rule", to.Name, "to", to.Version, "off", len(b.Off), "who", b.Who, "reason", b.Reason, "expired", b.Expired)
 	return b, nil
 }
 

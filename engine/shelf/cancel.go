@@ -2,16 +2,12 @@ package shelf
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/vouch"
-	"dtegate/storage"
 )
 
 // ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has acknowledged it.
@@ -29,13 +25,10 @@ type Acknowledgement struct {
 func (s *Shelf) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if o.Reason == "" {
-		return nil, ErrReason
-	}
-	coming := s.find(func(i *shelved) bool { return i.Name == t.Name && i.Schema == t.Schema && i.Version == t.Version })
+	coming, err := s.orderedBundle(t, o)
 	switch {
-	case coming == nil:
-		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
+	case err != nil:
+		return nil, err
 	case coming.off != nil:
 		return nil, fmt.Errorf("%w: %s %s is off already", ErrNoSuchRule, t.Name, t.Version)
 	case coming.From <= s.today():
@@ -56,23 +49,6 @@ func (s *Shelf) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	s.publish(book)
 	s.o.Logger.Warn("a rule to come was cancelled", "rule", coming.Name, "version", coming.Version, "who", b.Who, "reason", b.Reason)
 	return b, nil
-}
-
-// note records a step and applies it.
-func (s *Shelf) note(ctx context.Context, b *StepBack) error {
-	code, err := dte.NewCode(rand.Reader)
-	if err != nil {
-		return err
-	}
-	if _, err := s.write(ctx, storage.Code(code), record.RuleStepBack, b, b.At, nil); err != nil {
-		return fmt.Errorf("recording the step: %w", err)
-	}
-	b.word = vouch.Own
-	s.mu.Lock()
-	s.apply(b)
-	s.mu.Unlock()
-	s.metrics.steppedBack.WithLabelValues(b.Way).Inc()
-	return nil
 }
 
 // Acknowledge notes that somebody knows of the latest return that the branch made by itself: until then dtectl doctor says that it

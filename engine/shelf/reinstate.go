@@ -17,13 +17,10 @@ var ErrReason = errors.New("a reason is needed")
 func (s *Shelf) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if o.Reason == "" {
-		return nil, ErrReason
-	}
-	to := s.find(func(i *shelved) bool { return i.Name == t.Name && i.Schema == t.Schema && i.Version == t.Version })
+	to, err := s.orderedBundle(t, o)
 	switch {
-	case to == nil:
-		return nil, fmt.Errorf("%w: %s %s of generation %d was never here", ErrNoSuchRule, t.Name, t.Version, t.Schema)
+	case err != nil:
+		return nil, err
 	case to.off == nil:
 		return nil, fmt.Errorf("%w: %s %s was not taken off", ErrNoSuchRule, to.Name, to.Version)
 	case to.trouble != nil:

@@ -39,11 +39,7 @@ func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.stored(entry, h)
+	d, err := s.stored(entry)
 	if err != nil {
 		return nil, err
 	}

@@ -134,11 +134,7 @@ func (s *Shelf) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comp
 	if err != nil {
 		return nil, err
 	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.stored(entry, h)
+	d, err := s.stored(entry)
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,12 @@ type stored struct {
 	deferred []byte
 }
 
-// stored reads a document, whose head is read already.
-func (s *Shelf) stored(entry storage.Entry, h *record.Head) (*stored, error) {
+// stored reads what a document was made of.
+func (s *Shelf) stored(entry storage.Entry) (*stored, error) {
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
 	list, err := s.o.Store.Parts(entry.Code)
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)

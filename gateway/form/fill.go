@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/rules/near"
 )
 
 // Filled is a request turned into facts, with everything that is wrong with it.
@@ -280,40 +281,14 @@ func (d *Filled) unknown(v dte.Value, fields []field, prefix string) {
 
 // hint names the field that a misspelt name is nearest to, if any is near.
 func hint(name string, fields []field) string {
-	best, near := 3, ""
+	names := make([]string, len(fields))
 	for i := range fields {
-		if n := distance(strings.ToLower(fields[i].name), strings.ToLower(name)); n < best {
-			best, near = n, fields[i].name
-		}
+		names[i] = fields[i].name
 	}
-	if near == "" {
-		return ""
+	if i, letters := near.Of(name, names); i >= 0 && letters < 3 {
+		return "; ¿quiso decir " + names[i] + "?"
 	}
-	return "; ¿quiso decir " + near + "?"
-}
-
-// distance is Levenshtein's, of short names; longer ones are not near anything.
-func distance(a, b string) int {
-	if len(a) > 40 || len(b) > 40 {
-		return 99
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost++
-			}
-			corner = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -8,17 +8,6 @@ import (
 	"dtegate/engine/dte"
 )
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"items", "item", 1}, {"cantidad", "cantdiad", 2}, {strings.Repeat("x", 41), "x", 99}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 // TestDecode_FullCostsNothing: what is wrong beyond the faults that are listed is not looked for: a thousand times as many
 // faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known name.
 func TestDecode_FullCostsNothing(t *testing.T) {

@@ -1,0 +1,103 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/wire"
+)
+
+// Whoever holds the store's credentials brings no rule, no version and no box.
+func TestAgent_Forged(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.enrol(1, w.box, director)
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	for name, forge := range map[string]func() (back func()){
+		"a version of another key": func() func() {
+			d := *w.last
+			d.Version, d.Previous = 2, wire.Digest(w.data)
+			data, err := wire.SealDesired(d, thief)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(wire.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"a version of before": func() func() {
+			w.put(wire.DesiredKey(w.group, 2), w.data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"a version behind another past": func() func() {
+			d := *w.last
+			d.Version, d.Previous = 2, wire.Digest(nil)
+			data, err := wire.SealDesired(d, director)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(wire.DesiredKey(w.group, 2), data)
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+		"another box": func() func() {
+			w.enrol(2, thief, thief)
+			return func() { w.store.Lose(wire.BoxKey("centro", 2)) }
+		},
+		"no object at all": func() func() {
+			w.put(wire.DesiredKey(w.group, 2), []byte("{"))
+			return func() { w.store.Lose(wire.DesiredKey(w.group, 2)) }
+		},
+	} {
+		back := forge()
+		w.pass(16 * time.Minute)
+		s := w.status()
+		if s.Desired.Version != 1 || s.Desired.Trouble == "" || s.Replaced || w.agent.Fence().Standing().Replaced {
+			t.Errorf("%s: %+v", name, s)
+		}
+		back()
+		w.pass(16 * time.Minute)
+		if s := w.status(); s.Desired.Trouble != "" {
+			t.Errorf("%s: behind it: %s", name, s.Desired.Trouble)
+		}
+	}
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
+	// A file that was exchanged in the store, and one that is another bundle than the director named.
+	data, r := file(t, "catalogos", "1.0.2", author, "2026-01-01")
+	w.put(wire.RuleKey(second.File), data)
+	w.rollout("r1", second)
+	w.pass(16 * time.Minute)
+	if s := w.status(); !strings.Contains(s.Desired.Trouble, "digest") || w.where(second)+w.where(r) != "" {
+		t.Errorf("%+v", s.Desired)
+	}
+}
+
+// A stolen director's key brings no bundle that the rules' keys did not sign, none below the floor, and none under another name.
+func TestAgent_StolenDirector(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.live(first)
+	w.start()
+	w.pass(2 * time.Minute)
+	unsigned, u := file(t, "catalogos", "9.0.0", thief, "2026-01-01")
+	w.put(wire.RuleKey(u.File), unsigned)
+	older := w.rule("catalogos", "1.0.0")
+	named := second
+	named.Version = "7.0.0"
+	for i, r := range []wire.Rule{u, older, named} {
+		w.rollout("r"+string(rune('1'+i)), r)
+		w.pass(16 * time.Minute)
+		if got := w.stage(); got != wire.StageRefused {
+			t.Errorf("%+v: %s", r, got)
+		}
+		w.live(r)
+		w.pass(16 * time.Minute)
+		if trouble := w.status().Desired.Trouble; trouble == "" {
+			t.Errorf("%+v: no trouble", r)
+		}
+		w.live(first)
+		w.pass(16 * time.Minute)
+	}
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.1")
+}
