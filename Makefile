@@ -7,7 +7,7 @@ COMMANDS    := dted dtectl dtesim
 CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test clean
+.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ bench: ## the budgets, measured beside their limits
 
 bench-shares: ## of the budgets, those of one till that takes all it can beside a quiet one
 	@go test -timeout 30m -run '^TestShares$$' -v ./cmd/dted -args -budgets
+
+bench-online: ## what a sale costs while MH answers, beside the same sale while MH is away
+	@go test -timeout 30m -count=1 -run '^TestOnline$$' -v ./cmd/dted -args -budgets
+
+bench-signer: ## an experiment: the appliance beside itself with a signer process of its own, and what a sale meets when that is gone (needs libcrypto 3, fetches a library; says so and skips without)
+	@go test -timeout 30m -count=1 -run '^TestSigner$$' -v ./cmd/dted -args -signer
 
 bench-peers: ## a sale of ten lines by the appliance and by two plain services on PostgreSQL, in Go and in Node, side by side (needs PostgreSQL and Node, fetches libraries; says so and skips without)
 	@go test -timeout 30m -count=1 -run '^TestPeers$$' -v ./cmd/dted -args -peers
