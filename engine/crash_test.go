@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 // scenario is one way for three sales to be interrupted.
@@ -50,8 +50,8 @@ var hostilities = map[string]simulator.Chaos{
 }
 
 // base is a store made once, before anything is issued; every scenario starts from a copy of it.
-var base = sync.OnceValue(func() *vfs.MemFS {
-	fs := vfs.NewCrashableMem()
+var base = sync.OnceValue(func() *disktest.Disk {
+	fs := disktest.New(disktest.Strict)
 	w := &world{now: func() time.Time { return start }}
 	if err := storage.Create(w.storeOptions(fs)); err != nil {
 		panic(err)
@@ -67,12 +67,12 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 	var count atomic.Int64
 	var crash sync.Once
 	var armed, crashed atomic.Bool // armed: the branch has started
-	var after *vfs.MemFS
+	var after *disktest.Disk
 	disk := w.fs
 	at := func(string) {
 		if n := count.Add(1); int(n) == s.point {
 			crash.Do(func() {
-				after = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: s.unsynced, RNG: rand.New(rand.NewPCG(s.seed, 1))})
+				after = disk.Crash(s.unsynced, rand.New(rand.NewPCG(s.seed, 1)))
 				crashed.Store(true)
 				w.wire.sever()
 			})
@@ -112,7 +112,7 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 }
 
 // audit restarts the branch on what the crash left, repeats every sale with its key, and checks P1 to P4.
-func (w *world) audit(disk *vfs.MemFS, answered map[string]*record.View) (faults []string) {
+func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if err := w.sim.Chaos(simulator.Chaos{}); err != nil {
 		fault("%v", err)
@@ -180,7 +180,7 @@ func documentsOf(r *storage.Report) (n int) {
 
 func crashWorld(t *testing.T, s scenario) *world {
 	w := newSim(t)
-	w.fs = base().CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	w.fs = base().Crash(100, rand.New(rand.NewPCG(1, 1)))
 	if err := w.sim.Chaos(s.chaos); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
 	"dtegate/engine/authority/link/linktest"
@@ -29,6 +27,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 // cable is the wire between a branch and the authority in fake time: connections in memory, which can be refused, or
@@ -132,7 +131,7 @@ type box struct {
 	sim    *simulator.Simulator
 	cable  *cable
 	path   *linktest.Path // to the cable, where connections are kept ready; nil: none are
-	fs     *vfs.MemFS
+	fs     *disktest.Disk
 	skew   atomic.Int64 // of the branch's clock, ns
 	log    *slog.Logger
 	policy Contingency
@@ -166,7 +165,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &box{t: t, cable: newCable(), fs: vfs.NewCrashableMem(), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
+		b := &box{t: t, cable: newCable(), fs: disktest.New(disktest.Strict), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
 			policy: Contingency{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
@@ -252,7 +251,7 @@ func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0))
 // crash ends the branch as a power cut does, with a part of what was not synced, and starts it anew.
 func (b *box) crash() {
 	b.t.Helper()
-	after := b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: b.rand.IntN(101), RNG: fork(b.rand)})
+	after := b.fs.Crash(b.rand.IntN(101), fork(b.rand))
 	b.close()
 	b.fs = after
 	b.start()

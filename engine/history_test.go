@@ -8,12 +8,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage/disktest"
 )
 
 // history is a branch beside a model of it so simple that it can be read: what was sold, and what is left of it.
@@ -107,17 +106,17 @@ func (h *history) ask(req Request) (*record.View, error) {
 	if h.rand.IntN(3) > 0 {
 		return h.engine.Issue(context.Background(), req)
 	}
-	var after *vfs.MemFS
+	var after *disktest.Disk
 	at, n := 1+h.rand.IntN(3), 0
 	h.wire.at = func(string) {
 		if n++; n == at {
-			after = h.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: h.rand.IntN(101), RNG: fork(h.rand)})
+			after = h.fs.Crash(h.rand.IntN(101), fork(h.rand))
 			h.wire.sever()
 		}
 	}
 	_, first := h.engine.Issue(context.Background(), req)
 	if after == nil { // it never came to that moment: the crash comes behind the answer
-		after = h.fs.CrashClone(vfs.CrashCloneCfg{RNG: fork(h.rand)})
+		after = h.fs.Crash(0, fork(h.rand))
 	}
 	if err := h.store.Close(); err != nil {
 		h.t.Fatal(err)

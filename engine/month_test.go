@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage/disktest"
 )
 
 // month is a branch of twenty points of sale through a month of outages, crashes, wrong clocks and hostilities.
@@ -29,7 +30,17 @@ type month struct {
 	sales map[string]*record.View // what was answered last, by key
 	late  []Late                  // what a till that follows the changes has read
 	wg    sync.WaitGroup
-	n     int
+	n     int // sales so far
+	cuts  int // of the power
+}
+
+// played is what months came to.
+type played struct{ months, sales, cuts, seals, events, lots int }
+
+func (p *played) add(m *month) {
+	mh := m.sim.Received()
+	p.months, p.sales, p.cuts = p.months+1, p.sales+len(m.sales), p.cuts+m.cuts
+	p.seals, p.events, p.lots = p.seals+mh.Documents, p.events+mh.Events, p.lots+mh.Lots
 }
 
 // TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand.
@@ -54,19 +65,23 @@ func TestMonth(t *testing.T) {
 		}
 		first, seeds = n, last-n+1
 	}
+	var all played
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			inBubble(t, func(b *box) {
 				if os.Getenv("DTE_LOG") != "" {
 					b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 				}
-				play(b, seed, length)
+				all.add(play(b, seed, length))
 			})
 		})
 	}
+	t.Logf("%d branch-months: %d sales, %d power cuts; MH sealed %d documents, %d events, %d lots",
+		all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
 }
 
-func play(b *box, seed uint64, length time.Duration) {
+func play(b *box, seed uint64, length time.Duration) *month {
+	b.fs.SetRules(disktest.AllRules[seed%3])
 	b.lateness = seed%2 == 0
 	b.every = 5 * time.Minute // a look a minute would be a fifth of the work
 	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*record.View{}}
@@ -80,6 +95,7 @@ func play(b *box, seed uint64, length time.Duration) {
 	m.wg.Wait()
 	m.check()
 	b.audit()
+	return m
 }
 
 // upTo is a random time, each order of magnitude as likely.
@@ -219,6 +235,7 @@ func (m *month) crash() {
 	m.wg.Wait()
 	m.follow()
 	m.box.crash()
+	m.cuts++
 }
 
 // follow reads the changes on from where the till was.
@@ -268,5 +285,5 @@ func (m *month) check() {
 			m.t.Errorf("%s is still %s", r.Code, r.Estado)
 		}
 	}
-	m.t.Logf("%d sales: %v; MH received %+v", len(m.sales), estados, m.sim.Received())
+	m.t.Logf("%d sales: %v; %d power cuts; MH received %+v", len(m.sales), estados, m.cuts, m.sim.Received())
 }

@@ -12,14 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 // walks are the ways that a document in contingency can go. A backup is taken at every moment of each, and restored at
@@ -64,7 +63,7 @@ type walk struct {
 	point int
 	seen  string        // what branch and MH held at the last point
 	dead  chan struct{} // closed at the end
-	after *vfs.MemFS
+	after *disktest.Disk
 	lost  *rand.Rand
 
 	corrected map[string]bool // by code: corrected before the power failed
@@ -112,7 +111,7 @@ func (w *walk) pass(name string) {
 		}
 	}
 	if w.point == w.end {
-		w.after = w.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: w.lost.IntN(101), RNG: w.lost})
+		w.after = w.fs.Crash(w.lost.IntN(101), w.lost)
 		w.wire.sever()
 		close(w.dead)
 	}

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/engine/shelf"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
+	"dtegate/storage/disktest"
 )
 
 // TestShelf_CrashEverywhere crashes at every write of a first start, two activations and a rollback between them. The
@@ -28,16 +28,16 @@ func TestShelf_CrashEverywhere(t *testing.T) {
 	run := func(point, unsynced int) (points int) {
 		w := newSim(t)
 		defer w.server.Close()
-		w.fs = base().CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+		w.fs = base().Crash(100, rand.New(rand.NewPCG(1, 1)))
 		disk := w.fs
 		var count atomic.Int64
 		var crash sync.Once
 		var armed, crashed atomic.Bool
-		var left *vfs.MemFS
+		var left *disktest.Disk
 		w.open(disk, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && int(count.Add(1)) == point {
 				crash.Do(func() {
-					left = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(uint64(point), 1))})
+					left = disk.Crash(unsynced, rand.New(rand.NewPCG(uint64(point), 1)))
 					crashed.Store(true)
 				})
 			}

@@ -11,20 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/dte"
 	"dtegate/engine/shelf"
 	"dtegate/engine/vouch"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
+	"dtegate/storage/disktest"
 )
 
 // mutants gives mutants of a signed bundle to a branch. Each is refused, or it is the bundle that was signed, lives through
 // a power cut and a restart with the same digest, and makes the same document.
 type mutants struct {
-	base   *vfs.MemFS // a branch that has shipped rules
+	base   *disktest.Disk // a branch that has shipped rules
 	box    *vouch.Key
 	dry    *world // one to which they are only tried
 	shelf  *shelf.Shelf
@@ -53,7 +52,7 @@ func newMutants(t testing.TB) *mutants {
 	w.wire.sever()
 	m.shelf = w.shelf(map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", constant)})
 	m.dry = w
-	m.base = w.fs.CrashClone(vfs.CrashCloneCfg{})
+	m.base = w.fs.Crash(0, nil)
 	good := edition(t, "2.1.1", constant)
 	b, err := bundle.Inspect(good)
 	if err != nil {
@@ -93,7 +92,7 @@ func (m *mutants) live(t testing.TB, data []byte) string {
 	t.Helper()
 	w := newSim(t)
 	w.box = m.box
-	fs := m.base.CrashClone(vfs.CrashCloneCfg{})
+	fs := m.base.Crash(0, nil)
 	w.open(fs, fs)
 	w.shelf(nil)
 	defer func() { w.close() }()

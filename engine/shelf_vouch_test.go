@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -26,7 +24,7 @@ import (
 // restart is a power cut and a start, with the shelf that the store has; what the start logs is returned.
 func (w *world) restart() (*shelf.Shelf, string) {
 	w.t.Helper()
-	left := w.fs.CrashClone(vfs.CrashCloneCfg{})
+	left := w.fs.Crash(0, nil)
 	if err := w.store.Close(); err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/storage/disktest"
 )
 
 // mishaps are the hostilities that befall a branch which sends what it owes: each step goes wrong in each of its ways.
@@ -124,13 +123,13 @@ func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 // neither stored nor sent.
 func (b *box) sendUntil(k int64) (crashed bool) {
 	var requests atomic.Int64
-	died := make(chan *vfs.MemFS, 1)
+	died := make(chan *disktest.Disk, 1)
 	disk, wire, lost := b.fs, b.wire, fork(b.rand)
 	b.at(func(point string) {
 		if !strings.HasPrefix(point, "after ") || requests.Add(1) != k {
 			return
 		}
-		died <- disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: lost.IntN(101), RNG: lost})
+		died <- disk.Crash(lost.IntN(101), lost)
 		wire.sever()
 	})
 	select {

@@ -7,10 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/storage/disktest"
 )
 
 // TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until a query
@@ -89,7 +88,7 @@ func TestSettle_Beside(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
 		b.issue(sale("before", 100))
-		var signed *vfs.MemFS
+		var signed *disktest.Disk
 		b.at(func(point string) {
 			if point == "before /fesv/recepciondte" {
 				signed = b.snapshot()

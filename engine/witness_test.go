@@ -6,26 +6,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 // putBack puts the disk of an earlier moment back, store and mark together, as a snapshot of the box does: nothing on the box
 // knows what was issued since.
-func (b *box) putBack(fs *vfs.MemFS) {
+func (b *box) putBack(fs *disktest.Disk) {
 	b.t.Helper()
 	b.close()
 	b.fs = fs
 	b.start()
 }
 
-func (b *box) snapshot() *vfs.MemFS {
-	return b.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: fork(b.rand)})
+func (b *box) snapshot() *disktest.Disk {
+	return b.fs.Crash(100, fork(b.rand))
 }
 
 // MH says that it holds a number under another code: one sale is refused, and nothing is numbered any more until people

@@ -31,6 +31,7 @@ import (
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 const testNIT = "06141804941035"
@@ -110,7 +111,7 @@ func loadBook(t testing.TB, host *rules.Host) *rulebook.Book {
 // world is a branch and an authority: the real store on a filesystem that can crash, the real client over a socket.
 type world struct {
 	t      testing.TB
-	fs     *vfs.MemFS
+	fs     *disktest.Disk
 	sim    *simulator.Simulator
 	server *httptest.Server
 	wire   *wire
@@ -187,7 +188,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := newSim(t)
-	w.fs = vfs.NewCrashableMem()
+	w.fs = disktest.New(disktest.Strict)
 	if err := storage.Create(w.storeOptions(w.fs)); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func (w *world) storeOptions(fs vfs.FS) storage.Options {
 }
 
 // open starts the branch on a filesystem; seen is what the store sees of it.
-func (w *world) open(fs *vfs.MemFS, seen vfs.FS) {
+func (w *world) open(fs *disktest.Disk, seen vfs.FS) {
 	w.t.Helper()
 	w.fs = fs
 	if err := w.start(seen); err != nil {
@@ -239,7 +240,7 @@ func (w *world) open(fs *vfs.MemFS, seen vfs.FS) {
 }
 
 // reopen starts the branch anew on another filesystem, with a new cable.
-func (w *world) reopen(fs *vfs.MemFS) error {
+func (w *world) reopen(fs *disktest.Disk) error {
 	w.fs = fs
 	return w.start(fs)
 }

@@ -83,6 +83,13 @@ func New(rules Rules) *Disk {
 	return &Disk{rules: rules, root: newFolder(), locks: make(map[string]bool)}
 }
 
+// SetRules is what a power cut may do from now on.
+func (d *Disk) SetRules(r Rules) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rules = r
+}
+
 // OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync fails.
 func (d *Disk) OnSync(fn func(path string) error) {
 	d.mu.Lock()
@@ -274,12 +281,12 @@ func (d *Disk) Flip(path string, bit int64) error {
 		return err
 	}
 	n := dir.entries[name]
-	if n == nil || n.entries != nil || bit/8 >= int64(len(n.data)) {
+	if n == nil || n.entries != nil || bit/8 >= int64(len(n.data.b)) {
 		return fmt.Errorf("disktest: %s has no bit %d", path, bit)
 	}
-	n.data[bit/8] ^= 1 << (bit % 8)
-	if bit/8 < int64(len(n.medium)) {
-		n.medium[bit/8] ^= 1 << (bit % 8)
+	n.data.own()[bit/8] ^= 1 << (bit % 8)
+	if bit/8 < int64(len(n.medium.b)) {
+		n.medium.own()[bit/8] ^= 1 << (bit % 8)
 	}
 	return nil
 }

@@ -329,10 +329,10 @@ func (f *file) ReadAt(p []byte, at int64) (int, error) {
 	if f.n.entries != nil {
 		return 0, &os.PathError{Op: "read", Path: f.path, Err: syscall.EISDIR}
 	}
-	if at >= int64(len(f.n.data)) {
+	if at >= int64(len(f.n.data.b)) {
 		return 0, io.EOF
 	}
-	n := copy(p, f.n.data[at:])
+	n := copy(p, f.n.data.b[at:])
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -361,7 +361,7 @@ func (f *file) WriteAt(p []byte, at int64) (int, error) {
 func (f *file) Stat() (vfs.FileInfo, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	return info{name: path.Base(f.path), size: int64(len(f.n.data)), folder: f.n.entries != nil}, nil
+	return info{name: path.Base(f.path), size: int64(len(f.n.data.b)), folder: f.n.entries != nil}, nil
 }
 
 func (f *file) Sync() error     { return f.disk.sync(f.path, f.n) }

@@ -17,8 +17,35 @@ type node struct {
 	// Of a folder: its entries as they are seen, and as they are on the medium.
 	entries, durable map[string]*node
 	// Of a file: its bytes as they are seen, those on the medium, and the pages that a sync would write.
-	data, medium []byte
+	data, medium content
 	dirty        map[int]struct{}
+}
+
+// content is copied when it is written, not when a disk is: most files of a store are never written again.
+type content struct {
+	b      []byte
+	shared bool // with another file: not to be written
+}
+
+// share returns the same bytes for another file.
+func (s *content) share() content {
+	s.shared = true
+	return content{s.b[:len(s.b):len(s.b)], true}
+}
+
+// own returns the bytes to be written.
+func (s *content) own() []byte {
+	if s.shared {
+		s.b, s.shared = slices.Clone(s.b), false
+	}
+	return s.b
+}
+
+// grow makes it at least so long, with zeros.
+func (s *content) grow(length int) {
+	if more := length - len(s.b); more > 0 {
+		s.b = append(s.own(), make([]byte, more)...)
+	}
 }
 
 func newFolder() *node {
@@ -27,10 +54,8 @@ func newFolder() *node {
 func newFile() *node { return &node{dirty: make(map[int]struct{})} }
 
 func (n *node) writeAt(p []byte, at int) {
-	if grow := at + len(p) - len(n.data); grow > 0 {
-		n.data = append(n.data, make([]byte, grow)...)
-	}
-	copy(n.data[at:], p)
+	n.data.grow(at + len(p))
+	copy(n.data.own()[at:], p)
 	for i := at / page; i*page < at+len(p); i++ {
 		n.dirty[i] = struct{}{}
 	}
@@ -41,28 +66,26 @@ func (n *node) write() {
 	if n.entries != nil {
 		return
 	}
-	n.size(len(n.data))
-	for i := range n.dirty {
-		copy(n.medium[i*page:], n.data[i*page:min((i+1)*page, len(n.data))])
+	n.medium.grow(len(n.data.b))
+	if len(n.dirty) > 0 {
+		medium := n.medium.own()
+		for i := range n.dirty {
+			copy(medium[i*page:], n.data.b[i*page:min((i+1)*page, len(n.data.b))])
+		}
 	}
 	clear(n.dirty)
 }
 
-func (n *node) size(length int) {
-	if grow := length - len(n.medium); grow > 0 {
-		n.medium = append(n.medium, make([]byte, grow)...)
-	}
-}
-
 func (n *node) evict() {
-	for i := 0; i*page < len(n.data); i++ {
+	data := n.data.own()
+	for i := 0; i*page < len(data); i++ {
 		if _, dirty := n.dirty[i]; dirty {
 			continue
 		}
-		seen := n.data[i*page : min((i+1)*page, len(n.data))]
+		seen := data[i*page : min((i+1)*page, len(data))]
 		clear(seen)
-		if i*page < len(n.medium) {
-			copy(seen, n.medium[i*page:])
+		if i*page < len(n.medium.b) {
+			copy(seen, n.medium.b[i*page:])
 		}
 	}
 }
@@ -75,9 +98,9 @@ func (n *node) crash(rules Rules, percent int, rng *rand.Rand, kept map[*node]ma
 	if n.entries == nil {
 		c := newFile()
 		copies[n] = c
-		c.medium = slices.Clone(n.medium)
+		c.medium = n.medium.share()
 		n.tear(c, rules, percent, rng)
-		c.data = slices.Clone(c.medium)
+		c.data = c.medium.share()
 		return c
 	}
 	c := newFolder()
@@ -98,9 +121,9 @@ func (n *node) tear(c *node, rules Rules, percent int, rng *rand.Rand) {
 	if percent <= 0 {
 		return
 	}
-	durable := len(c.medium)
+	durable := len(c.medium.b)
 	for _, i := range slices.Sorted(maps.Keys(n.dirty)) {
-		for at := i * page; at < min((i+1)*page, len(n.data)); at += sector {
+		for at := i * page; at < min((i+1)*page, len(n.data.b)); at += sector {
 			appended := rules == Ordered && at+sector > durable
 			if percent < 100 && rng.IntN(100) >= percent {
 				if appended {
@@ -108,9 +131,9 @@ func (n *node) tear(c *node, rules Rules, percent int, rng *rand.Rand) {
 				}
 				continue
 			}
-			end := min(at+sector, len(n.data))
-			c.size(end)
-			copy(c.medium[at:], n.data[at:end])
+			end := min(at+sector, len(n.data.b))
+			c.medium.grow(end)
+			copy(c.medium.own()[at:], n.data.b[at:end])
 		}
 	}
 }
@@ -122,7 +145,7 @@ func (n *node) copy(copies map[*node]*node) *node {
 	case c != nil:
 	case n.entries == nil:
 		c = newFile()
-		c.data, c.medium = slices.Clone(n.data), slices.Clone(n.data)
+		c.data, c.medium = n.data.share(), n.data.share()
 	default:
 		c = newFolder()
 		for name, child := range n.entries {
