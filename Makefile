@@ -7,7 +7,7 @@ COMMANDS    := dted dtectl dtesim
 CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 
-.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test clean
+.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test mutants clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-large: ## a branch with years of documents: start, memory, fsck, backup, e
 
 soak: ## the long versions of the property, oracle and crash tests, and every mutant of testdata/mutants
 	@DTE_SOAK=1 go test -timeout 90m ./...
+
+mutants: ## mutants made of storage, engine, rules, plugins/sdk and gateway, and which of them the suite notices; an hour of two cores (MUTANTS=200 SEED=1 JOBS=2)
+	@nice -n 19 go test -timeout 12h -count=1 -run '^TestMade$$' -v ./cmd/cmdtest/mutant -args -mutants=$(or $(MUTANTS),200) -seed=$(or $(SEED),1) -jobs=$(or $(JOBS),2)
 
 languages: ## the rule of rules/abi in AssemblyScript, C, Rust and TinyGo, held against the ABI (installs compilers from npm and Debian; says so and skips what is out of reach)
 	@DTE_INSTALL=1 go test -timeout 20m -count=1 -run '^TestLanguages$$' -v ./rules/abi/abitest | grep -vE '^=== |INFO rule module'

@@ -21,6 +21,9 @@
 // The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken out), '+'
 // (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the lines that are taken
 // out or stay must be in the file, once.
+//
+// Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how many the
+// suite noticed. Those that nobody noticed are judged by people, in testdata/mutants/judged.txt, or get a test.
 package mutant
 
 import (

@@ -1,0 +1,146 @@
+package mutant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Folders are those that mutants are made of.
+var Folders = []string{"storage", "engine", "rules", "plugins/sdk", "gateway"}
+
+// noticers are the packages whose tests know most of a folder's code, beside the package's own: by the longest beginning of its
+// name. What follows a colon is the pattern of "go test -run".
+var noticers = map[string][]string{
+	"storage":          {"engine:" + engineTests},
+	"engine":           {"gateway/tilltest"},
+	"engine/archive":   {"engine:TestDeliver.*|TestArchive.*", "cmd/dted:TestArchive.*"},
+	"engine/audit":     {"gateway", "cmd/dted:TestOperator.*|TestAccess.*"},
+	"engine/authority": {"engine:" + engineTests},
+	"engine/books":     {"gateway/tilltest:TestBooks.*", "cmd/dtectl:TestBooks.*"},
+	"engine/fleet":     {"engine/fleet", "engine/fleet/ship", "cmd/dtectl/fleet", "cmd/dted:TestFleet.*"},
+	"engine/mail":      {"engine:TestDeliver.*|TestMail.*"},
+	"engine/month":     {"gateway/tilltest:TestBooks.*"},
+	"engine/outbox":    {"engine:TestDeliver.*|TestResend.*|TestMail.*|TestArchive.*|TestPrint.*|TestOwed.*|TestOutbox.*", "gateway", "cmd/dted:TestDelivery.*|TestArchive.*"},
+	"engine/pdf":       {"engine:TestPDF.*|TestPrint.*", "gateway"},
+	"engine/sign":      {"cmd/dted:TestKey.*", "cmd/dtectl:TestInit.*"},
+	"engine/shelf":     {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*", "cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
+	"engine/":          {"engine", "gateway", "gateway/tilltest"},
+	"rules":            {"rules", "rules/fuel", "rules/bundle", "rules/abi/abitest", "plugins/dte01", "engine:TestShelf.*"},
+	"plugins/sdk":      {"plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno"},
+	"gateway":          {"gateway", "gateway/tilltest", "cmd/dted:TestAPI.*|TestStatus.*|TestAccess.*|TestLan.*|TestContract.*"},
+}
+
+// engineTests are the tests of engine that send the most through the packages below it.
+const engineTests = "TestIssue.*|TestSteps.*|TestRestored.*|TestContingency.*|TestTransmit.*|TestMonth|TestWitness.*|TestShelf.*"
+
+// Verdict is what became of a made mutant.
+type Verdict struct {
+	*Made
+	By   string // the first test that failed, "timeout", or what the compiler of the tests said; "" when nobody noticed
+	Said string // of the failed test
+	Took time.Duration
+}
+
+// Play runs the tests of a mutant's package, the fast ones first, then those of its noticers, until one fails.
+func (m *Made) Play(ctx context.Context, root, temp string, limit time.Duration) (*Verdict, error) {
+	begin := time.Now()
+	changed, err := m.Apply(root)
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := writeOverlay(root, temp, changed)
+	if err != nil {
+		return nil, err
+	}
+	env := append(environment(), "GOFLAGS=-overlay="+overlay) // for the modules that tests build, too
+	v := &Verdict{Made: m}
+	for _, args := range stages(path.Dir(m.File)) {
+		if v.By, v.Said, err = playStage(ctx, root, env, limit, args); err != nil || v.By != "" {
+			break
+		}
+	}
+	v.Took = time.Since(begin).Round(time.Second)
+	return v, err
+}
+
+// stages are the arguments of go test, one call after the other.
+func stages(folder string) (list [][]string) {
+	list = append(list, []string{"-short", "./" + folder})
+	longest := ""
+	for name := range noticers {
+		if (folder == name || strings.HasPrefix(folder, strings.TrimSuffix(name, "/")+"/")) && len(name) > len(longest) {
+			longest = name
+		}
+	}
+	for _, n := range noticers[longest] {
+		pkg, pattern, _ := strings.Cut(n, ":")
+		if pkg != folder {
+			list = append(list, []string{"-short", "-run", "^(" + pattern + ")$", "./" + pkg})
+			if pattern == "" {
+				list[len(list)-1][2] = "."
+			}
+		}
+	}
+	return append(list, []string{"./" + folder})
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// playStage returns the first test that failed, and what it said.
+func playStage(ctx context.Context, root string, env []string, limit time.Duration, args []string) (by, said string, err error) {
+	args = slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-p=1", "-skip", "^TestCertify$", "-timeout", limit.String()}, args)
+	// A mutant may ask for all memory there is: the shell takes it from it, not from the machine.
+	c := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", `ulimit -v 16000000; exec go "$@"`, "go"}, args)...)
+	c.Dir, c.Env = root, env
+	c.WaitDelay = time.Minute
+	out, err := c.CombinedOutput()
+	said = string(out)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", "", nil
+	case ctx.Err() != nil || !errors.As(err, &exit):
+		return "", said, fmt.Errorf("running go: %w", err)
+	case strings.Contains(said, "panic: test timed out"):
+		return "timeout", said, nil
+	case strings.Contains(said, "[build failed]"), strings.Contains(said, "[setup failed]"):
+		return "", said, fmt.Errorf("the mutant cannot be tested: %.500s", said)
+	}
+	if f := failed.FindStringSubmatch(said); f != nil {
+		return f[1], said, nil
+	}
+	if strings.Contains(said, "\nFAIL") {
+		return "crash", said, nil
+	}
+	return "", said, fmt.Errorf("go ended: %w: %.500s", err, said)
+}
+
+// Judged reads the verdicts that people gave on mutants nobody noticed: a line "equivalent" or "harmless", ": ", the mutant's Key, " # ", why.
+func Judged(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	list := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		verdict, rest, _ := strings.Cut(line, ": ")
+		at := strings.LastIndex(rest, " # ")
+		if verdict != "equivalent" && verdict != "harmless" || at < 0 {
+			return nil, fmt.Errorf("%s: %q is no verdict", file, line)
+		}
+		list[rest[:at]] = verdict
+	}
+	return list, nil
+}
