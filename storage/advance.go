@@ -27,13 +27,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if err := s.writable(); err != nil {
 		return Entry{}, err
 	}
-	if err := checkParts(c.Parts); err != nil {
-		return Entry{}, err
-	}
-	if err := checkDue(c.Due); err != nil {
-		return Entry{}, err
-	}
-	if err := checkCounters(c.Counters); err != nil {
+	if err := c.check(); err != nil {
 		return Entry{}, err
 	}
 	drawn := origins(c.Counters)
@@ -50,19 +44,9 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	for _, o := range drawn {
 		s.settled(o)
 	}
-	e, err := s.entry(code)
+	e, err := s.inState(code, from, c.Parts)
 	if err != nil {
 		return Entry{}, err
-	}
-	if e.State != from {
-		return Entry{}, &ConflictError{Have: e.State}
-	}
-	for _, p := range c.Parts {
-		if there, err := has(s.db, partKey(e.ID, p.Name)); err != nil {
-			return Entry{}, err
-		} else if there {
-			return Entry{}, fmt.Errorf("%w: %q", ErrPartExists, p.Name)
-		}
 	}
 
 	// The journal belongs to the series.
@@ -106,4 +90,23 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	})
 	settle()
 	return e.Entry, nil
+}
+
+// inState is a record that is in a state and has none of the parts that it is to be given.
+func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
+	e, err := s.entry(code)
+	if err != nil {
+		return e, err
+	}
+	if e.State != from {
+		return e, &ConflictError{Have: e.State}
+	}
+	for _, p := range parts {
+		if there, err := has(s.db, partKey(e.ID, p.Name)); err != nil {
+			return e, err
+		} else if there {
+			return e, fmt.Errorf("%w: %q", ErrPartExists, p.Name)
+		}
+	}
+	return e, nil
 }

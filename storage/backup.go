@@ -84,19 +84,9 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, fmt.Errorf("it needs %d bytes and %d are free there", size, u.AvailBytes)
 	}
 	p := &meter{report: progress, total: 2 * size}
-	sums := make(map[string]string)
 	store := fs.PathJoin(aside, backupStore)
-	if err := fs.MkdirAll(store, 0o700); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		sum, err := copyFile(ctx, fs, fs.PathJoin(checkpoint, name), fs.PathJoin(store, name), p)
-		if err != nil {
-			return nil, err
-		}
-		sums[backupStore+"/"+name] = sum
-	}
-	if err := syncDir(fs, store); err != nil {
+	sums, err := copyFiles(ctx, fs, checkpoint, store, names, p)
+	if err != nil {
 		return nil, err
 	}
 
@@ -113,21 +103,42 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, err
 	}
 	sums[backupFile] = digest(about)
-	err = writeSynced(fs, fs.PathJoin(aside, backupFile), about)
-	if err == nil {
-		err = writeSynced(fs, fs.PathJoin(aside, backupSums), encodeSums(sums))
-	}
-	if err == nil {
-		err = syncDir(fs, aside)
-	}
-	if err == nil {
-		err = fs.Rename(aside, dir)
-	}
-	if err == nil {
-		err = syncDir(fs, fs.PathDir(dir))
-	}
+	err = named(fs, aside, dir, about, encodeSums(sums))
 	p.finish()
 	return b, err
+}
+
+// copyFiles copies files to a new folder, whole and synced, and returns their digests by name in the backup.
+func copyFiles(ctx context.Context, fs vfs.FS, from, to string, names []string, p *meter) (map[string]string, error) {
+	if err := fs.MkdirAll(to, 0o700); err != nil {
+		return nil, err
+	}
+	sums := make(map[string]string)
+	for _, name := range names {
+		sum, err := copyFile(ctx, fs, fs.PathJoin(from, name), fs.PathJoin(to, name), p)
+		if err != nil {
+			return nil, err
+		}
+		sums[backupStore+"/"+name] = sum
+	}
+	return sums, syncDir(fs, to)
+}
+
+// named writes what a backup says of itself, and gives its folder, until now called aside, its name.
+func named(fs vfs.FS, aside, dir string, about, sums []byte) error {
+	if err := writeSynced(fs, fs.PathJoin(aside, backupFile), about); err != nil {
+		return err
+	}
+	if err := writeSynced(fs, fs.PathJoin(aside, backupSums), sums); err != nil {
+		return err
+	}
+	if err := syncDir(fs, aside); err != nil {
+		return err
+	}
+	if err := fs.Rename(aside, dir); err != nil {
+		return err
+	}
+	return syncDir(fs, fs.PathDir(dir))
 }
 
 // checkpoint makes one, and returns what the mark said before.

@@ -130,6 +130,16 @@ func (k *Keys) check() error {
 	return checkName("series", k.Series)
 }
 
+func (c *Change) check() error {
+	if err := checkParts(c.Parts); err != nil {
+		return err
+	}
+	if err := checkDue(c.Due); err != nil {
+		return err
+	}
+	return checkCounters(c.Counters)
+}
+
 func (d *Draft) check(origins []Code) error {
 	if err := checkParts(d.Parts); err != nil {
 		return err

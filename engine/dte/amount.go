@@ -36,43 +36,24 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 		i++
 	}
 	first := i
-	var digits uint64 // the significant digits, leading zeros dropped
-	count := 0        // how many they are
-	held := 0         // zeros seen after them that may yet prove significant
-	exponent := 0     // of the last digit in digits
-	take := func(c byte) {
-		switch {
-		case c == '0' && count == 0:
-		case c == '0':
-			held++
-		default:
-			count += held + 1
-			if count <= 19 {
-				for ; held > 0; held-- {
-					digits *= 10
-				}
-				digits = digits*10 + uint64(c-'0')
-			}
-			held = 0
-		}
-	}
+	var n significant
 	for ; i < len(s) && isDigit(s[i]); i++ {
-		take(s[i])
+		n.take(s[i])
 	}
 	if i == first || (s[first] == '0' && i > first+1) {
 		return 0, ErrNumber
 	}
-	exponent = held
+	exponent := n.held // of the last significant digit
 	if i < len(s) && s[i] == '.' {
 		i++
 		point := i
 		for ; i < len(s) && isDigit(s[i]); i++ {
-			take(s[i])
+			n.take(s[i])
 		}
 		if i == point {
 			return 0, ErrNumber
 		}
-		exponent = held - (i - point)
+		exponent = n.held - (i - point)
 	}
 	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
 		shift, ok := parseExponent(s[i+1:])
@@ -84,23 +65,47 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 		return 0, ErrNumber
 	}
 	switch {
-	case count == 0:
+	case n.count == 0:
 		return 0, nil
-	case count+exponent > 11:
+	case n.count+exponent > 11:
 		return 0, ErrRange
 	case exponent < -8:
 		return 0, ErrPrecision
 	}
 	for ; exponent > -8; exponent-- {
-		digits *= 10 // at most 19 digits in all, by the two cases above
+		n.digits *= 10 // at most 19 digits in all, by the two cases above
 	}
-	if digits > uint64(MaxAmount) {
+	if n.digits > uint64(MaxAmount) {
 		return 0, ErrRange
 	}
 	if negative {
-		return -Amount(digits), nil
+		return -Amount(n.digits), nil
 	}
-	return Amount(digits), nil
+	return Amount(n.digits), nil
+}
+
+// significant reads the digits of a number one by one: of those that matter, the first 19.
+type significant struct {
+	digits uint64 // leading zeros dropped
+	count  int    // how many they are
+	held   int    // zeros seen after them that may yet prove significant
+}
+
+func (n *significant) take(c byte) {
+	switch {
+	case c == '0' && n.count == 0:
+	case c == '0':
+		n.held++
+	default:
+		n.count += n.held + 1
+		if n.count <= 19 {
+			for ; n.held > 0; n.held-- {
+				n.digits *= 10
+			}
+			n.digits = n.digits*10 + uint64(c-'0')
+		}
+		n.held = 0
+	}
 }
 
 // parseExponent reads what follows the e, saturated far beyond anything that can matter.

@@ -43,6 +43,14 @@ func (p *Printer) receipt(v *view) []part {
 	if p.logo != nil {
 		r.add(part{kind: partLogo})
 	}
+	r.head(v)
+	r.lines(v)
+	r.sums(v)
+	return r.parts
+}
+
+// head is who issues what to whom.
+func (r *receipt) head(v *view) {
 	name, sub := v.emisor.trade, v.emisor.name
 	if name == "" {
 		name, sub = sub, ""
@@ -79,6 +87,10 @@ func (p *Printer) receipt(v *view) []part {
 		}
 	}
 	r.rule()
+}
+
+// lines are what was sold.
+func (r *receipt) lines(v *view) {
 	for i, row := range v.items.rows {
 		if i > 0 {
 			r.add(part{kind: partSpace})
@@ -88,6 +100,10 @@ func (p *Printer) receipt(v *view) []part {
 	}
 	r.text(toneSmall, v.key)
 	r.rule()
+}
+
+// sums are the totals, how they are paid, and where the document is found.
+func (r *receipt) sums(v *view) {
 	for _, t := range v.totals {
 		r.pair(toneNormal, t.label, t.value)
 	}
@@ -114,7 +130,6 @@ func (p *Printer) receipt(v *view) []part {
 		r.band(isVoid)
 	}
 	r.middle(toneBold, v.footer)
-	return r.parts
 }
 
 type receipt struct{ parts []part }

@@ -37,82 +37,121 @@ func (g generator) tie() (quantity, price int64) {
 // shares nothing with the rules. It returns how many of the numbers that it rounded were exact halves.
 func exactly(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Output) (ties int) {
 	t.Helper()
-	rat := func(n int64) *big.Rat {
-		if n == abi.Absent {
-			return new(big.Rat)
-		}
-		return big.NewRat(n, dte.Scale)
-	}
-	column := func(line int, name string) int64 {
-		return c.In.Lines[line*len(d.Columns)+slices.IndexFunc(d.Columns, func(f abi.Field) bool { return f.Name == name })]
-	}
-	scalar := func(name string) *big.Rat {
-		if n := slices.IndexFunc(d.Scalars, func(f abi.Field) bool { return f.Name == name }); n >= 0 {
-			return rat(c.In.Scalars[n])
-		}
-		return new(big.Rat)
-	}
-	round := func(exact *big.Rat, decimals int) *big.Rat {
-		n, tie := halfUp(exact, decimals)
-		if tie {
-			ties++
-		}
-		return n
-	}
-	check := func(name string, got int64, want *big.Rat) {
-		t.Helper()
-		if rat(got).Cmp(want) != 0 {
-			t.Errorf("document %d: %s is %s, want %s", i, name, rat(got).FloatString(8), want.FloatString(8))
-		}
-	}
-	output := func(line int, name string) (int64, bool) {
-		n := slices.IndexFunc(d.LineOutputs, func(f abi.Field) bool { return f.Name == name })
-		if n < 0 {
-			return 0, false
-		}
-		return out.Lines[line*len(d.LineOutputs)+n], true
-	}
-	inside := big.NewRat(13, 113) // of a price that includes VAT
-	sums, descu, charges, vat := [3]*big.Rat{{}, {}, {}}, new(big.Rat), new(big.Rat), new(big.Rat)
+	e := &exact{t: t, document: i, d: d, in: &c.In, out: out}
 	for line := range c.In.N {
-		gross := round(new(big.Rat).Mul(rat(column(line, "cantidad")), rat(column(line, "precioUni"))), 8)
-		amount := gross.Sub(gross, rat(column(line, "montoDescu")))
-		kind := column(line, "tipoImpuesto")
-		got, _ := output(line, [...]string{"ventaGravada", "ventaExenta", "ventaNoSuj"}[kind])
-		check("a line's amount", got, amount)
-		sums[kind].Add(sums[kind], amount)
-		descu.Add(descu, rat(column(line, "montoDescu")))
-		charges.Add(charges, rat(column(line, "noGravado")))
-		if got, has := output(line, "ivaItem"); has {
-			of := new(big.Rat)
-			if kind == 0 {
-				of = round(new(big.Rat).Mul(amount, inside), 8)
-			}
-			check("ivaItem", got, of)
-			vat.Add(vat, of)
-		}
+		e.line(line)
 	}
-	taxed, exempt, free := round(sums[0], 2), round(sums[1], 2), round(sums[2], 2)
-	subtotal := new(big.Rat).Add(taxed, new(big.Rat).Add(exempt, free))
-	off := scalar("descuentoGlobal.gravada")
-	global := new(big.Rat).Add(off, new(big.Rat).Add(scalar("descuentoGlobal.exenta"), scalar("descuentoGlobal.noSujeta")))
-	base := new(big.Rat).Sub(taxed, off)
-	want := map[string]*big.Rat{"totalGravada": taxed, "totalExenta": exempt, "totalNoSuj": free, "subTotalVentas": subtotal,
-		"totalDescu": round(descu.Add(descu, global), 2), "totalNoGravado": round(charges, 2),
-		"subTotal":            new(big.Rat).Sub(subtotal, global),
-		"porcentajeDescuento": round(new(big.Rat).Quo(new(big.Rat).Mul(global, big.NewRat(100, 1)), subtotal), 2),
-		"totalIva":            round(new(big.Rat).Sub(vat, new(big.Rat).Mul(off, inside)), 2)}
-	for n, name := range d.Summary {
-		if want[name] != nil {
-			check(name, out.Summary[n], want[name])
+	for n, want := range e.totals() {
+		if want != nil {
+			e.check(d.Summary[n], out.Summary[n], want)
 		}
 	}
 	for _, tax := range out.Taxes {
 		if d.Taxes[tax.Tax] == "20" {
-			check("tax 20", tax.Amount, round(base.Mul(base, big.NewRat(13, 100)), 2))
+			e.check("tax 20", tax.Amount, e.round(new(big.Rat).Mul(e.base, big.NewRat(13, 100)), 2))
 		}
 	}
-	return ties
+	return e.ties
+}
+
+// exact is a document as it is recomputed.
+type exact struct {
+	t        *testing.T
+	document int
+	d        *abi.Description
+	in       *abi.Input
+	out      *abi.Output
+
+	sums                   [3]big.Rat // of the lines: taxed, exempt, not subject
+	discount, charges, vat big.Rat
+	base                   *big.Rat // of tax 20, once the totals are known
+	ties                   int
+}
+
+// inside is the VAT inside a price that includes it.
+var inside = big.NewRat(13, 113)
+
+func rat(n int64) *big.Rat {
+	if n == abi.Absent {
+		return new(big.Rat)
+	}
+	return big.NewRat(n, dte.Scale)
+}
+
+// column is a fact of a line, scalar one of the document, 0 for none.
+func (e *exact) column(line int, name string) int64 {
+	return e.in.Lines[line*len(e.d.Columns)+slices.IndexFunc(e.d.Columns, func(f abi.Field) bool { return f.Name == name })]
+}
+
+func (e *exact) scalar(name string) *big.Rat {
+	if n := slices.IndexFunc(e.d.Scalars, func(f abi.Field) bool { return f.Name == name }); n >= 0 {
+		return rat(e.in.Scalars[n])
+	}
+	return new(big.Rat)
+}
+
+// output is what the rule gave for a line, if it gives that.
+func (e *exact) output(line int, name string) (int64, bool) {
+	n := slices.IndexFunc(e.d.LineOutputs, func(f abi.Field) bool { return f.Name == name })
+	if n < 0 {
+		return 0, false
+	}
+	return e.out.Lines[line*len(e.d.LineOutputs)+n], true
+}
+
+func (e *exact) round(n *big.Rat, decimals int) *big.Rat {
+	rounded, tie := halfUp(n, decimals)
+	if tie {
+		e.ties++
+	}
+	return rounded
+}
+
+func (e *exact) check(name string, got int64, want *big.Rat) {
+	e.t.Helper()
+	if rat(got).Cmp(want) != 0 {
+		e.t.Errorf("document %d: %s is %s, want %s", e.document, name, rat(got).FloatString(8), want.FloatString(8))
+	}
+}
+
+// line adds a line to the sums.
+func (e *exact) line(line int) {
+	e.t.Helper()
+	gross := e.round(new(big.Rat).Mul(rat(e.column(line, "cantidad")), rat(e.column(line, "precioUni"))), 8)
+	amount := gross.Sub(gross, rat(e.column(line, "montoDescu")))
+	kind := e.column(line, "tipoImpuesto")
+	got, _ := e.output(line, [...]string{"ventaGravada", "ventaExenta", "ventaNoSuj"}[kind])
+	e.check("a line's amount", got, amount)
+	e.sums[kind].Add(&e.sums[kind], amount)
+	e.discount.Add(&e.discount, rat(e.column(line, "montoDescu")))
+	e.charges.Add(&e.charges, rat(e.column(line, "noGravado")))
+	if got, has := e.output(line, "ivaItem"); has {
+		of := new(big.Rat)
+		if kind == 0 {
+			of = e.round(new(big.Rat).Mul(amount, inside), 8)
+		}
+		e.check("ivaItem", got, of)
+		e.vat.Add(&e.vat, of)
+	}
+}
+
+// totals are what the summary is to say, in its order; nil: that is not recomputed.
+func (e *exact) totals() []*big.Rat {
+	taxed, exempt, free := e.round(&e.sums[0], 2), e.round(&e.sums[1], 2), e.round(&e.sums[2], 2)
+	subtotal := new(big.Rat).Add(taxed, new(big.Rat).Add(exempt, free))
+	off := e.scalar("descuentoGlobal.gravada")
+	global := new(big.Rat).Add(off, new(big.Rat).Add(e.scalar("descuentoGlobal.exenta"), e.scalar("descuentoGlobal.noSujeta")))
+	e.base = new(big.Rat).Sub(taxed, off)
+	want := map[string]*big.Rat{"totalGravada": taxed, "totalExenta": exempt, "totalNoSuj": free, "subTotalVentas": subtotal,
+		"totalDescu": e.round(new(big.Rat).Add(&e.discount, global), 2), "totalNoGravado": e.round(&e.charges, 2),
+		"subTotal":            new(big.Rat).Sub(subtotal, global),
+		"porcentajeDescuento": e.round(new(big.Rat).Quo(new(big.Rat).Mul(global, big.NewRat(100, 1)), subtotal), 2),
+		"totalIva":            e.round(new(big.Rat).Sub(&e.vat, new(big.Rat).Mul(off, inside)), 2)}
+	list := make([]*big.Rat, len(e.d.Summary))
+	for n, name := range e.d.Summary {
+		list[n] = want[name]
+	}
+	return list
 }
 
 // halfUp rounds to decimals, half away from zero; tie tells that the number was an exact half.

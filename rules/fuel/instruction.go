@@ -59,7 +59,7 @@ type instruction struct {
 }
 
 // next reads one instruction with its immediates. One that metering does not know is a fault: its length, and so what
-// follows, would be a guess.
+// follows, would be a guess. It is longer than a function should be: a case for each instruction, as the specification lists them.
 func (m *module) next(r *reader, locals int) (i instruction) {
 	i.op, i.price = int(r.byte()), 1
 	if s := plain[i.op]; s.price > 0 {
