@@ -49,7 +49,7 @@ type Verdict struct {
 	Took time.Duration
 }
 
-// Play runs the tests of a mutant's package, the fast ones first, then those of its noticers, until one fails.
+// Play runs the tests of a mutant's package, then those of its noticers, until one fails.
 func (m *Made) Play(ctx context.Context, root, temp string, limit time.Duration) (*Verdict, error) {
 	begin := time.Now()
 	changed, err := m.Apply(root)
@@ -73,7 +73,7 @@ func (m *Made) Play(ctx context.Context, root, temp string, limit time.Duration)
 
 // stages are the arguments of go test, one call after the other.
 func stages(folder string) (list [][]string) {
-	list = append(list, []string{"-short", "./" + folder})
+	list = append(list, []string{"./" + folder})
 	longest := ""
 	for name := range noticers {
 		if (folder == name || strings.HasPrefix(folder, strings.TrimSuffix(name, "/")+"/")) && len(name) > len(longest) {
@@ -83,13 +83,13 @@ func stages(folder string) (list [][]string) {
 	for _, n := range noticers[longest] {
 		pkg, pattern, _ := strings.Cut(n, ":")
 		if pkg != folder {
-			list = append(list, []string{"-short", "-run", "^(" + pattern + ")$", "./" + pkg})
 			if pattern == "" {
-				list[len(list)-1][2] = "."
+				pattern = ".*"
 			}
+			list = append(list, []string{"-short", "-run", "^(" + pattern + ")$", "./" + pkg})
 		}
 	}
-	return append(list, []string{"./" + folder})
+	return list
 }
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
