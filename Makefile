@@ -6,8 +6,9 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 COMMANDS    := dted dtectl dtesim
 CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
+PROOF_MINUTES ?= 240
 
-.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test mutants clean
+.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +78,10 @@ bench-large: ## a branch with years of documents: start, memory, fsck, backup, e
 
 soak: ## the long versions of the property, oracle and crash tests, and every mutant of testdata/mutants
 	@DTE_SOAK=1 go test -timeout 90m ./...
+
+proof: ## power cuts of running appliances and branch-months, as many as fit into PROOF_MINUTES (240), with what was checked (SEED=1)
+	@set -o pipefail; go test -timeout 72h -count=1 -run '^TestStorm$$' -v ./cmd/dted -args -storm=$$(($(PROOF_MINUTES) * 20))s -storm-seed=$(or $(SEED),1) | grep -vE '^(=== |    --- |20.* INFO )'
+	@set -o pipefail; DTE_SEED=$(SEED) go test -timeout 72h -count=1 -run '^TestMonth$$' -v ./engine -args -months=$$(($(PROOF_MINUTES) * 40))s | grep -vE '^(=== |    --- |20.* INFO )'
 
 mutants: ## mutants made of storage, engine, rules, plugins/sdk and gateway, and which of them the suite notices; an hour of two cores (MUTANTS=200 SEED=1 JOBS=2)
 	@nice -n 19 go test -timeout 12h -count=1 -run '^TestMade$$' -v ./cmd/cmdtest/mutant -args -mutants=$(or $(MUTANTS),200) -seed=$(or $(SEED),1) -jobs=$(or $(JOBS),2)

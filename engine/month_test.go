@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -43,11 +44,17 @@ func (p *played) add(m *month) {
 	p.seals, p.events, p.lots = p.seals+mh.Documents, p.events+mh.Events, p.lots+mh.Lots
 }
 
-// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand.
+var monthsFor = flag.Duration("months", 0, "play branch-months for so long; see make proof")
+
+// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand, -months as many as
+// fit into a time.
 func TestMonth(t *testing.T) {
 	first, seeds := uint64(1), uint64(2)
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds = 1000
+	}
+	if *monthsFor > 0 {
+		seeds = math.MaxInt32
 	}
 	length := 30 * 24 * time.Hour
 	if testing.Short() { // the race detector makes it ten times as slow
@@ -66,7 +73,8 @@ func TestMonth(t *testing.T) {
 		first, seeds = n, last-n+1
 	}
 	var all played
-	for seed := first; seed < first+seeds; seed++ {
+	begin := time.Now()
+	for seed := first; seed < first+seeds && !t.Failed() && (*monthsFor == 0 || time.Since(begin) < *monthsFor); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			inBubble(t, func(b *box) {
 				if os.Getenv("DTE_LOG") != "" {
@@ -76,8 +84,8 @@ func TestMonth(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("%d branch-months: %d sales, %d power cuts; MH sealed %d documents, %d events, %d lots",
-		all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
+	t.Logf("%v, seeds from %d: %d branch-months with %d sales and %d power cuts; MH sealed %d documents, %d events, %d lots",
+		time.Since(begin).Round(time.Second), first, all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
 }
 
 func play(b *box, seed uint64, length time.Duration) *month {

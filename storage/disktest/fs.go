@@ -117,6 +117,20 @@ func (d *Disk) OpenReadWrite(name string, _ vfs.DiskWriteCategory, _ ...vfs.Open
 	return f, err
 }
 
+// Truncate gives a file another length, not durably.
+func (d *Disk) Truncate(name string, length int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := d.node("truncate", name)
+	if err == nil && n.entries != nil {
+		err = &os.PathError{Op: "truncate", Path: name, Err: syscall.EISDIR}
+	}
+	if err == nil {
+		n.truncate(int(length))
+	}
+	return err
+}
+
 // Remove implements vfs.FS.
 func (d *Disk) Remove(full string) error {
 	d.mu.Lock()

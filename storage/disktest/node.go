@@ -61,13 +61,30 @@ func (n *node) writeAt(p []byte, at int) {
 	}
 }
 
+func (n *node) truncate(length int) {
+	if length > len(n.data.b) {
+		n.writeAt(make([]byte, length-len(n.data.b)), len(n.data.b))
+		return
+	}
+	n.data.b = n.data.own()[:length]
+	for i := range n.dirty {
+		if i*page >= length {
+			delete(n.dirty, i)
+		}
+	}
+	clear(n.data.b[length:cap(n.data.b)]) // what is appended later lies behind zeros
+	if length > 0 {
+		n.dirty[(length-1)/page] = struct{}{}
+	}
+}
+
 // write brings the dirty pages to the medium. Clean ones stay as they are there: one whose sync failed is old, or zeros.
 func (n *node) write() {
 	if n.entries != nil {
 		return
 	}
 	n.medium.grow(len(n.data.b))
-	if len(n.dirty) > 0 {
+	if n.medium.b = n.medium.b[:len(n.data.b)]; len(n.dirty) > 0 {
 		medium := n.medium.own()
 		for i := range n.dirty {
 			copy(medium[i*page:], n.data.b[i*page:min((i+1)*page, len(n.data.b))])

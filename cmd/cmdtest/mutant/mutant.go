@@ -1,5 +1,5 @@
 // Package mutant breaks the product on purpose, and finds out whether a test notices. A mutant is a file of
-// testdata/mutants: what is wrong, which test must fail, and the change as a patch. The change is given to the compiler as an
+// testdata/mutants: what is wrong, which test must fail, and the change as a patch. The change is given to go as an
 // overlay; the tree stays as it is.
 //
 //	# The number lies in one batch, the record in the next.

@@ -60,10 +60,9 @@ func (m *Made) Play(ctx context.Context, root, temp string, limit time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	env := append(environment(), "GOFLAGS=-overlay="+overlay) // for the modules that tests build, too
 	v := &Verdict{Made: m}
 	for _, args := range stages(path.Dir(m.File)) {
-		if v.By, v.Said, err = playStage(ctx, root, env, limit, args); err != nil || v.By != "" {
+		if v.By, v.Said, err = playStage(ctx, root, environment(overlay), limit, args); err != nil || v.By != "" {
 			break
 		}
 	}

@@ -27,9 +27,9 @@ func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err e
 	if err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"test", "-overlay", overlay, "-timeout", "10m", "-run", pattern(m.Test)}, m.Flags, []string{"./" + m.Package})
+	args := slices.Concat([]string{"test", "-timeout", "10m", "-run", pattern(m.Test)}, m.Flags, []string{"./" + m.Package})
 	c := exec.CommandContext(ctx, "go", args...)
-	c.Dir, c.Env = root, environment()
+	c.Dir, c.Env = root, environment(overlay)
 	out, err := c.CombinedOutput()
 	said = string(out)
 	var exit *exec.ExitError
@@ -75,7 +75,9 @@ func writeOverlay(root, temp string, changed map[string][]byte) (string, error) 
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// environment is this process's, less what would make the mutant's test longer.
-func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DTE_SOAK=") })
+// environment is this process's, less what would make the mutant's test longer. The overlay is also for what the test builds:
+// programs and rule modules.
+func environment(overlay string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DTE_SOAK=") })
+	return append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 }
