@@ -62,7 +62,8 @@ type Shipper struct {
 	why   string    // it does not go on
 }
 
-// state is how far the copy is in the store. It is saved behind each piece: lost, it is found again piece by piece.
+// state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again piece by piece,
+// while the copy has the files.
 type state struct {
 	Epoch    int64  `json:"epoch"`
 	Number   int64  `json:"number"`
@@ -70,6 +71,17 @@ type state struct {
 	File     string `json:"file,omitempty"`
 	Offset   int64  `json:"offset,omitempty"`
 	Cloned   bool   `json:"cloned,omitempty"`
+	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and the copy may
+	// have lost its bytes since: a start voids the end of the copy and writes it again.
+	Tried []try `json:"tried,omitempty"`
+}
+
+// try is a piece that was sent.
+type try struct {
+	Digest string `json:"digest"` // of the object
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Size   int64  `json:"size"`
 }
 
 // New returns a shipper that goes on where the last one stopped.
@@ -171,7 +183,13 @@ func (s *Shipper) file(ctx context.Context, path string, until int64) error {
 		if from >= until {
 			return nil
 		}
-		body, err := section(path, from, min(until-from, maxPiece))
+		size := min(until-from, maxPiece)
+		for _, t := range s.state.Tried {
+			if t.File == name && t.Offset == from {
+				size = min(size, t.Size) // the same piece again
+			}
+		}
+		body, err := section(path, from, size)
 		if err != nil {
 			return err
 		}
@@ -194,14 +212,17 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if its bytes are
-// those of this box, whatever it is cut to.
+// piece creates the next piece. One that is there already is an earlier attempt whose answer was lost: it counts if this box noted
+// that it sent it, or has its bytes, whatever it is cut to.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	p := wire.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
 	data, err := wire.SealPiece(p, body, s.o.Box)
 	if err != nil {
+		return err
+	}
+	if err := s.noteTry(try{wire.Digest(data), p.File, from, int64(len(body))}); err != nil {
 		return err
 	}
 	key := wire.SegmentKey(p.Branch, p.Epoch, p.Number)
@@ -215,6 +236,17 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	return s.shipped(p, data, body)
 }
 
+// noteTry keeps what is sent before it is sent: whatever is lost of the copy then, the box knows its own piece again.
+func (s *Shipper) noteTry(t try) error {
+	if slices.Contains(s.state.Tried, t) {
+		return nil
+	}
+	s.mu.Lock()
+	s.state.Tried = append(slices.Clone(s.state.Tried), t)
+	s.mu.Unlock()
+	return s.save()
+}
+
 func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
 	held, err := s.o.Store.Get(ctx, key, wire.MaxSegment)
 	if err != nil {
@@ -223,6 +255,9 @@ func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
 	there, body, err := wire.OpenPiece(held.Data, p.Branch, p.Epoch, p.Number, wire.Public(s.o.Box))
 	if err != nil {
 		return fmt.Errorf("piece %d is somebody else's: %w", p.Number, err)
+	}
+	if slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == wire.Digest(held.Data) }) {
+		return s.shipped(*there, held.Data, body)
 	}
 	own, err := section(filepath.Join(s.o.Folder, there.File), there.Offset, int64(len(body)))
 	if err != nil || there.Previous != p.Previous || !bytes.Equal(own, body) {

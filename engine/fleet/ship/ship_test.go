@@ -143,6 +143,44 @@ func TestShip_Faults(t *testing.T) {
 	}
 }
 
+// A start writes the end of the copy again, in another file. A piece of before it whose answer was lost is the box's own all the same.
+func TestShip_Voided(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	w.grow("0000000001.copy", "-sold")
+	happens := false
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "create" && !happens {
+			happens = true
+			return fleettest.Happened
+		}
+		return fleettest.Lost
+	}
+	w.steps()
+	if !happens {
+		t.Fatal("no piece was lost")
+	}
+	for _, file := range []string{"0000000002.copy", "0000000003.copy"} { // and the next start is cut short too
+		w.grow(file, "head-sold")
+		if err := os.Remove(filepath.Join(w.dir, "0000000001.copy")); err != nil && file == "0000000002.copy" {
+			t.Fatal(err)
+		}
+		w.start(box, 1)
+		w.steps()
+	}
+	if err := os.Remove(filepath.Join(w.dir, "0000000002.copy")); err != nil {
+		t.Fatal(err)
+	}
+	w.store.Fault = nil
+	w.start(box, 1)
+	w.steps()
+	got, f, err := w.fetch()
+	if want := "0000000001.copy: \"head-sold\"\n0000000003.copy: \"head-sold\"\n"; err != nil || got != want || w.cloned != 0 {
+		t.Errorf("%s %+v %v, cloned %d", got, f, err, w.cloned)
+	}
+}
+
 // A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a start.
 func TestShip_Cloned(t *testing.T) {
 	w := newWorld(t)
