@@ -23,8 +23,10 @@ import (
 const (
 	DefaultPoll   = time.Minute
 	DefaultReport = 15 * time.Minute
-	// lookEvery is how often the box asks whether another one has taken its branch.
+	// lookEvery is how often the box asks whether another one has taken its branch, lookSoon how often it does while it does not
+	// know that the branch is its own, and the store fails.
 	lookEvery = 5 * time.Minute
+	lookSoon  = 15 * time.Second
 	// askFor bounds a request for something small, fetchFor one for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
@@ -127,9 +129,13 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
-		a.note("enrolment", a.look(ctx))
+		err, again := a.look(ctx), lookEvery
+		a.note("enrolment", err)
 		a.fence.answered(a.o.Now())
-		a.nextLook = a.o.Now().Add(a.jitter(lookEvery))
+		if err != nil && a.state.Own == 0 {
+			again = lookSoon
+		}
+		a.nextLook = a.o.Now().Add(a.jitter(again))
 	}
 	if !now.Before(a.nextPoll) {
 		a.note("desired", a.read(ctx))

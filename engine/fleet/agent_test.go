@@ -272,6 +272,31 @@ func TestAgent_Replaced(t *testing.T) {
 	}
 }
 
+// A new box whose store fails in the middle of the enrolments does not say that another box has the branch: its own may be the next.
+// It asks again within seconds.
+func TestAgent_CutShort(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, signer("first", 4), director)
+	w.enrol(2, w.box, director)
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Key == wire.BoxKey("centro", 2) {
+			w.store.Fault = nil
+			return fleettest.Lost
+		}
+		return fleettest.None
+	}
+	w.start()
+	w.agent.Step(t.Context())
+	if s := w.agent.Fence().Standing(); s.Replaced {
+		t.Errorf("%+v", s)
+	}
+	w.pass(20 * time.Second)
+	if s := w.agent.Fence().Standing(); s.Replaced || s.Epoch != 2 {
+		t.Errorf("%+v", s)
+	}
+	same(t, "acts", w.acts())
+}
+
 // A box that the centre does not know yet names its key in its status; once enrolled, its statuses count.
 func TestAgent_Enrols(t *testing.T) {
 	w := newWorld(t)

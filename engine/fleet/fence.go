@@ -116,14 +116,14 @@ const maxForeign = 16
 func (a *Agent) look(ctx context.Context) error {
 	next := enrolled{Highest: a.state.Highest, Object: a.state.Object, Own: a.state.Own, Over: a.state.Over}
 	var fault error
-	foreign := 0
+	foreign, away := 0, false
 	for epoch := next.Highest + 1; foreign < maxForeign; epoch++ {
 		o, err := a.get(ctx, wire.BoxKey(a.o.Branch, epoch), wire.MaxJWS)
 		if errors.Is(err, wire.ErrNotFound) {
 			break
 		}
 		if err != nil && !errors.Is(err, wire.ErrTooLarge) {
-			fault = fmt.Errorf("asking for epoch %d: %w", epoch, err)
+			fault, away = fmt.Errorf("asking for epoch %d: %w", epoch, err), true
 			break
 		}
 		var e *wire.Enrolment
@@ -142,6 +142,9 @@ func (a *Agent) look(ctx context.Context) error {
 		case !next.Over:
 			next.Own = epoch
 		}
+	}
+	if next.Highest == a.state.Highest || away && next.Own == 0 { // nothing new; or the enrolment of this box may be the next one
+		return fault
 	}
 	before, now := a.fence.enrolled(), a.standing(next)
 	if now == before {
