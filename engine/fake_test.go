@@ -144,6 +144,7 @@ type box struct {
 	every    time.Duration
 	delivery outbox.Delivery
 	book     *rulebook.Book // instead of the one that all have in common
+	second   string         // the folder of the second copy; empty: none
 
 	store  *storage.Store
 	engine *Engine
@@ -186,7 +187,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 func (b *box) now() time.Time { return time.Now().Add(time.Duration(b.skew.Load())) }
 
 func (b *box) storage() storage.Options {
-	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, Logger: quiet, Now: b.now, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
+	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.fs, SecondCopy: b.second, Logger: quiet, Now: b.now, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
 }
 
 // start opens the branch on its filesystem.

@@ -1,0 +1,385 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/ship"
+	fleetwire "dtegate/engine/fleet/wire"
+	"dtegate/engine/record"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+	"dtegate/storage/disktest"
+)
+
+const copyFolder = "/copy"
+
+// chainBox is one box of a branch of a chain: the appliance with its second copy, its agent and its shipper.
+type chainBox struct {
+	*box
+	site     *site
+	point    int // of sale, that its tills sell at
+	line     *storeLine
+	key      fleetwire.Signer
+	disk     *fleettest.File // the agent's
+	shipping *fleettest.File
+	gate     *fleettest.Gate
+	dir      string // the second copy as the shipper reads it, on this machine's disk
+
+	agent    *fleet.Agent
+	ship     *ship.Shipper
+	mirrored map[string]int64
+	kicked   chan struct{}
+	stopAll  context.CancelFunc
+	working  sync.WaitGroup
+
+	mu       sync.Mutex
+	dead     bool
+	replaced time.Time // another box has the branch since; zero: none
+	looked   time.Time // the shipper last looked at a live copy
+	through  time.Time // what was acknowledged until then is in the chain's store
+}
+
+// turnOn starts the box, as its start does.
+func (m *chainBox) turnOn() {
+	m.box.start()
+	var err error
+	m.agent, err = fleet.New(fleet.Options{Store: m.line, Branch: m.site.name, Group: chainGroup, Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
+		Points: []fleetwire.Point{{Establishment: m.site.establishment(), Point: fmt.Sprintf("P%03d", m.point)}}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
+		Rand: fork(m.rand), Poll: 30 * time.Minute, Report: time.Hour, Describe: func(s *fleetwire.Status) { s.Ready = true }})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.ship, err = ship.New(ship.Options{Store: m.line, Branch: m.site.name, Box: m.key, Folder: m.dir, Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
+		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() }, State: m.shipping, Logger: quiet, Now: m.now})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.mirrored, m.kicked = make(map[string]int64), make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	m.stopAll = stop
+	m.working.Go(func() { _ = m.agent.Run(ctx) })
+	m.working.Go(func() { m.runShip(ctx) })
+}
+
+// runShip looks at the copy as the appliance does, but not while nothing happens.
+func (m *chainBox) runShip(ctx context.Context) {
+	rest := func(d time.Duration) bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	for wait := ship.DefaultEvery; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.kicked:
+			if !rest(ship.DefaultEvery) {
+				return
+			}
+		case <-time.After(wait):
+		}
+		wait = time.Hour
+		for range 2 {
+			if _, up := m.line.up(); !up && m.away(ctx, rest) {
+				return
+			}
+			if m.shipOnce(ctx) != nil {
+				wait = time.Minute
+				break
+			}
+			if !rest(ship.DefaultEvery) {
+				return
+			}
+		}
+	}
+}
+
+// away tries once more without an answer, then waits until the store answers: a try costs a signature. True: the box ends.
+func (m *chainBox) away(ctx context.Context, rest func(time.Duration) bool) bool {
+	_ = m.shipOnce(ctx)
+	for {
+		if _, up := m.line.up(); up {
+			return false
+		}
+		if !rest(time.Minute) {
+			return true
+		}
+	}
+}
+
+func (m *chainBox) shipOnce(ctx context.Context) error {
+	began := time.Now()
+	how, _ := m.store.SecondCopy()
+	if err := m.mirror(); err != nil {
+		m.t.Errorf("reading the second copy: %v", err)
+	}
+	if err := m.ship.Step(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.agent.Fence().Standing().Epoch == 0 {
+		return nil
+	}
+	if !m.looked.IsZero() {
+		m.through = m.looked
+	}
+	if m.looked = (time.Time{}); how.Live {
+		m.looked = began
+	}
+	return nil
+}
+
+// mirror brings what is new of the second copy to where the shipper reads: files of this machine.
+func (m *chainBox) mirror() error {
+	names, err := m.fs.List(copyFolder)
+	if err != nil {
+		return err
+	}
+	held := make(map[string]bool)
+	for _, name := range names {
+		if filepath.Ext(name) != ".copy" {
+			continue
+		}
+		held[name] = true
+		if err := m.mirrorFile(name); err != nil {
+			return err
+		}
+	}
+	for name := range m.mirrored {
+		if !held[name] {
+			delete(m.mirrored, name)
+		}
+	}
+	gone, err := os.ReadDir(m.dir)
+	for _, e := range gone {
+		if !held[e.Name()] {
+			err = errors.Join(err, os.Remove(filepath.Join(m.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+func (m *chainBox) mirrorFile(name string) error {
+	path := copyFolder + "/" + name
+	info, err := m.fs.Stat(path)
+	if errors.Is(err, os.ErrNotExist) { // it was taken away meanwhile
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if n, ok := m.mirrored[name]; ok && n == info.Size() {
+		return nil
+	}
+	data, err := readAll(m.fs, path)
+	if err != nil {
+		return err
+	}
+	m.mirrored[name] = int64(len(data))
+	return os.WriteFile(filepath.Join(m.dir, name), data, 0o600)
+}
+
+func readAll(fs vfs.FS, path string) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	return b, errors.Join(err, f.Close())
+}
+
+func writeAll(fs vfs.FS, path string, data []byte) error {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// crash is a power cut; the box starts again on its own disk.
+func (m *chainBox) crash() {
+	m.site.wg.Wait()
+	after := m.powerOff()
+	m.fs = after
+	m.mu.Lock()
+	m.dead, m.looked = false, time.Time{}
+	m.mu.Unlock()
+	m.turnOn()
+	m.cable.set(plugged)
+}
+
+// powerOff ends the box, sales under way or not, and returns what its media hold then.
+func (m *chainBox) powerOff() *disktest.Disk {
+	m.mu.Lock()
+	m.dead = true
+	m.mu.Unlock()
+	m.cable.set(refusing)
+	after := m.fs.Crash(m.rand.IntN(101), fork(m.rand))
+	m.stopAll()
+	m.working.Wait()
+	m.box.close()
+	m.stopAll = nil
+	return after
+}
+
+// scrap ends the box for good.
+func (m *chainBox) scrap() { _ = m.server.Close() }
+
+var (
+	errReplaced = errors.New("another box has this branch")
+	errBehind   = errors.New("another medium knows more than the store")
+)
+
+// issue is a sale behind the gate of the appliance.
+func (m *chainBox) issue(req Request) (*record.View, error) {
+	m.agent.Fence().Await(m.now())
+	if m.agent.Fence().Standing().Replaced {
+		return nil, errReplaced
+	}
+	if m.store.Behind() != nil {
+		return nil, errBehind
+	}
+	r, err := m.engine.Issue(context.Background(), req)
+	select {
+	case m.kicked <- struct{}{}:
+	default:
+	}
+	return r, err
+}
+
+// alone tells whether the box has been able to learn for some time that another one has its branch.
+func (m *chainBox) alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since, up := m.line.up()
+	const enough = 30 * time.Minute // looks are 5 minutes apart, and one in fifty fails
+	return !m.replaced.IsZero() && up && time.Since(since) > enough && time.Since(m.replaced) > enough
+}
+
+func (m *chainBox) caller() seller.Caller {
+	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(m.point), BranchID: 1, Establishment: m.site.establishment(), PointOfSale: fmt.Sprintf("P%03d", m.point)}}
+}
+
+// series are those that the box can have numbered in a chain's month.
+func (m *chainBox) series() (list []string) {
+	for p := 1; p <= m.point; p++ {
+		for _, year := range []string{"2026", "2027"} {
+			list = append(list, fmt.Sprintf("00/01/%s/P%03d/%s", m.site.establishment(), p, year))
+		}
+	}
+	return list
+}
+
+// newMember is a box that was never turned on.
+func (s *site) newMember(point int) *chainBox {
+	c := s.chain
+	s.made++
+	key := signer32(s.name, s.made)
+	b := &box{t: c.t, sim: c.sim, cable: newCable(), fs: disktest.New(c.rules), rand: fork(c.rand), log: quiet, password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
+		policy: Contingency{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
+	if os.Getenv("DTE_LOG") != "" {
+		b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	b.server = &http.Server{Handler: c.sim.Protocol()}
+	go func() { _ = b.server.Serve(b.cable) }()
+	m := &chainBox{box: b, site: s, point: point, key: key, disk: &fleettest.File{}, shipping: &fleettest.File{}, dir: c.t.TempDir(),
+		line: &storeLine{under: c.store, rand: fork(c.rand), since: time.Now()}}
+	c.boxes = append(c.boxes, m)
+	m.gate = &fleettest.Gate{Keys: c.keys, Ambiente: "00", Today: func() string { return dte.Date(m.now()) }}
+	return m
+}
+
+// fromCopy makes the box's store of a second copy in a folder of its own disk, as dtectl rebuild and reconcile do.
+func (m *chainBox) fromCopy(folder string, mark bool) error {
+	_, missing, err := storage.Rebuild(context.Background(), folder, m.storage(), nil)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing: %v", missing)
+	}
+	s, err := storage.Open(m.storage())
+	if err != nil {
+		return err
+	}
+	r := s.Restored()
+	plan := r.TrustCopy(m.series())
+	if mark {
+		plan, err = r.AcceptMark(m.series())
+	}
+	if err == nil {
+		err = s.Reconcile(context.Background(), plan, "another box")
+	}
+	return errors.Join(err, s.Close())
+}
+
+// receive puts a folder of this machine onto the box's disk.
+func (m *chainBox) receive(dir, to string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := m.fs.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil {
+			err = writeAll(m.fs, to+"/"+e.Name(), data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take copies a medium of a dead box: a file, or a folder of files.
+func (m *chainBox) take(from *disktest.Disk, path string) error {
+	info, err := from.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		data, err := readAll(from, path)
+		if err != nil {
+			return err
+		}
+		return writeAll(m.fs, path, data)
+	}
+	if err := m.fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	names, err := from.List(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".copy") {
+			if err := m.take(from, path+"/"+name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	fleetwire "dtegate/engine/fleet/wire"
+)
+
+// storeLine is a box's way to the chain's store. It can be away, and one request in fifty fails, or is carried out without an answer.
+type storeLine struct {
+	under  fleetwire.Store
+	mu     sync.Mutex
+	rand   *rand.Rand
+	state  cableState
+	since  time.Time // it is plugged since; zero while it is not
+	mended bool
+}
+
+var errLine = errors.New("the store does not answer")
+
+func (l *storeLine) set(s cableState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state = s; s == plugged {
+		l.since = time.Now()
+	} else {
+		l.since = time.Time{}
+	}
+}
+
+// mend ends the faults by chance.
+func (l *storeLine) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mended = true
+}
+
+// up is since when the store answers; false while it does not.
+func (l *storeLine) up() (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since, l.state == plugged
+}
+
+// pass waits where nobody answers, and tells what goes wrong with this request, before or behind it.
+func (l *storeLine) pass(ctx context.Context) (before, behind error) {
+	l.mu.Lock()
+	state, mended, chance := l.state, l.mended, l.rand.IntN(100)
+	l.mu.Unlock()
+	switch {
+	case state == dropping:
+		<-ctx.Done()
+		return ctx.Err(), nil
+	case state != plugged || chance == 0 && !mended:
+		return errLine, nil
+	case chance == 1 && !mended:
+		return nil, errLine
+	}
+	return nil, nil
+}
+
+func (l *storeLine) Create(ctx context.Context, key string, data []byte) error {
+	before, behind := l.pass(ctx)
+	if before != nil {
+		return before
+	}
+	return cmp.Or(l.under.Create(ctx, key, data), behind)
+}
+
+func (l *storeLine) Put(ctx context.Context, key string, data []byte) error {
+	before, behind := l.pass(ctx)
+	if before != nil {
+		return before
+	}
+	return cmp.Or(l.under.Put(ctx, key, data), behind)
+}
+
+func (l *storeLine) Get(ctx context.Context, key string, limit int64) (fleetwire.Object, error) {
+	before, behind := l.pass(ctx)
+	if err := cmp.Or(before, behind); err != nil {
+		return fleetwire.Object{}, err
+	}
+	return l.under.Get(ctx, key, limit)
+}

@@ -1,0 +1,396 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/authority/simulator"
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleettest"
+	fleetwire "dtegate/engine/fleet/wire"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+	"dtegate/storage/disktest"
+)
+
+const (
+	chainGroup    = "tiendas"
+	chainBranches = 3
+)
+
+func signer32(words ...any) fleetwire.Signer {
+	seed := sha256.Sum256([]byte(fmt.Sprint(words...)))
+	return fleetwire.Signer{ID: fmt.Sprint(words[0]), Private: ed25519.NewKeyFromSeed(seed[:])}
+}
+
+var chainDirector, chainAuthor = signer32("director"), signer32("autor")
+
+// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the way to either.
+type chain struct {
+	t     testing.TB
+	rand  *rand.Rand
+	rules disktest.Rules
+	sim   *simulator.Simulator
+	store *fleettest.Store
+	keys  bundle.Keys
+	sites []*site
+	boxes []*chainBox // all that were made
+	// What the centre desires.
+	last    *fleetwire.Desired
+	data    []byte
+	version int // of the catalogue that it published last
+	played  chainPlayed
+}
+
+// chainPlayed is what chain-months came to.
+type chainPlayed struct{ months, sales, lost, cuts, deaths, replaced, refused, orders, sealed int }
+
+func (p *chainPlayed) add(o chainPlayed) {
+	p.months, p.sales, p.lost, p.cuts, p.deaths = p.months+o.months, p.sales+o.sales, p.lost+o.lost, p.cuts+o.cuts, p.deaths+o.deaths
+	p.replaced, p.refused, p.orders, p.sealed = p.replaced+o.replaced, p.refused+o.refused, p.orders+o.orders, p.sealed+o.sealed
+}
+
+// site is a branch: the box that it has, those that it had and that live on, and what its tills were answered.
+type site struct {
+	chain *chain
+	name  string
+	index int
+	box   *chainBox
+	old   []*chainBox
+	epoch int64
+	made  int // boxes
+	point int // the last point of sale that was opened
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex
+	n     int
+	sales map[string]*chainSale
+}
+
+// chainSale is a sale that a till was answered.
+type chainSale struct {
+	view *record.View
+	by   *chainBox
+	at   time.Time
+	lost bool // with its box, as is promised
+}
+
+func (s *site) establishment() string { return fmt.Sprintf("M%03d", s.index+1) }
+
+// TestChainMonth plays months of a chain: three branches with real stores, agents and shippers, whose power fails, whose boxes die and
+// are replaced while the old one lives on or not, with outages of MH and of the chain's store. No number stands on two documents
+// at MH, nothing that was answered is lost beside what a dead box had not shipped, each branch ends with what the centre desires.
+//
+// The suite plays some days of a few; DTE_SOAK plays 200 months, DTE_CHAIN_MONTHS as many as it says. DTE_SEED is the first seed, and
+// plays it alone without the other.
+func TestChainMonth(t *testing.T) {
+	first, seeds, length := uint64(1), uint64(5), 10*24*time.Hour
+	number := func(name string) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return 0
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
+	}
+	if testing.Short() { // the race detector makes it ten times as slow
+		seeds, length = 1, 3*24*time.Hour
+	}
+	if os.Getenv("DTE_SOAK") != "" {
+		seeds, length = 200, 30*24*time.Hour
+	}
+	if n := number("DTE_CHAIN_MONTHS"); n > 0 {
+		seeds, length = n, 30*24*time.Hour
+	}
+	if n := number("DTE_SEED"); n > 0 {
+		first = n
+		if number("DTE_CHAIN_MONTHS") == 0 {
+			seeds = 1
+		}
+	}
+	var all chainPlayed
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { all.add(playChain(t, seed, length)) })
+	}
+	t.Logf("%d chain-months of %d branches: %+v", all.months, chainBranches, all)
+}
+
+// playChain plays one. Every third begins in the middle of a December.
+func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPlayed) {
+	common(t) // real work, outside of fake time
+	synctest.Test(t, func(t *testing.T) {
+		begin := monday
+		if seed%3 == 0 {
+			begin = time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC).Add(-length / 2)
+		}
+		time.Sleep(time.Until(begin))
+		c := newChain(t, seed)
+		defer c.end()
+		for end := time.Now().Add(length); time.Now().Before(end); {
+			c.step()
+		}
+		c.calm()
+		c.publish()
+		time.Sleep(26 * time.Hour)
+		for _, s := range c.sites {
+			s.wg.Wait()
+		}
+		c.check()
+		c.played.months++
+		played = c.played
+	})
+	return played
+}
+
+func newChain(t *testing.T, seed uint64) *chain {
+	t.Helper()
+	c := &chain{t: t, rand: rand.New(rand.NewPCG(seed, 22)), rules: disktest.AllRules[seed%3], store: fleettest.New(time.Now), keys: bundle.Keys{Pinned: []bundle.Key{fleetwire.Public(chainAuthor)}}}
+	c.sim = simulator.New(simulator.Options{Seed: seed, Now: time.Now, Logger: quiet,
+		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
+	c.chaos(simulator.Chaos{})
+	c.publish()
+	for i := range chainBranches {
+		s := &site{chain: c, name: fmt.Sprintf("sucursal-%d", i+1), index: i, point: 1, sales: make(map[string]*chainSale)}
+		c.sites = append(c.sites, s)
+		s.box = s.newMember(1)
+		if err := storage.Create(s.box.storage()); err != nil {
+			t.Fatal(err)
+		}
+		s.enrol(s.box)
+		s.box.turnOn()
+	}
+	return c
+}
+
+// end ends every box, also where a test has failed in the middle.
+func (c *chain) end() {
+	for _, m := range c.boxes {
+		if m.stopAll != nil {
+			m.powerOff()
+		}
+		m.scrap()
+	}
+}
+
+func (c *chain) chaos(x simulator.Chaos) {
+	x.LotMS = 120_000
+	if err := c.sim.Chaos(x); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// upTo is a random time, each order of magnitude as likely.
+func (c *chain) upTo(least, most time.Duration) time.Duration {
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), c.rand.Float64()))
+}
+
+func (c *chain) step() {
+	s := c.sites[c.rand.IntN(len(c.sites))]
+	switch n := c.rand.IntN(24); {
+	case n < 12:
+		s.rush()
+		time.Sleep(c.upTo(10*time.Second, 48*time.Hour))
+	case n < 14: // MH away for one branch
+		s.box.cable.set([]cableState{refusing, noName}[c.rand.IntN(2)])
+		c.meanwhile(s, c.upTo(time.Minute, 24*time.Hour))
+		s.box.cable.set(plugged)
+	case n == 14: // MH away for all
+		c.chaos(simulator.Chaos{Silence: true})
+		c.meanwhile(s, c.upTo(time.Minute, 12*time.Hour))
+		c.chaos(simulator.Chaos{})
+	case n < 17: // the chain's store away
+		s.box.line.set([]cableState{refusing, dropping}[c.rand.IntN(2)])
+		c.meanwhile(s, c.upTo(time.Minute, 48*time.Hour))
+		s.box.line.set(plugged)
+	case n == 17: // and the power fails meanwhile
+		s.box.line.set(refusing)
+		c.meanwhile(s, c.upTo(time.Minute, 4*time.Hour))
+		s.replace()
+	case n < 20:
+		s.box.crash()
+		c.played.cuts++
+	case n == 20:
+		s.replace()
+	default:
+		c.publish()
+	}
+}
+
+// meanwhile sells during an outage; all of the power may fail in it.
+func (c *chain) meanwhile(s *site, long time.Duration) {
+	for left := long; left > 0; {
+		s.rush()
+		part := min(left, c.upTo(10*time.Minute, 24*time.Hour))
+		time.Sleep(part)
+		left -= part
+		if c.rand.IntN(8) == 0 {
+			up := s.box.line.state
+			s.box.crash()
+			s.box.line.set(up)
+			c.played.cuts++
+		}
+	}
+}
+
+// calm mends every way.
+func (c *chain) calm() {
+	c.chaos(simulator.Chaos{})
+	for _, s := range c.sites {
+		for _, m := range append(slices.Clone(s.old), s.box) {
+			m.cable.set(plugged)
+			m.line.set(plugged)
+			m.line.mend()
+		}
+	}
+}
+
+// rush is some tills selling at once, sometimes at a box that another one has replaced.
+func (s *site) rush() {
+	for range 1 + s.chain.rand.IntN(3) {
+		m := s.box
+		if len(s.old) > 0 && s.chain.rand.IntN(3) == 0 {
+			m = s.old[s.chain.rand.IntN(len(s.old))]
+		}
+		s.sell(m)
+	}
+}
+
+func (s *site) sell(m *chainBox) {
+	s.n++
+	key, n := fmt.Sprintf("%s sale %d", s.name, s.n), s.n
+	late := m.alone()
+	s.wg.Go(func() {
+		req := sale(key, 100+n)
+		req.Caller = m.caller()
+		view, err := m.issue(req)
+		m.mu.Lock()
+		dead := m.dead
+		m.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var e *refusal.Error
+		switch {
+		case dead: // no till hears it
+		case errors.Is(err, errReplaced):
+			s.chain.played.refused++
+			if m == s.box {
+				s.chain.t.Errorf("%s: %s is refused by the box that has the branch: %+v", s.name, key, m.agent.Fence().Standing())
+			}
+		case err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal):
+			s.chain.t.Errorf("%s: %v", key, err)
+		case err != nil:
+		case late:
+			s.chain.t.Errorf("P11: %s has number %s of a box that could know for half an hour that another has its branch", key, view.ControlNumber)
+		default:
+			s.sales[key] = &chainSale{view: view, by: m, at: time.Now()}
+		}
+	})
+}
+
+// check compares every sale with what its box and MH hold of it, and every branch with what is desired.
+func (c *chain) check() {
+	c.t.Helper()
+	numbers := make(map[string]string) // by year and number, the document that MH holds
+	for code, a := range c.sim.Accepted() {
+		c.played.sealed++
+		n := numberOf(a.Document)
+		if other, twice := numbers[n]; twice {
+			c.t.Errorf("P11: %s and %s are %s", other, code, n)
+		}
+		numbers[n] = code
+	}
+	for _, breach := range c.sim.Audit() {
+		c.t.Errorf("MH saw: %s", breach)
+	}
+	for _, s := range c.sites {
+		s.check(numbers)
+	}
+}
+
+// numberOf is the year and the control number of a document: a series begins anew each year.
+func numberOf(document []byte) string {
+	text := func(member string) string {
+		_, rest, _ := bytes.Cut(document, []byte(`"`+member+`":"`))
+		value, _, _ := bytes.Cut(rest, []byte(`"`))
+		return string(value)
+	}
+	return text("fecEmi")[:4] + " " + text("numeroControl")
+}
+
+func (s *site) check(numbers map[string]string) {
+	t := s.chain.t
+	for key, x := range s.sales {
+		s.chain.played.sales++
+		if x.lost {
+			continue
+		}
+		r, err := x.by.engine.Document(context.Background(), codeOf(x.view), x.by.caller())
+		if err != nil {
+			t.Errorf("P2: %s: %v", key, err)
+			continue
+		}
+		a, _ := s.chain.sim.Document(r.Code)
+		switch {
+		case r.Code != x.view.Code || r.ControlNumber != x.view.ControlNumber:
+			t.Errorf("P2: %s was answered %s %s and is %s %s", key, x.view.Code, x.view.ControlNumber, r.Code, r.ControlNumber)
+		case r.Estado == record.EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)):
+			t.Errorf("%s is %s, MH holds %+v", key, r.Estado, a)
+		case r.Estado == record.EstadoRejected && numbers[numberOf(r.JSON)] != "":
+			t.Errorf("%s is %s, and MH holds %s of its number", key, r.Estado, numbers[numberOf(r.JSON)])
+		case r.Estado != record.EstadoProcessed:
+			t.Errorf("%s is still %s", key, r.Estado)
+		}
+	}
+	for _, m := range append(slices.Clone(s.old), s.box) {
+		report, err := m.store.Fsck(context.Background())
+		s.must(err)
+		for _, p := range report.Problems {
+			t.Errorf("%s: fsck: %v", s.name, p)
+		}
+		if replaced := m.agent.Fence().Standing().Replaced; replaced != (m != s.box) {
+			t.Errorf("%s: a box of %d is replaced: %v", s.name, s.made, replaced)
+		}
+	}
+	want, got := s.desired(), s.live()
+	status := s.box.agent.Status()
+	if got != want || status.Desired.Version != s.chain.last.Version || status.Desired.Trouble != "" {
+		t.Errorf("P12: %s runs %q and not %q; it read version %d of %d: %s", s.name, got, want, status.Desired.Version, s.chain.last.Version, status.Desired.Trouble)
+	}
+}
+
+// desired is the version of the catalogue that the branch is to run.
+func (s *site) desired() string {
+	d := s.chain.last
+	state := d.Live
+	if d.Rollout != nil && d.Rollout.Takes(s.name, time.Now()) {
+		state = d.Rollout.State.Over(d.Live)
+	}
+	return state.Rules[0].Version
+}
+
+func (s *site) live() string {
+	for _, b := range s.box.gate.Bundles() {
+		if b.Where == fleet.Live {
+			return b.Version
+		}
+	}
+	return ""
+}
