@@ -171,7 +171,15 @@ func (s *simulation) slowest(boxes []*simulated, version string, since time.Time
 // newSimulation starts a store and n boxes.
 func newSimulation(t *testing.T, n int) *simulation {
 	s := &simulation{world: newWorld(t)}
-	endpoint := archivetest.StartOther(t).Endpoint()
+	var endpoint string
+	switch make := os.Getenv("DTE_FLEET_STORE"); make {
+	case "", "gofakes3":
+		endpoint = archivetest.StartOther(t).Endpoint()
+	case "versitygw":
+		endpoint = archivetest.Start(t).Endpoint(t)
+	default:
+		t.Fatalf("DTE_FLEET_STORE: %q is neither gofakes3 nor versitygw", make)
+	}
 	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
 	s.must(err)
 	s.remote = bucket.New(a)
