@@ -69,6 +69,7 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.DELETE("/admin/rules/shadow", g.administered(g.stopShadow))
 	r.POST("/admin/rules/backtest", g.administered(g.backtestRule))
 	get("/admin/rules/replay", g.administered(g.replayRule))
+	get("/admin/rules/documents", g.administered(g.ruleDocuments))
 	get("/admin/delivery", g.administered(g.showGivenUp))
 	r.POST("/admin/delivery/retry", g.administered(g.retryDelivery))
 	r.POST("/admin/delivery/forget", g.administered(g.forgetDelivery))

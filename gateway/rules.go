@@ -33,6 +33,7 @@ type Rules interface {
 	Backtest(context.Context, []byte, shelf.DocumentPeriod, shelf.BacktestReport) (*shelf.BacktestTotals, *shelf.Activation, error)
 	Replay(context.Context, dte.Code) (*shelf.Comparison, error)
 	ReplayPeriod(context.Context, shelf.DocumentPeriod, func(*shelf.Comparison) error) error
+	Documents(context.Context, shelf.Made) (*shelf.MadePage, error)
 }
 
 // maxBundle is the largest rule bundle that is taken, in bytes.
@@ -269,6 +270,32 @@ func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
 		return send(streamLine{Replayed: results})
 	})
 	return nil
+}
+
+// ruleDocuments answers GET /admin/rules/documents?rule=&name=&from=&to=&after=&limit= with a page of the documents that a bundle
+// computed: rule is its version, or the first digits of its digest.
+func (g *Gateway) ruleDocuments(ctx *fasthttp.RequestCtx) error {
+	q := ctx.QueryArgs()
+	m := shelf.Made{Rule: string(q.Peek("rule")), Name: string(q.Peek("name")), From: string(q.Peek("from")), To: string(q.Peek("to")), Limit: 500}
+	var err error
+	if v := string(q.Peek("after")); v != "" {
+		if m.After, err = strconv.ParseUint(v, 10, 63); err != nil {
+			return wrongQuery("after", "the member next of the page before")
+		}
+	}
+	if v := string(q.Peek("limit")); v != "" {
+		if m.Limit, err = strconv.Atoi(v); err != nil {
+			return wrongQuery("limit", "a whole number from 1 to 5000")
+		}
+	}
+	if err := m.Check(); err != nil {
+		return wrongQuery("rule, from, to, limit", err.Error())
+	}
+	page, err := g.o.Rules.Documents(g.serving, m)
+	if err != nil {
+		return err
+	}
+	return show(ctx, fasthttp.StatusOK, page)
 }
 
 // stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up.

@@ -35,6 +35,7 @@ type rulesCommand struct {
 	Acknowledge rulesAcknowledgeCommand `cmd:"" help:"Say that the return that a branch made by itself is known."`
 	Reinstate   rulesReinstateCommand   `cmd:"" help:"Put a bundle back that the branch left by itself."`
 	Replay      rulesReplayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
+	Documents   rulesDocumentsCommand   `cmd:"" help:"List the documents that one version of a rule computed."`
 }
 
 type rulesKeygenCommand struct {

@@ -76,6 +76,11 @@ func TestOperator_Rules(t *testing.T) {
 	if said := o.does("rules replay --from 2000-01-01"); said != "2 identical\n" {
 		t.Errorf("dtectl rules replay says\n%s", said)
 	}
+	if said := o.does("rules documents 2.1.7", recent.Code, recent.ControlNumber, "dte01 2.1.7"); strings.Contains(said, old.Code) {
+		t.Errorf("dtectl rules documents says\n%s", said)
+	}
+	o.does("rules documents 2.1.0 --name dte01 --from 2000-01-01 --json", `"codigoGeneracion":"`+old.Code+`"`)
+	o.refused("rules documents v2", "neither a version")
 	o.refused("rules replay 00000000-0000-4000-8000-000000000000", "the appliance says 404")
 	o.refused("rules replay", "--from")
 
