@@ -55,37 +55,49 @@ func behind(r pebble.Reader, from, upper []byte) []byte {
 
 // behindWith is behind where reads tells whether something can be read from a key on.
 func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
-	digits := make([]byte, keyDigits)
-	copy(digits, from[min(1, len(from)):])
-	start := new(big.Int).SetBytes(digits)
-	most := new(big.Int).Lsh(big.NewInt(1), 8*keyDigits)
-	key := func(n *big.Int) []byte {
+	limit := []byte{from[0] + 1} // where the table ends
+	end := new(big.Int).Lsh(big.NewInt(1), 8*keyDigits)
+	if bytes.Compare(limit, upper) > 0 {
+		limit, end = upper, number(upper)
+	}
+	start := number(from)
+	key := func(steps *big.Int) []byte {
 		b := append([]byte{from[0]}, make([]byte, keyDigits)...)
-		n.FillBytes(b[1:])
+		new(big.Int).Add(start, steps).FillBytes(b[1:])
 		return b
 	}
+	end.Sub(end, start)
 	low, high := big.NewInt(0), big.NewInt(1) // steps: at low nothing can be read, at high something
-	for {
-		n := new(big.Int).Add(start, high)
-		if n.Cmp(most) >= 0 || bytes.Compare(key(n), upper) >= 0 {
-			return upper
-		}
-		if reads(key(n)) {
-			break
-		}
+	for high.Cmp(end) < 0 && !reads(key(high)) {
 		low.Set(high)
 		high.Lsh(high, 1)
+	}
+	if high.Cmp(end) >= 0 {
+		if bytes.Compare(limit, upper) < 0 && !reads(limit) {
+			return behindWith(reads, limit, upper)
+		}
+		high.Set(end)
 	}
 	for one := big.NewInt(1); new(big.Int).Sub(high, low).Cmp(one) > 0; {
 		middle := new(big.Int).Add(low, high)
 		middle.Rsh(middle, 1)
-		if reads(key(new(big.Int).Add(start, middle))) {
+		if reads(key(middle)) {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	return key(new(big.Int).Add(start, high))
+	if high.Cmp(end) >= 0 {
+		return limit
+	}
+	return key(high)
+}
+
+// number is what behind counts with: the key's first bytes behind its table.
+func number(key []byte) *big.Int {
+	digits := make([]byte, keyDigits)
+	copy(digits, key[min(1, len(key)):])
+	return new(big.Int).SetBytes(digits)
 }
 
 // readsFrom tells whether the first row from a key on can be read, or there is none.

@@ -198,6 +198,20 @@ func TestNewMark_Doubts(t *testing.T) {
 	sound(t, s)
 
 	disk = sold(t, disktest.Strict)
+	numbers, err := segmentNumbers(disk, card)
+	if err = errors.Join(err, disk.Remove(markPath)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range numbers {
+		if err := disk.Flip(segmentPath(disk, card, n), 8*20); err != nil { // in its head
+			t.Fatal(err)
+		}
+	}
+	if p := newMarkOf(t, disk, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0], "cannot be read") {
+		t.Errorf("beside a copy that cannot be read: %+v", p)
+	}
+
+	disk = sold(t, disktest.Strict)
 	s = live(t, disk)
 	if err := errors.Join(s.Beat(s.o.Now().Add(-3*standstill)), s.Close(), disk.Remove(markPath)); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -199,5 +200,34 @@ func TestRepair_Sound(t *testing.T) {
 	sound(t, s)
 	if _, err := Repair(ctx, RepairFrom{}, options(disktest.New(disktest.Strict)), nil); !errors.Is(err, ErrNoStore) {
 		t.Error(err)
+	}
+}
+
+// A repair that was cut short before its last step is ended by the next one, which says the same of it.
+func TestRepair_Resumed(t *testing.T) {
+	fs, _ := oldAndNew(t)
+	tried := 0
+	repaired(t, fs, 1, func(what string, disk *disktest.Disk) {
+		if tried++; tried > 3 {
+			return
+		}
+		first, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		o := options(disk)
+		if err := disk.Rename(o.Dir, o.repairedDir()); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Repair(ctx, RepairFrom{Copy: card}, options(disk), nil)
+		if err != nil || again.Damaged != first.Damaged || again.Whole != first.Whole || !reflect.DeepEqual(again.Sources, first.Sources) || !reflect.DeepEqual(again.Missing, first.Missing) {
+			t.Errorf("%s: %+v, %v, before %+v", what, again, err, first)
+		}
+		if err := openStore(t, disk).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if tried == 0 {
+		t.Error("nothing was damaged")
 	}
 }

@@ -405,3 +405,39 @@ func TestFsck_Lost(t *testing.T) {
 	}
 	sound(t, s)
 }
+
+// A backup whose files are as they were written, and whose rows contradict each other, is refused whole.
+func TestRestore_Contradictory(t *testing.T) {
+	s, fs := newStore(t)
+	e := put(t, s, "a", 1)
+	put(t, s, "a", 2)
+	backup(t, s, backupDir)
+	lose(t, s, fs)
+	o := options(fs)
+	o.Dir = backupDir + "/" + backupStore
+	if err := o.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openPebble(&o, &damage{}, false)
+	if err == nil {
+		err = errors.Join(db.Delete(entryKey(e.ID), pebble.Sync), db.Close())
+	}
+	names, _, listed := listFiles(fs, o.Dir)
+	if err = errors.Join(err, listed); err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{backupFile: digest(readFile(t, fs, backupDir+"/"+backupFile))}
+	for _, name := range names {
+		sums[backupStore+"/"+name] = digest(readFile(t, fs, o.Dir+"/"+name))
+	}
+	writeFile(t, fs, backupDir+"/"+backupSums, encodeSums(sums))
+	if _, err := CheckBackup(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("checked: %v", err)
+	}
+	if _, err := Restore(ctx, backupDir, options(fs), nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("restored: %v", err)
+	}
+	if _, err := fs.Stat(options(fs).Dir); err == nil {
+		t.Error("it has the store's name")
+	}
+}

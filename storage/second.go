@@ -128,7 +128,7 @@ func (c *second) wake() {
 	signal(c.kick)
 }
 
-// leave lets everybody go who waits, and the branch goes on without a copy.
+// leave releases all callers that wait, and the branch goes on without a copy. The session is told, and catches up.
 func (c *second) leave(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,6 +143,7 @@ func (c *second) leave(why error) {
 	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
 	c.metrics.failures.Inc()
 	c.settled()
+	c.wake() // nobody else does: what is pushed from now on is not kept
 }
 
 func release(list []*change) {

@@ -96,6 +96,31 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 	}
 }
 
+// A till's patience ends while nothing is being written, because the change before its own is late: the copy comes back by itself.
+func TestSecondCopy_PatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disktest.New(disktest.Strict)
+		if err := Create(options(mem)); err != nil {
+			t.Fatal(err)
+		}
+		o := withCard(mem)
+		o.FakeTime = true
+		s := openStoreWith(t, o)
+		everything(t, s, 1)
+		synctest.Wait()
+		s.second.leave(errSlow)
+		if c, _ := s.SecondCopy(); c.Live {
+			t.Errorf("%+v", c)
+		}
+		time.Sleep(retryLongest + time.Minute)
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Errorf("the copy does not come back: %+v", c)
+		}
+		everything(t, s, 200)
+		burn(t, "caught up", s, mem)
+	})
+}
+
 // What the store could still lose is not copied: a log that says more than the store is the copy of another.
 func TestSecondCopy_NotAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
