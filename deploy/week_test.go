@@ -69,6 +69,8 @@ var weekStory = map[string]string{
 	"DTECertificateBroken":          "sound files",
 	"DTEBoxReplaced":                "the branch's own box",
 	"DTEFleetTrouble":               "the store is not reached in the first minutes of a start",
+	"DTENotShipped":                 "what the first minutes of a start do not ship yet",
+	"DTEShippedLate":                "sales do not wait in the first minutes of a start",
 	"DTEFleetExpires":               "what is desired expires in two months",
 	"DTETokenFileBroken":            "a file that is written anew",
 	"DTEWrongTokens":                "a till with an old token tries thirty times; somebody's scanner forty",

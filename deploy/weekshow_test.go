@@ -123,5 +123,13 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	flag("dte_fleet_replaced", false)
 	flag("dte_fleet_trouble", !b.night && up <= 5*time.Minute)
 	gauge("dte_fleet_desired_expiry_timestamp_seconds", 60*86400)
+	if b.card { // what is on it is shipped
+		flag("dte_fleet_ship_sync", b.night || up > 5*time.Minute)
+		behind := 0.0
+		if !b.night && up <= 5*time.Minute {
+			behind = 40
+		}
+		gauge("dte_fleet_ship_behind_changes", behind)
+	}
 	put("dte_http_refused_total", `, listener="api", reason="token"`, n["token"])
 }

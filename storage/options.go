@@ -26,6 +26,10 @@ type Options struct {
 	// none. SecondPatience is how long a change waits for it, default 2 s: a medium that takes longer is left alone.
 	SecondCopy     string
 	SecondPatience time.Duration
+	// Carry, if not nil, is told of each change that the second copy holds on its medium: in which of its files, and at which
+	// byte the change has ended there. The change is acknowledged once Carry returns; it bounds its own time. While the copy
+	// is not live nobody is told.
+	Carry func(file string, end int64)
 	// OpenBehind opens a store also when its mark says more than it holds: it can be read, and numbers nothing; see Behind.
 	OpenBehind bool
 	// Fatal is called when the disk failed a write, whose fate is unknown then. It must not return: Pebble would

@@ -57,6 +57,7 @@ type change struct {
 	feed  uint64
 	batch []byte
 	done  chan struct{} // nil: nobody waits
+	end   position      // where it ended in the copy, of done; zero: it did not come there
 }
 
 // Limits of the second copy.
@@ -119,6 +120,9 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	select {
 	case <-n.done:
 		c.metrics.wait.Observe(c.s.since(start))
+		if carry := c.s.o.Carry; carry != nil && n.end != (position{}) {
+			carry(segmentName(n.end.Segment), int64(n.end.Offset))
+		}
 	case <-patience.C:
 		c.leave(errSlow)
 	}
@@ -346,6 +350,11 @@ func (c *second) write(l *copyLog, list []*change) error {
 		list = rest
 	}
 	err := l.flush()
+	for _, n := range written {
+		if err == nil {
+			n.end = position{l.number, l.size}
+		}
+	}
 	release(written) // after a failure they are not waited for any longer
 	c.mu.Lock()
 	defer c.mu.Unlock()

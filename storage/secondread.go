@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,8 +21,10 @@ type segment struct {
 	bytes    []byte
 }
 
+func segmentName(number uint64) string { return fmt.Sprintf("%010d.copy", number) }
+
 func segmentPath(fs vfs.FS, dir string, number uint64) string {
-	return fs.PathJoin(dir, fmt.Sprintf("%010d.copy", number))
+	return fs.PathJoin(dir, segmentName(number))
 }
 
 // segmentNumbers lists what lies in the folder, in order.
@@ -221,4 +224,40 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 		at = f.End
 	}
 	return bad, 0, nil
+}
+
+// CopyChanges counts the changes that a second copy's files hold behind a byte of one of them; "" and 0: in all of them. It reads
+// them as they lie there, also what is void.
+func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
+	fs := vfs.Default
+	numbers, err := segmentNumbers(fs, dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, number := range numbers {
+		name := segmentName(number)
+		if name < file {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return changes, err
+		}
+		s, err := loadSegment(fs, dir, number)
+		if errors.Is(err, errNoSegment) {
+			continue
+		}
+		if err != nil {
+			return changes, err
+		}
+		_, _, err = s.frames(true, func(at uint64, f frame) error {
+			if f.Kind == frameChange && (name > file || at >= uint64(end)) {
+				changes++
+			}
+			return nil
+		})
+		if err != nil {
+			return changes, err
+		}
+	}
+	return changes, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,8 +48,8 @@ type daemon struct {
 	backups  *backups
 	month    *monthSoFar
 	access   *access
-	fleet    *fleet.Agent  // nil: the branch is of no chain
-	shipper  *ship.Shipper // nil: nothing is shipped
+	fleet    *fleet.Agent                 // nil: the branch is of no chain
+	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
 	api, ops net.Listener
 }
 
@@ -119,10 +120,13 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	status.fleet = d.fleet
-	if d.shipper, err = openShipper(cfg, in, d.fleet, log); err != nil {
+	if status.shipper, err = openShipper(cfg, in, d.fleet, log); err != nil {
 		return d, err
 	}
-	status.shipper = d.shipper
+	if status.shipper != nil {
+		d.shipper.Store(status.shipper)
+		registry.MustRegister(status.shipper)
+	}
 	if d.fleet != nil {
 		d.gate.fence = d.fleet.Fence()
 		registry.MustRegister(d.fleet)
@@ -180,8 +184,8 @@ func (d *daemon) Run(ctx context.Context) error {
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(engineCtx) })
 	}
-	if d.shipper != nil {
-		g.Go(func() error { return d.shipper.Run(engineCtx) })
+	if s := d.shipper.Load(); s != nil {
+		g.Go(func() error { return s.Run(engineCtx) })
 	}
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // else it writes nothing

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"dtegate/engine/fleet/wire"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 // replacedRetry is how long a till waits that a replaced box turns away: a person has to decide.
@@ -61,7 +63,10 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, log *
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
-		}, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now})
+		}, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now, Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
+		Count: func(ctx context.Context, file string, end int64) (int64, error) {
+			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
+		}})
 }
 
 // checkReplaced is nil while no other box has the branch.

@@ -20,28 +20,10 @@ import (
 // chain's store holds, with every number.
 func TestFleet_Rebuild(t *testing.T) {
 	t.Parallel()
-	b := newBranch(t)
-	c := b.withFleet(t)
-	text, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte("group = \"norte\"\n"), []byte("group = \"norte\"\nship = \"async\"\n"), 1)
-	b.write("dted.toml", append([]byte("second_copy = \"copy\"\n"), text...))
-	box := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
-	key, err := bundle.MarshalPrivate(box)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write("fleet.key", key)
-	c.enrol(1, wire.EncodeKey(box.Public().(ed25519.PublicKey)))
+	b, c := shipping(t, "async")
 	b.start()
 	const sales = 3
-	for i := range sales {
-		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, i)); err != nil || status != http.StatusCreated {
-			t.Fatalf("%d %v %s", status, err, answer)
-		}
-	}
+	b.sellMany(sales)
 	size := func(dir string) (n int64) {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.copy"))
 		if err != nil {
@@ -64,6 +46,62 @@ func TestFleet_Rebuild(t *testing.T) {
 			t.Fatalf("the copy is not shipped:\n%s", b.log.String())
 		}
 	}
+	b.burnAndRebuild(sales)
+}
+
+// TestFleet_Sync: with ship = "sync" the box may burn in the moment in which a till has its answer.
+func TestFleet_Sync(t *testing.T) {
+	t.Parallel()
+	b, _ := shipping(t, "sync")
+	b.start()
+	waits := func() bool {
+		_, shown := b.getOps("/metrics")
+		return bytes.Contains(shown, []byte("\ndte_fleet_ship_sync 1\n"))
+	}
+	for deadline := time.Now().Add(time.Minute); !waits(); <-time.After(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("sales never wait for the chain's store:\n%s", b.log.String())
+		}
+	}
+	const sales = 3
+	b.sellMany(sales)
+	b.burnAndRebuild(sales)
+}
+
+// shipping is a branch of a chain, enrolled, that ships its second copy.
+func shipping(t *testing.T, mode string) (*branch, *chain) {
+	b := newBranch(t)
+	c := b.withFleet(t)
+	text, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("group = \"norte\"\n"), []byte("group = \"norte\"\nship = \""+mode+"\"\n"), 1)
+	b.write("dted.toml", append([]byte("second_copy = \"copy\"\n"), text...))
+	box := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize))
+	key, err := bundle.MarshalPrivate(box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("fleet.key", key)
+	c.enrol(1, wire.EncodeKey(box.Public().(ed25519.PublicKey)))
+	return b, c
+}
+
+func (b *branch) sellMany(sales int) {
+	b.t.Helper()
+	for i := range sales {
+		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, i)); err != nil || status != http.StatusCreated {
+			b.t.Fatalf("%d %v %s", status, err, answer)
+		}
+	}
+}
+
+// burnAndRebuild kills the appliance, takes its store and its media away, and makes the store again of what the chain's store holds:
+// the series goes on behind so many sales.
+func (b *branch) burnAndRebuild(sales uint64) {
+	t := b.t
+	t.Helper()
 	b.kill()
 	for _, name := range []string{"data", "mark", "copy"} {
 		if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {

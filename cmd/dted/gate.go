@@ -41,6 +41,11 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.gate.disk.tend()
 	options := cfg.Store(d.log)
 	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
+	options.Carry = func(file string, end int64) {
+		if s := d.shipper.Load(); s != nil { // it is made later than the store
+			s.Carry(file, end)
+		}
+	}
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
 		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)

@@ -44,7 +44,7 @@ var layers = map[string][]string{
 	"engine/fleet/wire":          {"rules/signed"},
 	"cmd/dtectl/fleet":           {"cmd/dted/config", "cmd/screen", "engine/archive", "engine/dte", "engine/fleet/bucket", "engine/fleet/wire", "engine/sign", "rules/bundle"},
 	"engine/fleet/bucket":        {"engine/archive", "engine/fleet/wire"},
-	"engine/fleet/ship":          {"engine/fleet/wire"},
+	"engine/fleet/ship":          {"engine/bell", "engine/fleet/wire"},
 	"engine/fleet":               {"engine/fleet/wire", "engine/dte", "rules/bundle"},
 	"engine/record":              {"engine/authority", "engine/dte", "storage"},
 	"engine/books":               {},

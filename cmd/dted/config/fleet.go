@@ -33,8 +33,10 @@ type Fleet struct {
 	State  string   `toml:"state"`
 	Poll   Duration `toml:"poll"`   // how often the desired state is asked for, default 1m
 	Report Duration `toml:"report"` // how often the status is written, default 15m
-	// Ship, "async", carries the second copy into the chain's store, seconds behind the sales. Default: nothing is shipped.
-	Ship string `toml:"ship"`
+	// Ship carries the second copy into the chain's store: "async", seconds behind the sales; "sync", before a sale is answered,
+	// which waits for that at most ShipPatience, default 2 s. Default: nothing is shipped.
+	Ship         string   `toml:"ship"`
+	ShipPatience Duration `toml:"ship_patience"`
 }
 
 // settle resolves the files of [fleet] and sets its defaults.
@@ -50,6 +52,7 @@ func (f *Fleet) settle(c *Config, folder string) {
 		resolve(folder, p)
 	}
 	f.Poll, f.Report = cmp.Or(f.Poll, Duration(time.Minute)), cmp.Or(f.Report, Duration(15*time.Minute))
+	f.ShipPatience = cmp.Or(f.ShipPatience, Duration(2*time.Second))
 }
 
 func (c *Config) checkFleet() error {
@@ -64,8 +67,8 @@ func (c *Config) checkFleet() error {
 			fault("%s: %w", n[0], err)
 		}
 	}
-	if f.Ship != "" && f.Ship != "async" {
-		fault("fleet.ship: is %q, must be \"async\" or left out", f.Ship)
+	if f.Ship != "" && f.Ship != "async" && f.Ship != "sync" {
+		fault("fleet.ship: is %q, must be \"async\", \"sync\" or left out", f.Ship)
 	}
 	if f.Ship != "" && c.SecondCopy == "" {
 		fault("fleet.ship: needs second_copy: that is what is shipped")
@@ -83,6 +86,7 @@ func (c *Config) checkFleet() error {
 	}
 	within("fleet.poll", f.Poll, wire.MinPoll, wire.MaxPoll)
 	within("fleet.report", f.Report, wire.MinReport, wire.MaxReport)
+	within("fleet.ship_patience", f.ShipPatience, 100*time.Millisecond, 30*time.Second)
 	return errors.Join(faults...)
 }
 

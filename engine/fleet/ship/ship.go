@@ -17,14 +17,17 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/bell"
 	"dtegate/engine/fleet/wire"
 )
 
 const (
 	// DefaultEvery is how often the copy is looked at.
 	DefaultEvery = 5 * time.Second
-	maxPiece     = 4 << 20 // bytes
-	askFor       = time.Minute
+	// DefaultPatience is how long a change waits for the store.
+	DefaultPatience = 2 * time.Second
+	maxPiece        = 4 << 20 // bytes
+	askFor          = time.Minute
 )
 
 // ErrCloned means that the store holds a piece of this box's own signature with other bytes than this box has: its disk was
@@ -47,7 +50,13 @@ type Options struct {
 	Cloned func()       // is told of ErrCloned, at each start again
 	State  File
 	Every  time.Duration // default DefaultEvery
-	Logger *slog.Logger  // default slog.Default
+	// Sync: Carry returns once the store has what it was told of. Patience is how long it waits at most, default
+	// DefaultPatience; a store that takes longer is not waited for until it has caught up.
+	Sync     bool
+	Patience time.Duration
+	// Count is how many changes the copy holds behind a byte of a file; nil: those of before the start are not counted.
+	Count  func(ctx context.Context, file string, end int64) (int64, error)
+	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
 
@@ -55,11 +64,15 @@ type Options struct {
 type Shipper struct {
 	o    Options
 	seen map[string]int64 // sizes at the last look: what lies below was synced
+	took time.Duration    // by the last piece
+	all  bool             // the last look shipped all that there was
+	bell bell.Bell        // a change waits
 
 	mu    sync.Mutex
 	state state
 	at    time.Time // of the last piece
 	why   string    // it does not go on
+	carried
 }
 
 // state is how far the copy is in the store. It is saved before and behind each piece: lost, it is found again piece by piece,
@@ -86,8 +99,8 @@ type try struct {
 
 // New returns a shipper that goes on where the last one stopped.
 func New(o Options) (*Shipper, error) {
-	o.Every, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Logger, slog.Default())
-	s := &Shipper{o: o, seen: make(map[string]int64)}
+	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger, slog.Default())
+	s := &Shipper{o: o, seen: make(map[string]int64), bell: bell.New()}
 	b, err := o.State.Load()
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
@@ -103,13 +116,19 @@ func New(o Options) (*Shipper, error) {
 
 // Run works until ctx ends.
 func (s *Shipper) Run(ctx context.Context) error {
+	defer s.leave("the box is stopping")
+	s.recount(ctx)
+	look := time.NewTicker(s.o.Every)
+	defer look.Stop()
 	for {
 		err := s.Step(ctx)
 		s.note(err)
+		s.caughtUp(err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(s.o.Every):
+		case <-s.bell:
+		case <-look.C:
 		}
 	}
 }
@@ -130,7 +149,15 @@ func (s *Shipper) note(err error) {
 func (s *Shipper) Shipped() *wire.Shipped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &wire.Shipped{Mode: "async", Segment: s.state.Number, At: s.at.UTC(), Why: s.why}
+	mode := "async"
+	if s.o.Sync {
+		mode = "sync"
+	}
+	why := s.why
+	if why == "" && s.o.Sync && !s.live {
+		why = "sales do not wait for the store: it is not caught up yet, or slow"
+	}
+	return &wire.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why}
 }
 
 // Step ships what the copy had at the last look already: what is newer may not be on the medium yet.
@@ -150,6 +177,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	}
 	slices.Sort(paths)
 	sizes := make(map[string]int64)
+	s.all = true
 	for i, path := range paths {
 		name := filepath.Base(path)
 		info, err := os.Stat(path)
@@ -162,7 +190,8 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 		until := info.Size()
 		if i == len(paths)-1 {
-			until = min(until, s.seen[name])
+			until = min(until, max(s.seen[name], s.known(name)))
+			s.all = until == info.Size()
 		}
 		if err := s.file(ctx, path, until); err != nil {
 			return err
@@ -226,7 +255,9 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 		return err
 	}
 	key := wire.SegmentKey(p.Branch, p.Epoch, p.Number)
+	began := s.o.Now()
 	err = s.o.Store.Create(ctx, key, data)
+	s.took = s.o.Now().Sub(began)
 	if errors.Is(err, wire.ErrExists) {
 		return s.adopt(ctx, key, p)
 	}
@@ -273,8 +304,9 @@ func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
 func (s *Shipper) shipped(p wire.Piece, data, body []byte) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
+	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body))}
+	s.arrived()
 	s.mu.Unlock()
-	s.set(state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body))})
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
