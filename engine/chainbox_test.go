@@ -131,14 +131,14 @@ func (m *chainBox) shipOnce(ctx context.Context) error {
 	if err := m.mirror(); err != nil {
 		m.t.Errorf("reading the second copy: %v", err)
 	}
+	if m.agent.Fence().Standing().Epoch == 0 {
+		return errLine // it does not know yet that it is enrolled
+	}
 	if err := m.ship.Step(ctx); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.agent.Fence().Standing().Epoch == 0 {
-		return nil
-	}
 	if !m.looked.IsZero() {
 		m.through = m.looked
 	}

@@ -272,6 +272,26 @@ func TestAgent_Replaced(t *testing.T) {
 	}
 }
 
+// A new box takes what everybody runs before a roll-out, also where the store fails at it: else there would be nothing to go back to.
+func TestAgent_LiveFirst(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	w.live(first)
+	w.rollout("r1", second)
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Key == wire.RuleKey(first.File) {
+			w.store.Fault = nil
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	w.start()
+	w.pass(4 * time.Minute)
+	w.live(first)
+	w.pass(4 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1", "back to catalogos 1.0.0")
+}
+
 // A new box whose store fails in the middle of the enrolments does not say that another box has the branch: its own may be the next.
 // It asks again within seconds.
 func TestAgent_CutShort(t *testing.T) {

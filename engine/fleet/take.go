@@ -120,10 +120,27 @@ func (a *Agent) begin(d *wire.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.on() {
 			continue // the branch has it, by another way: it is not the roll-out's to take back
 		}
+		if l := a.owed(d, shelf, rule); l != nil {
+			return fmt.Errorf("roll-out %s waits for %s %s, which it replaces", r.Name, l.Name, l.Version)
+		}
 		t.Rules = append(t.Rules, takenRule{Rule: rule, Replaced: inPlace(shelf, rule)})
 	}
 	slices.SortStableFunc(t.Rules, func(a, b takenRule) int { return byKind(a.Rule, b.Rule) })
 	return a.change(func(s *state) { s.Taken = t })
+}
+
+// owed is the bundle that every box runs in the place of a roll-out's, where this box could not take it yet, as when the store failed.
+// Without it there would be nothing to go back to, and behind the roll-out's it is below the floor.
+func (a *Agent) owed(d *wire.Desired, shelf []Bundle, rule wire.Rule) *wire.Rule {
+	at := slices.IndexFunc(d.Live.Rules, func(l wire.Rule) bool { return sameGeneration(l, rule) })
+	if at < 0 {
+		return nil
+	}
+	l := &d.Live.Rules[at]
+	if _, refused := a.state.Refused[l.Digest]; refused || l.Digest == rule.Digest || find(shelf, l.Digest) != nil {
+		return nil
+	}
+	return l
 }
 
 // takeRollout brings the bundles of the roll-out through the gate. One that is refused ends it in this branch: those that
