@@ -135,15 +135,11 @@ func TestChainMonth(t *testing.T) {
 
 // playChain plays one. Every third begins in the middle of a December.
 func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPlayed) {
-	common(t) // real work, outside of fake time
-	synctest.Test(t, func(t *testing.T) {
-		begin := monday
-		if seed%3 == 0 {
-			begin = time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC).Add(-length / 2)
-		}
-		time.Sleep(time.Until(begin))
-		c := newChain(t, seed)
-		defer c.end()
+	begin := monday
+	if seed%3 == 0 {
+		begin = newYear.Add(-length / 2)
+	}
+	inChain(t, seed, begin, func(c *chain) {
 		for end := time.Now().Add(length); time.Now().Before(end); {
 			c.step()
 		}
@@ -158,6 +154,20 @@ func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPla
 		played = c.played
 	})
 	return played
+}
+
+// newYear is El Salvador's.
+var newYear = time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC)
+
+// inChain runs a test with a chain in fake time.
+func inChain(t *testing.T, seed uint64, begin time.Time, fn func(*chain)) {
+	common(t) // real work, outside of fake time
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(begin))
+		c := newChain(t, seed)
+		defer c.end()
+		fn(c)
+	})
 }
 
 func newChain(t *testing.T, seed uint64) *chain {

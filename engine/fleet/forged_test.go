@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -100,4 +101,48 @@ func TestAgent_StolenDirector(t *testing.T) {
 		w.pass(16 * time.Minute)
 	}
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.1")
+}
+
+// A stolen key of a box brings nothing to any box, nor a status of another branch. In its own branch it lies: in statuses until the
+// next, in acts, behind which the true box goes on.
+func TestAgent_StolenBox(t *testing.T) {
+	w := newWorld(t)
+	rule := w.rule("catalogos", "1.0.0")
+	w.enrol(1, w.box, director)
+	w.live(rule)
+	w.start()
+	w.pass(2 * time.Minute)
+
+	d := *w.last
+	d.Version, d.Previous, d.Live = 2, wire.Digest(w.data), wire.State{}
+	data, err := wire.SealDesired(d, w.box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(wire.DesiredKey(w.group, 2), data)
+	w.enrol(2, thief, w.box)
+	w.pass(16 * time.Minute)
+	if s := w.status(); s.Desired.Version != 1 || s.Desired.Trouble == "" || s.Replaced {
+		t.Errorf("%+v", s)
+	}
+	w.store.Lose(wire.DesiredKey(w.group, 2))
+	w.store.Lose(wire.BoxKey("centro", 2))
+
+	other := *w.status()
+	other.Branch = "norte"
+	if data, err = wire.SealStatus(other, w.box); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.OpenStatus(data, "norte", public(signer("norte", 6))); !errors.Is(err, wire.ErrSignature) {
+		t.Errorf("a status of another branch: %v", err)
+	}
+	act := wire.Act{Branch: "centro", Epoch: 1, Number: 2, At: w.now, What: wire.ActReturned, Rule: "catalogos 1.0.0"}
+	if data, err = wire.SealAct(act, w.box); err != nil {
+		t.Fatal(err)
+	}
+	w.put(wire.ActKey("centro", 2), data)
+	w.live(w.rule("catalogos", "1.0.1"))
+	w.pass(16 * time.Minute)
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "returned catalogos 1.0.0", "live catalogos 1.0.1")
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
 }

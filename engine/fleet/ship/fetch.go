@@ -57,7 +57,7 @@ func fetch(ctx context.Context, store wire.Store, box *wire.Enrolment, folder st
 		number := got.Pieces + 1
 		held, err := store.Get(ctx, wire.SegmentKey(box.Branch, box.Epoch, number), wire.MaxSegment)
 		if errors.Is(err, wire.ErrNotFound) {
-			return got, nil
+			return got, end(ctx, store, box, number)
 		}
 		if err != nil {
 			return got, fmt.Errorf("reading piece %d: %w", number, err)
@@ -75,6 +75,18 @@ func fetch(ctx context.Context, store wire.Store, box *wire.Enrolment, folder st
 		previous = wire.Digest(held.Data)
 		got.Pieces, got.Bytes = number, got.Bytes+int64(len(body))
 	}
+}
+
+// end is nil where the box shipped no piece behind one that is not there: else the store has lost it.
+func end(ctx context.Context, store wire.Store, box *wire.Enrolment, missing int64) error {
+	_, err := store.Get(ctx, wire.SegmentKey(box.Branch, box.Epoch, missing+1), wire.MaxSegment)
+	switch {
+	case errors.Is(err, wire.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading piece %d: %w", missing+1, err)
+	}
+	return fmt.Errorf("piece %d: %w, and the next one is there: the store has lost it", missing, wire.ErrNotFound)
 }
 
 // put writes a piece where it belongs; what was behind it is void.

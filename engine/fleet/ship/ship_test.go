@@ -209,7 +209,7 @@ func TestShip_Cloned(t *testing.T) {
 	}
 }
 
-// A piece that was altered, exchanged, taken out, or written by somebody else is found, and nothing behind it is taken.
+// A piece that was altered, exchanged, lost by the store, or written by somebody else is found, and nothing behind it is taken.
 func TestFetch_Altered(t *testing.T) {
 	for name, harm := range map[string]func(w *world, key func(int64) string){
 		"altered": func(w *world, key func(int64) string) {
@@ -218,6 +218,7 @@ func TestFetch_Altered(t *testing.T) {
 			_ = w.store.Put(t.Context(), key(2), b)
 		},
 		"exchanged": func(w *world, key func(int64) string) { _ = w.store.Put(t.Context(), key(2), w.store.Held(key(3))) },
+		"lost":      func(w *world, key func(int64) string) { w.store.Lose(key(2)) },
 		"forged": func(w *world, key func(int64) string) {
 			b, err := wire.SealPiece(wire.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: wire.Digest(w.store.Held(key(1))), File: "0000000001.copy", Offset: 4}, []byte("forged"), other)
 			if err != nil {
