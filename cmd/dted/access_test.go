@@ -88,7 +88,10 @@ func TestTokens(t *testing.T) {
 		t.Error("a revoked token opens")
 	}
 	b.tokenAct("DELETE", path, "", 404)
-	b.tokenAct("POST", "/admin/tokens", `{"name":"x","point_of_sale":77,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, 400)
+	for _, wrong := range []string{`{"name":"x","point_of_sale":77,"permissions":["FACTURA_CONSUMIDOR_FINAL"]}`, `{"name":"x","point_of_sale":2,"permissions":"FACTURA_CONSUMIDOR_FINAL"}`,
+		`{"name":"x","point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"]`, `{"point_of_sale":2,"permissions":["FACTURA_CONSUMIDOR_FINAL"],"name":7}`} {
+		b.tokenAct("POST", "/admin/tokens", wrong, 400)
+	}
 	status, list := b.admin("GET", "/admin/tokens", nil)
 	if status != 200 || strings.Count(string(list), `"id"`) != 9 || strings.Contains(string(list), "hash") || strings.Contains(string(list), made.Token) {
 		t.Errorf("%d %s", status, list)

@@ -125,3 +125,37 @@ func TestSubmit_KeptConnectionDies(t *testing.T) {
 		t.Errorf("%d receptions of 40", received.Load())
 	}
 }
+
+// TestSubmitLot_Decides: a lot counts as received only by all of status, estado and MH's code of it, and as refused only by a
+// refusal. Whatever else MH says leaves it open.
+func TestSubmitLot_Decides(t *testing.T) {
+	lot := func(status int, text string) (Outcome, string) {
+		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, text)
+		}, nil)
+		o, code, _ := client.SubmitLot(t.Context(), Lot{SendID: "S", JWS: []string{"a.b.c"}})
+		return o, code
+	}
+	for _, status := range []int{200, 201, 400, 500} {
+		for _, estado := range []string{"RECIBIDO", "RECHAZADO", "", "OTRO"} {
+			for _, code := range []string{"L1", ""} {
+				for _, id := range []string{"S", "", "other"} {
+					text := fmt.Sprintf(`{"estado":%q,"idEnvio":%q,"codigoLote":%q,"codigoMsg":"1","descripcionMsg":"x","observaciones":[]}`, estado, id, code)
+					o, got := lot(status, text)
+					want, wantCode := Unknown, ""
+					switch {
+					case id == "other":
+					case status == 200 && estado == "RECIBIDO" && code != "":
+						want, wantCode = Accepted, code
+					case (status == 200 || status == 400) && estado == "RECHAZADO":
+						want = Rejected
+					}
+					if o.Kind != want || got != wantCode || want == Unknown && !o.Sent {
+						t.Errorf("%d %s: %+v, code %q; want %v", status, text, o, got, want)
+					}
+				}
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +207,32 @@ func TestShip_Cloned(t *testing.T) {
 	clone.start(box, 1)
 	if clone.cloned != 2 {
 		t.Error("the next start has forgotten it")
+	}
+}
+
+// A piece under the box's name that another key signed is not taken for its own: the box says so, and ships nothing behind it.
+func TestShip_Forged(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	key := wire.SegmentKey("centro", 1, 2)
+	forged, err := wire.SealPiece(wire.Piece{Branch: "centro", Epoch: 1, Number: 2, Previous: wire.Digest(w.store.Held(wire.SegmentKey("centro", 1, 1))),
+		File: "0000000001.copy", Offset: 4}, []byte("-more"), other)
+	if err == nil {
+		err = w.store.Put(t.Context(), key, forged)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.grow("0000000001.copy", "-more")
+	failed := 0
+	for range 4 {
+		if err := w.ship.Step(t.Context()); err != nil && strings.Contains(err.Error(), "somebody else's") {
+			failed++
+		}
+	}
+	if failed == 0 || w.cloned != 0 || !bytes.Equal(w.store.Held(key), forged) || w.store.Held(wire.SegmentKey("centro", 1, 3)) != nil {
+		t.Errorf("said %d times, cloned %d", failed, w.cloned)
 	}
 }
 
