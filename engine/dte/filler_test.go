@@ -2,6 +2,7 @@ package dte
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +196,30 @@ func TestFill_Faults(t *testing.T) {
 		}
 		if strings.Join(lines, "\n") != strings.Join(x.want, "\n") || got != nil {
 			t.Errorf("%s: %s\n%s\nwant\n%s", name, got, strings.Join(lines, "\n"), strings.Join(x.want, "\n"))
+		}
+	}
+}
+
+// TestFill_CountBesideItems: a list that is too long is named beside what is wrong in it.
+func TestFill_CountBesideItems(t *testing.T) {
+	f := smallFiller(t)
+	list := `{"numItem":1,"cantidad":2.50,"uniMedida":59,"tipoImpuesto":"GRAVADO"}`
+	c, more := smallComputed(), list
+	for i := 3; i <= 31; i++ {
+		more += strings.Replace(","+list, `"numItem":1`, fmt.Sprintf(`"numItem":%d`, i), 1)
+	}
+	more = strings.Replace(more, `"cantidad":2.50`, `"cantidad":0`, 1)
+	for c.N = 31; len(c.Lines) < 31*3; {
+		c.Lines = append(c.Lines, c.Lines[:3]...)
+	}
+	_, faults := f.Fill(nil, parse(t, strings.Replace(smallFacts, list, more, 1)), c, FillOptions{Catalogues: true})
+	var got []string
+	for _, fault := range faults {
+		got = append(got, fault.Path+" "+fault.Code)
+	}
+	for _, want := range []string{"cuerpoDocumento COUNT", "cuerpoDocumento[0].cantidad RANGE"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%v lacks %s", got, want)
 		}
 	}
 }

@@ -49,6 +49,10 @@ func TestBook(t *testing.T) {
 	if drawn["1,000,000,000.00"] != len(b.Rows) {
 		t.Errorf("%d amounts with their thousands apart", drawn["1,000,000,000.00"])
 	}
+	b.Rows = b.Rows[:1]
+	if pages, err := p.Book(&second, b); err != nil || pages != 1 {
+		t.Errorf("a book of one row: %d pages, %v", pages, err)
+	}
 	b.Rows, b.Total = nil, nil
 	if pages, err := p.Book(&second, b); err != nil || pages != 1 {
 		t.Errorf("an empty book: %d pages, %v", pages, err)

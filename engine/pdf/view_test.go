@@ -106,6 +106,29 @@ func TestView_Words(t *testing.T) {
 	}
 }
 
+// TestView_Rare: what few documents bear is printed too, with the words of its catalogue.
+func TestView_Rare(t *testing.T) {
+	p := printer(t)
+	for name, x := range map[string]struct{ in, out, want string }{
+		"title of the goods": {`"emisor": {`, `"emisor": {"bienTitulo": "03",`, "Título de los bienes: 03"},
+		"customs house":      {`"emisor": {`, `"emisor": {"recintoFiscal": "01",`, "Recinto fiscal: 01"},
+		"tax of a line":      {`"codTributo": null`, `"codTributo": "A8"`, "Tributo: Impuesto Especial al Combustible (0%, 0.5%, 1%)"},
+	} {
+		d := fixture(t, "dte01", Processed)
+		if d.JSON = bytes.Replace(d.JSON, []byte(x.in), []byte(x.out), 1); !bytes.Contains(d.JSON, []byte(x.out)) {
+			t.Fatalf("%s: the fixture has no %s", name, x.in)
+		}
+		for l := Letter; l <= Ticket58; l++ {
+			text := squeeze(said(p.pages(t, d, l)))
+			for w := range strings.FieldsSeq(x.want) {
+				if !strings.Contains(text, w) {
+					t.Errorf("%s, %s: no %q", name, l, w)
+				}
+			}
+		}
+	}
+}
+
 // TestView_Trial: a document of the test system cannot be taken for one that counts.
 func TestView_Trial(t *testing.T) {
 	p := printer(t)
