@@ -69,6 +69,27 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestWrite_Refuses: nothing is signed that a branch would not read.
+func TestWrite_Refuses(t *testing.T) {
+	_, s := key(t, '1')
+	for name, harm := range map[string]func(parts map[string][]byte, m *Manifest, signers *[]Signer){
+		"no module":        func(parts map[string][]byte, _ *Manifest, _ *[]Signer) { delete(parts, "module.wasm") },
+		"no schema":        func(parts map[string][]byte, _ *Manifest, _ *[]Signer) { delete(parts, "schema.json") },
+		"a wrong manifest": func(_ map[string][]byte, m *Manifest, _ *[]Signer) { m.Version = "1" },
+		"nobody signs":     func(_ map[string][]byte, _ *Manifest, signers *[]Signer) { *signers = nil },
+		"too large": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
+			parts["cases/a.json"] = make([]byte, maxBundle+1)
+		},
+	} {
+		parts, m := sample()
+		signers := []Signer{s}
+		harm(parts, &m, &signers)
+		if data, err := Write(parts, m, signers...); err == nil || data != nil {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+		}
+	}
+}
+
 func TestManifest_Faults(t *testing.T) {
 	_, m := sample()
 	m.Version, m.Kind, m.Params[0].Value = "1.2", "law", "0.123456789"

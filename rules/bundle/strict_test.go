@@ -155,6 +155,14 @@ func TestRead_OneArchive(t *testing.T) {
 		t.Fatal("the test rewrites an archive in other bytes")
 	}
 	last := len(parts)
+	files, err := unpack(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doubled, err := assemble(append(files, files[last]))
+	if err != nil {
+		t.Fatal(err)
+	}
 	day = written.AddDate(0, 0, 1)
 	dated := rewrite("", same)
 	day = written
@@ -173,7 +181,8 @@ func TestRead_OneArchive(t *testing.T) {
 			h.UncompressedSize64 += uint64(i / last)
 			return raw
 		}),
-		"a wrong CRC": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte { h.CRC32 += uint32(i / last); return raw }),
+		"a wrong CRC":           rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte { h.CRC32 += uint32(i / last); return raw }),
+		"the last part doubled": doubled,
 		"a part twice": rewrite("", func(i int, h *zip.FileHeader, raw []byte) []byte {
 			if i == last {
 				h.Name = "overlay.json"
