@@ -22,9 +22,9 @@ type Act struct {
 	Detail  string
 }
 
-// acted tells whoever keeps the record of acts.
+// acted tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
 func (e *Engine) acted(c seller.Caller, what string, code dte.Code, detail string) {
-	if e.onAct != nil {
+	if e.onAct != nil && !c.Operator {
 		e.onAct(Act{TokenID: c.TokenID, From: c.From, What: what, Code: code, Detail: detail})
 	}
 }

@@ -66,7 +66,9 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 		return e.public(entry)
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
-	case !h.Invalidation.Pending():
+	case h.Invalidation.Pending():
+		h.Invalidation = h.Invalidation.Doubted()
+	default:
 		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -194,10 +196,7 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	if entry.State != record.Accepted || !h.Invalidation.Pending() {
 		return nil
 	}
-	// A crash may have lost the answer: from here on the event may be at MH.
-	event := *h.Invalidation
-	event.Doubtful = true
-	h.Invalidation = &event
+	h.Invalidation = h.Invalidation.Doubted()
 	_, err = e.sendInvalidation(ctx, entry, h, true)
 	return err
 }

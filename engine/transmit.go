@@ -16,6 +16,7 @@ import (
 // send again, at most Resends times. What may have arrived is never sent again before a query denies it.
 // doubtful: the document may have been sent before, at sent the last time.
 func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful bool, sent time.Time) authority.Outcome {
+	defer e.traffic.begin()()
 	sends, queries, ever := 0, 0, doubtful
 	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
 	for ctx.Err() == nil {

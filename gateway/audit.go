@@ -36,6 +36,8 @@ var acts = map[string]string{
 	"POST /admin/rules/shadow":       "rules.shadow",
 	"DELETE /admin/rules/shadow":     "rules.shadow.stop",
 	"POST /admin/rules/backtest":     "",
+	"POST /admin/invalidation":       "document.invalidate",
+	"POST /admin/invalidation/check": "",
 	"POST /admin/backup":             "store.backup",
 	"POST /admin/delivery/retry":     "delivery.retry",
 	"POST /admin/delivery/forget":    "delivery.forget",

@@ -53,6 +53,7 @@ type Options struct {
 	Contingency Contingency
 	Deliveries  Deliveries
 	Rules       Rules
+	Recall      Recall // nil: no operator invalidates documents
 	Tokens      TokenTable
 	Issuer      Information
 	Logger      *slog.Logger

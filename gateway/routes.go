@@ -70,6 +70,8 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.POST("/admin/rules/backtest", g.administered(g.backtestRule))
 	get("/admin/rules/replay", g.administered(g.replayRule))
 	get("/admin/rules/documents", g.administered(g.ruleDocuments))
+	r.POST("/admin/invalidation", g.administered(g.recallDocument))
+	r.POST("/admin/invalidation/check", g.administered(g.appraiseRecall))
 	get("/admin/delivery", g.administered(g.showGivenUp))
 	r.POST("/admin/delivery/retry", g.administered(g.retryDelivery))
 	r.POST("/admin/delivery/forget", g.administered(g.forgetDelivery))

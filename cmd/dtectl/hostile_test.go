@@ -66,6 +66,8 @@ var answers = map[string]string{
 	"/admin/rules/backtest":     `{"differs":DIFFERS}{"totals":{"documents":1,"results":{HOSTILE:1},"fields":{HOSTILE:{"documents":1,"old":HOSTILE,"new":HOSTILE}}}}`,
 	"/admin/rules/replay":       `{"code":HOSTILE,"rule":{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE},"result":"identical","replayed":{HOSTILE:1}}`,
 	"/admin/rules/documents":    `{"documents":[{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"tipoDte":HOSTILE,"fecEmi":HOSTILE,"estado":HOSTILE,"total":HOSTILE,"rule":{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE}}]}`,
+	"/admin/invalidation/check": `{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"verdict":"POSSIBLE","until":HOSTILE}`,
+	"/admin/invalidation":       `{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"verdict":"REFUSED","invalidacion":{"codigoMsg":HOSTILE,"descripcionMsg":HOSTILE,"observaciones":[HOSTILE]}}`,
 	"/status":                   `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE,"waiting":{"settle":0}}}`,
 	"/admin/contingency":        `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE}}`,
 	"/admin/delivery":           `{"failures":[{"codigoGeneracion":HOSTILE,"step":HOSTILE,"to":HOSTILE,"error":HOSTILE}]}`,
@@ -163,13 +165,14 @@ func TestHostile(t *testing.T) {
 	b.must(err)
 	b.must(config.WriteFile(b.at("x.dterule"), data), os.Mkdir(b.at("copy"), 0o700))
 
+	b.must(config.WriteFile(b.at("list"), []byte(code.String()+"\n")))
 	chain := b.chain()
 	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", chain}, args...) }
 	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
 		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
 		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
 		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
-		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile},
+		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.at("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},
 		{"rules", "activate", b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
 		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},
 		fleet("keygen", b.at("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.at("x.dterule")),

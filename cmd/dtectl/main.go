@@ -29,6 +29,7 @@ type cli struct {
 	Show        showCommand        `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
 	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
 	Delivery    deliveryCommand    `cmd:"" help:"What was given up of mail and archive: list, retry, forget."`
+	Invalidate  invalidateCommand  `cmd:"" help:"Take documents of a list back, at MH's pace: a wrong rule's, or any."`
 	Rules       rulesCommand       `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
 	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/rules/bundle"
@@ -114,6 +116,7 @@ func (g *gateway) send(ctx context.Context, method, path string, query url.Value
 		return nil, fmt.Errorf("asking the appliance: %w", err)
 	}
 	var problem struct {
+		Type    string `json:"type"`
 		Message string `json:"message"`
 		Errors  []struct {
 			Path    string `json:"path"`
@@ -126,7 +129,22 @@ func (g *gateway) send(ctx context.Context, method, path string, query url.Value
 	for _, e := range problem.Errors {
 		problem.Message += "; " + e.Path + ": " + e.Message
 	}
-	return nil, fmt.Errorf("the appliance says %d: %s", resp.StatusCode, strings.TrimSpace(problem.Message))
+	refused := &refusedByGateway{status: resp.StatusCode, kind: problem.Type, message: strings.TrimSpace(problem.Message)}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		refused.after = time.Duration(n) * time.Second
+	}
+	return nil, refused
+}
+
+// refusedByGateway is a request that an appliance refuses.
+type refusedByGateway struct {
+	status        int
+	kind, message string        // its code and text
+	after         time.Duration // when to ask again, 0: it does not say
+}
+
+func (r *refusedByGateway) Error() string {
+	return fmt.Sprintf("the appliance says %d: %s", r.status, r.message)
 }
 
 // ask decodes the answer of a request.

@@ -76,6 +76,8 @@ var elsewhere = map[string]string{
 	"dtectl export":                 "TestExport",
 	"dtectl delivery":               "TestFsck_Archive",
 	"dtectl fsck --archive":         "TestFsck_Archive",
+	"dtectl invalidate":             "TestOperator_Invalidate",
+	"dtectl rules documents":        "TestOperator_Invalidate",
 	"dtectl rules reinstate":        "TestOperator_Return",
 	"dtectl rules":                  "TestOperator_Rules",
 	"systemctl stop dted; dtectl fsck; systemctl start dted": "TestOperator",

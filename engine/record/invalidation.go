@@ -17,7 +17,7 @@ type Invalidation struct {
 	Version     int                 `json:"version"`
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
-	// TokenID asked for it; 0 in records made before tokens were kept.
+	// TokenID asked for it; 0: an operator did, whom the trail names, or the record is of a time before tokens were kept.
 	TokenID int64 `json:"token_id,omitempty"`
 	// Doubtful: it may have reached MH.
 	Doubtful bool `json:"doubtful,omitempty"`
@@ -29,3 +29,10 @@ const EstadoPending = "PENDING"
 func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
 
 func PartInvalidation(event string) string { return "invalidacion:" + event }
+
+// Doubted is the event as whoever finds it pending must take it: a crash may have lost MH's answer.
+func (i *Invalidation) Doubted() *Invalidation {
+	event := *i
+	event.Doubtful = true
+	return &event
+}

@@ -35,6 +35,8 @@ type Caller struct {
 	From        string // address that the request came from
 	// OwnTypes: it reads no type of document but those that it may issue, and the returns of its point of sale.
 	OwnTypes bool
+	// Operator: it is no till, and whoever runs the appliance reads the documents of every branch.
+	Operator bool
 	// MailsOthers: it may mail a document to an address that the document does not bear.
 	MailsOthers bool
 }

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/cmd/screen"
+)
+
+type invalidateCommand struct {
+	FromList    string        `required:"" type:"existingfile" placeholder:"FILE" help:"Documents, one a line: the JSON of rules documents --json, to which codigoGeneracionReemplazo may be added, or CODE [REPLACEMENT]."`
+	Kind        int           `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, notes of credit and returns aside."`
+	Reason      string        `required:"" help:"Why, for MH and for the branch's record."`
+	Responsible signatory     `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible: name, type of document (CAT-022: 13 is the DUI) and number."`
+	Applicant   signatory     `placeholder:"NAME,TYPE,NUMBER" help:"Who asks for it; default: who is responsible."`
+	DryRun      bool          `help:"Only say of each document what would be done."`
+	Again       bool          `help:"Send another event for documents whose event MH has refused."`
+	Every       time.Duration `default:"500ms" help:"Least time from one event to the next."`
+	Patience    time.Duration `default:"15m" help:"How long MH may be away."`
+	Report      string        `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
+	branchFlags
+}
+
+// signatory is who signs for an invalidation.
+type signatory struct {
+	Name     string `json:"nombre"`
+	Type     string `json:"tipoDocumento"`
+	Document string `json:"numDocumento"`
+}
+
+// UnmarshalText reads "NAME,TYPE,NUMBER".
+func (p *signatory) UnmarshalText(text []byte) error {
+	parts := strings.Split(string(text), ",")
+	n := len(parts)
+	if n < 3 {
+		return errors.New(`a person is "NAME,TYPE,NUMBER": María López,13,012345678`)
+	}
+	p.Name, p.Type, p.Document = strings.TrimSpace(strings.Join(parts[:n-2], ",")), strings.TrimSpace(parts[n-2]), strings.TrimSpace(parts[n-1])
+	return nil
+}
+
+// recallBody is what the appliance is asked, as a till asks it.
+type recallBody struct {
+	Kind        int       `json:"tipoAnulacion"`
+	Reason      string    `json:"motivo"`
+	Responsible signatory `json:"responsable"`
+	Applicant   signatory `json:"solicita"`
+	Replacement string    `json:"codigoGeneracionReemplazo,omitempty"`
+}
+
+// recalled is what an appliance says of a document.
+type recalled struct {
+	Branch   string `json:"branch,omitempty"`
+	Code     string `json:"codigoGeneracion"`
+	Document string `json:"tipoDte"`
+	Control  string `json:"numeroControl"`
+	Date     string `json:"fecEmi"`
+	Total    string `json:"total"`
+	Estado   string `json:"estado"`
+	Verdict  string `json:"verdict"`
+	Until    string `json:"until"`
+	Held     int64  `json:"held"`
+	Faults   []struct {
+		Path    string `json:"path"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"errors"`
+	Event *struct {
+		Code        string   `json:"codigoGeneracion"`
+		Estado      string   `json:"estado"`
+		Replacement string   `json:"codigoGeneracionReemplazo"`
+		Seal        string   `json:"selloRecibido"`
+		CodigoMsg   string   `json:"codigoMsg"`
+		Description string   `json:"descripcionMsg"`
+		Remarks     []string `json:"observaciones"`
+	} `json:"invalidacion"`
+}
+
+// Verdicts of the appliance that are acted on (engine.Recall).
+const (
+	verdictPossible    = "POSSIBLE"
+	verdictInvalidated = "INVALIDATED"
+	verdictPending     = "PENDING"
+	verdictRefused     = "REFUSED"
+)
+
+// explain says in words what a verdict means for a document.
+func (r *recalled) explain() string {
+	text := ""
+	switch r.Verdict {
+	case verdictPossible:
+		text = "can be invalidated"
+		if r.Until != "" {
+			text += " until " + r.Until
+		}
+	case verdictPending:
+		text = "the event waits for MH's answer"
+	case "TOO_LATE":
+		text = "the time to invalidate it ended on " + r.Until
+	case "HELD":
+		text = fmt.Sprintf("%d notes or returns stand against it: invalidate these before", r.Held)
+		if r.Held == 0 {
+			text = "later credit notes use the amount of this debit note: invalidate these before"
+		}
+	case "NEEDS_REPLACEMENT":
+		text = "the document that takes its place is not named in the list"
+	case "NOT_ACCEPTED":
+		text = "MH has not accepted it: it is " + r.Estado
+	case "NOT_FOUND":
+		text = "the branch has no such document"
+	}
+	if e := r.Event; e != nil && (r.Verdict == verdictInvalidated || r.Verdict == verdictRefused) {
+		text = strings.TrimSpace("MH: " + strings.Join(append([]string{e.CodigoMsg, e.Description}, e.Remarks...), " "))
+	}
+	for _, f := range r.Faults {
+		if r.Verdict == "NOT_VALID" {
+			text = strings.TrimPrefix(text+"; "+f.Path+": "+f.Message, "; ")
+		}
+	}
+	return text
+}
+
+// Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's answer is sent that
+// event again. What was killed goes on where it stopped.
+func (c *invalidateCommand) Run(ctx context.Context, top *cli) error {
+	list, err := readRecallList(c.FromList)
+	if err != nil {
+		return err
+	}
+	if c.Applicant == (signatory{}) {
+		c.Applicant = c.Responsible
+	}
+	report, err := newReport(c.Report)
+	if err != nil {
+		return err
+	}
+	err = c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error { return c.recall(ctx, b, out, list, report) })
+	return errors.Join(err, report.Close())
+}
+
+// recall works through the documents of one branch, the last of the list first: a note or a return came after what it stands against.
+func (c *invalidateCommand) recall(ctx context.Context, b *gateway, out io.Writer, list []recallLine, report *recallReport) error {
+	if c.Branches != "" {
+		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool { return l.branch != "" && l.branch != b.url })
+	} else if mixed(list) {
+		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
+	}
+	var bar *gauge
+	if c.Branches == "" {
+		bar = newGauge(screen.Err)
+	}
+	counts := make(map[string]int)
+	var sent time.Time
+	for i, l := range slices.Backward(list) {
+		r, err := c.one(ctx, b, l, &sent)
+		if err != nil {
+			bar.clear()
+			return fmt.Errorf("%s: %w\n%d of %d documents are looked at; the same command goes on where this one stopped", l.code, err, len(list)-1-i, len(list))
+		}
+		counts[r.Verdict]++
+		bar.clear()
+		screen.Fprintf(out, "%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, r.explain())
+		if c.Branches != "" {
+			r.Branch = b.url
+		}
+		if err := report.write(r); err != nil {
+			return err
+		}
+		bar.show(float64(len(list)-i)/float64(len(list)), fmt.Sprintf("%d of %d documents", len(list)-i, len(list)))
+	}
+	bar.clear()
+	for _, verdict := range slices.Sorted(maps.Keys(counts)) {
+		screen.Fprintf(out, "%d %s\n", counts[verdict], verdict)
+	}
+	if left := len(list) - counts[verdictInvalidated]; left > 0 && !c.DryRun {
+		return fmt.Errorf("%d of %d documents are not invalidated", left, len(list))
+	}
+	return nil
+}
+
+// one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that was worked
+// through before costs little.
+func (c *invalidateCommand) one(ctx context.Context, b *gateway, l recallLine, sent *time.Time) (*recalled, error) {
+	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant, Replacement: l.replacement})
+	if err != nil {
+		return nil, err
+	}
+	query := func() url.Values { return url.Values{"code": {l.code}} }
+	r := new(recalled)
+	if err := b.ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
+		return nil, err
+	}
+	if c.DryRun || r.Verdict != verdictPossible && r.Verdict != verdictPending && !(c.Again && r.Verdict == verdictRefused) {
+		return r, nil
+	}
+	act := query()
+	if c.Again {
+		act.Set("again", "1")
+	}
+	for began := time.Now(); ; {
+		if err := pause(ctx, c.Every-time.Since(*sent)); err != nil {
+			return nil, err
+		}
+		*sent = time.Now()
+		*r = recalled{}
+		err := b.ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
+		var refused *refusedByGateway
+		if err == nil || !errors.As(err, &refused) || refused.status != http.StatusServiceUnavailable || time.Since(began)+refused.after > c.Patience {
+			return r, err
+		}
+		screen.Fprintf(screen.Err, "%s: %v: asking again in %v\n", l.code, err, refused.after)
+		if err := pause(ctx, max(refused.after, time.Second)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits, unless the command is ended.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
