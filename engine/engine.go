@@ -56,8 +56,8 @@ type Options struct {
 	Delivery outbox.Delivery
 	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Gate is asked before a new document; its error, best a *refusal.Error, is the answer. Default: always open.
-	Gate func() error
+	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default: always open.
+	Gate func(seller.Point) error
 	// Acted is told of what a token changes or sends that is no sale, once it is stored; nil tells nobody.
 	Acted func(Act)
 }
@@ -80,7 +80,7 @@ type Engine struct {
 	codes   storage.Locks // documents being settled
 	large   *fair.Queue   // sales of many lines, by token
 	traffic traffic       // documents on their way to MH
-	gate    func() error
+	gate    func(seller.Point) error
 	onAct   func(Act)
 	metrics *metrics
 
@@ -111,7 +111,7 @@ func New(o Options) (e *Engine, err error) {
 		o.RecoverEvery = 5 * time.Second
 	}
 	if o.Gate == nil {
-		o.Gate = func() error { return nil }
+		o.Gate = func(seller.Point) error { return nil }
 	}
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)

@@ -142,7 +142,7 @@ func notStored(err error) error {
 
 // open makes the draft of a sale, if the box is fit to issue and has a rule for it today.
 func (e *Engine) open(req Request) (*draft, error) {
-	if err := e.gate(); err != nil {
+	if err := e.gate(req.Caller.Point); err != nil {
 		return nil, err
 	}
 	if err := e.Behind(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
 )
 
 // manyLined is a sale of so many lines.
@@ -33,7 +34,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	entered, proceed := make(chan struct{}, 100), make(chan struct{})
 	var small, asked atomic.Int64
-	w.engine.gate = func() error {
+	w.engine.gate = func(seller.Point) error {
 		asked.Add(1)
 		if small.Load() == 1 {
 			return nil

@@ -36,6 +36,7 @@ var statuses = map[string]int{
 	refusal.CodeClockWrong:     fasthttp.StatusServiceUnavailable,
 	refusal.CodeStoreBehind:    fasthttp.StatusServiceUnavailable,
 	refusal.CodeBoxReplaced:    fasthttp.StatusServiceUnavailable,
+	refusal.CodePointClosed:    fasthttp.StatusServiceUnavailable,
 	refusal.CodeRuleFailed:     fasthttp.StatusServiceUnavailable,
 	refusal.CodeInternal:       fasthttp.StatusInternalServerError,
 }

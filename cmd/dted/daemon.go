@@ -23,6 +23,7 @@ import (
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
+	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
@@ -203,9 +204,12 @@ func (d *daemon) Run(ctx context.Context) error {
 }
 
 // admit is nil when a new document may be issued. The first one waits a moment for what MH and the archive know.
-func (d *daemon) admit() error {
+func (d *daemon) admit(at seller.Point) error {
 	d.witness.await()
-	return d.gate.admit()
+	if err := d.gate.admit(); err != nil {
+		return err
+	}
+	return checkClosed(d.fleet, at, time.Now())
 }
 
 func (d *daemon) close() {

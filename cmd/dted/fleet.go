@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/fleet/wire"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -81,6 +82,16 @@ func checkReplaced(f *fleet.Fence) error {
 	return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: replacedRetry,
 		English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more", s.Since.Format(time.RFC3339), s.Highest),
 		Message: fmt.Sprintf("Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte", s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+}
+
+// checkClosed is nil while the centre has not closed a point of sale for the year.
+func checkClosed(a *fleet.Agent, at seller.Point, now time.Time) error {
+	if a == nil || !a.Closed(wire.Point{Establishment: at.Establishment, Point: at.PointOfSale}, dte.Year(now)) {
+		return nil
+	}
+	return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: replacedRetry,
+		English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there", at.Establishment, at.PointOfSale, dte.Year(now)),
+		Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte", at.Establishment, at.PointOfSale, dte.Year(now))}
 }
 
 // describe fills in what the branch says of itself to the centre.

@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/wire"
 	"dtegate/rules/bundle"
@@ -96,7 +97,9 @@ func TestFleet(t *testing.T) {
 	rule := wire.Rule{File: wire.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
 	c.create(wire.RuleKey(rule.File), file, nil)
 	now := time.Now()
-	data, err := wire.SealDesired(wire.Desired{Group: "norte", Version: 1, Issued: now, Expires: now.Add(time.Hour), By: "ana",
+	closed := []wire.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P002", Year: dte.Year(now), Since: 1},
+		{Branch: "centro", Establishment: "M001", Point: "P001", Year: dte.Year(now) - 1, Since: 1}, {Branch: "sur", Establishment: "M001", Point: "P001", Year: dte.Year(now), Since: 1}}
+	data, err := wire.SealDesired(wire.Desired{Group: "norte", Version: 1, Issued: now, Expires: now.Add(time.Hour), By: "ana", Closed: closed,
 		Rollout: &wire.Rollout{Name: "r1", State: wire.State{Rules: []wire.Rule{rule}}, Share: wire.Whole, Opened: now}}, c.director)
 	c.create(wire.DesiredKey("norte", 1), data, err)
 
@@ -113,10 +116,13 @@ func TestFleet(t *testing.T) {
 	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 2)); err != nil || status != http.StatusCreated {
 		t.Errorf("%d %v %s", status, err, answer)
 	}
+	if status, answer, err := b.post("/dte/dte01", 2, "", hammerSale(2, 1)); err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "POINT_OF_SALE_CLOSED") {
+		t.Errorf("%d %v %s", status, err, answer)
+	}
 	if said, ok := b.dtectl("audit"); !ok || !strings.Contains(said, "the chain's centre (ana)") || !strings.Contains(said, m.Name+" 9.0.0") {
 		t.Error(said)
 	}
-	if _, metrics := b.getOps("/metrics"); !strings.Contains(string(metrics), "dte_fleet_desired_version 1") || !strings.Contains(string(metrics), `dte_fleet_rollout_stage{stage="live"} 1`) {
+	if _, metrics := b.getOps("/metrics"); !strings.Contains(string(metrics), "dte_fleet_desired_version 1") || !strings.Contains(string(metrics), "dte_fleet_closed_points 1\n") || !strings.Contains(string(metrics), `dte_fleet_rollout_stage{stage="live"} 1`) {
 		t.Error("the metrics lack the chain")
 	}
 	held, err := c.store.Get(t.Context(), wire.ActKey("centro", 1), wire.MaxJWS)

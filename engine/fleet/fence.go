@@ -116,7 +116,7 @@ const maxForeign = 16
 func (a *Agent) look(ctx context.Context) error {
 	next := enrolled{Highest: a.state.Highest, Object: a.state.Object, Own: a.state.Own, Over: a.state.Over}
 	var fault error
-	foreign, away := 0, false
+	foreign, away, known := 0, false, int64(0)
 	for epoch := next.Highest + 1; foreign < maxForeign; epoch++ {
 		o, err := a.get(ctx, wire.BoxKey(a.o.Branch, epoch), wire.MaxJWS)
 		if errors.Is(err, wire.ErrNotFound) {
@@ -140,7 +140,7 @@ func (a *Agent) look(ctx context.Context) error {
 		case !a.owns(e):
 			next.Over = next.Over || next.Own > 0
 		case !next.Over:
-			next.Own = epoch
+			next.Own, known = epoch, e.After
 		}
 	}
 	if next.Highest == a.state.Highest || away && next.Own == 0 { // nothing new; or the enrolment of this box may be the next one
@@ -149,6 +149,11 @@ func (a *Agent) look(ctx context.Context) error {
 	before, now := a.fence.enrolled(), a.standing(next)
 	if now == before {
 		return fault
+	}
+	if now.Epoch != before.Epoch && a.state.Version < known {
+		if err := a.read(ctx); a.state.Version < known {
+			return errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before anything is numbered", known), err)
+		}
 	}
 	err := a.change(func(s *state) {
 		s.enrolled = next

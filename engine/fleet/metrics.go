@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/wire"
 )
 
@@ -43,6 +44,7 @@ var (
 	troubleDesc  = prometheus.NewDesc("dte_fleet_trouble", "1 while the box does not do what is desired, or cannot reach the store; the log says why.", nil, nil)
 	actsDesc     = prometheus.NewDesc("dte_fleet_acts_waiting", "Acts that are not in the store yet.", nil, nil)
 	replacedDesc = prometheus.NewDesc("dte_fleet_replaced", "1 while another box has the branch, and nothing is numbered here.", nil, nil)
+	closedDesc   = prometheus.NewDesc("dte_fleet_closed_points", "Points of sale of this box that the centre has closed for this year: they number nothing.", nil, nil)
 	epochDesc    = prometheus.NewDesc("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", nil, nil)
 	stageDesc    = prometheus.NewDesc("dte_fleet_rollout_stage", "1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, returned; absent without one.", []string{"stage"}, nil)
 )
@@ -51,7 +53,7 @@ var (
 func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	a.metrics.requests.Describe(ch)
 	a.metrics.reported.Describe(ch)
-	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, replacedDesc, epochDesc, stageDesc} {
+	for _, d := range []*prometheus.Desc{versionDesc, expiryDesc, askedDesc, troubleDesc, actsDesc, closedDesc, replacedDesc, epochDesc, stageDesc} {
 		ch <- d
 	}
 }
@@ -64,7 +66,12 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	flag := map[bool]float64{true: 1}
-	standing, trouble := a.fence.Standing(), a.trouble("")
+	standing, trouble, closed := a.fence.Standing(), a.trouble(""), 0
+	for _, p := range a.o.Points {
+		if a.Closed(p, dte.Year(a.o.Now())) {
+			closed++
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var asked, expires int64
@@ -79,6 +86,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	gauge(askedDesc, float64(asked))
 	gauge(troubleDesc, flag[trouble != ""])
 	gauge(actsDesc, float64(len(a.state.Acts)))
+	gauge(closedDesc, float64(closed))
 	gauge(replacedDesc, flag[standing.Replaced])
 	gauge(epochDesc, float64(standing.Epoch))
 	if a.progress != nil {

@@ -4,9 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"dtegate/engine/fleet/wire"
 )
+
+// Closed tells whether the centre has closed a point of sale of this branch for a year.
+func (a *Agent) Closed(p wire.Point, year int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.desired != nil && slices.ContainsFunc(a.desired.Closed, func(c wire.ClosedPoint) bool {
+		return c.Branch == a.o.Branch && c.Establishment == p.Establishment && c.Point == p.Point && c.Year == year
+	})
+}
 
 // get asks the store for an object, within the time of a request.
 func (a *Agent) get(ctx context.Context, key string, limit int64) (wire.Object, error) {

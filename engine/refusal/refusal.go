@@ -32,6 +32,7 @@ const (
 	CodeClockWrong     = "CLOCK_WRONG"
 	CodeStoreBehind    = "STORE_BEHIND"
 	CodeBoxReplaced    = "BOX_REPLACED"
+	CodePointClosed    = "POINT_OF_SALE_CLOSED"
 	CodeRuleFailed     = "RULE_FAILED"
 	CodeInternal       = "INTERNAL"
 )

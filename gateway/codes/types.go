@@ -95,6 +95,9 @@ var types = []Code{
 	{Name: "BOX_REPLACED", Status: []int{503},
 		Meaning: Text{"Otro equipo tiene ahora esta sucursal, y este ya no emite documentos", "Another box has this branch now, and this one issues nothing any more"},
 		Action:  Text{"Avise de inmediato a quien administra el equipo: la caja debe usar el equipo nuevo", "Tell the operator at once: the till must use the new box"}},
+	{Name: "POINT_OF_SALE_CLOSED", Status: []int{503},
+		Meaning: Text{"La central cerró este punto de venta por este año: se perdió un equipo que numeraba en él", "The chain's centre has closed this point of sale for this year: a box that numbered there was lost"},
+		Action:  Text{"Avise a quien administra el equipo: la caja necesita el token del punto de venta nuevo", "Tell the operator: the till needs a token of the new point of sale"}},
 }
 
 // operators are the types that only operators meet.

@@ -73,12 +73,13 @@ func (c *Enrol) run(ctx context.Context, chain *chain) error {
 		return err
 	}
 	for _, w := range chosen {
+		after := int64(0)
 		if len(points) > 0 { // before anybody may number: closed first
-			if err := chain.closePoints(ctx, w, points); err != nil {
+			if after, err = chain.closePoints(ctx, w, points); err != nil {
 				return err
 			}
 		}
-		epoch, err := chain.enrol(ctx, w, director)
+		epoch, err := chain.enrol(ctx, w, after, director)
 		if err != nil {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
@@ -91,11 +92,11 @@ func (c *Enrol) run(ctx context.Context, chain *chain) error {
 // somebody with the store's credentials alone. Boxes pass over as many.
 const maxForeign = 16
 
-// enrol takes the next epoch that is free.
-func (c *chain) enrol(ctx context.Context, w waiting, director wire.Signer) (int64, error) {
+// enrol takes the next epoch that is free. after is the version that the box must know before it numbers; 0: none.
+func (c *chain) enrol(ctx context.Context, w waiting, after int64, director wire.Signer) (int64, error) {
 	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
 		data, err := wire.SealEnrolment(wire.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key, Points: append([]wire.Point{}, w.status.Points...),
-			At: c.now().UTC().Truncate(time.Second), By: c.who}, director)
+			At: c.now().UTC().Truncate(time.Second), By: c.who, After: after}, director)
 		if err != nil {
 			return 0, err
 		}
@@ -150,14 +151,14 @@ func (c *Enrol) points() (points []wire.Point, err error) {
 	return points, nil
 }
 
-// closePoints publishes that points of sale of a branch are never numbered again this year.
-func (c *chain) closePoints(ctx context.Context, w waiting, points []wire.Point) error {
+// closePoints publishes that points of sale of a branch are never numbered again this year, and returns the version that says so.
+func (c *chain) closePoints(ctx context.Context, w waiting, points []wire.Point) (version int64, err error) {
 	head, err := c.head(ctx, w.status.Group)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	year := c.now().In(dte.Zone).Year()
-	_, err = c.next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{}, func(d *wire.Desired) error {
+	d, err := c.next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{}, func(d *wire.Desired) error {
 		d.Closed = slices.Clone(d.Closed)
 		for _, p := range points {
 			closed := wire.ClosedPoint{Branch: w.branch, Establishment: p.Establishment, Point: p.Point, Year: year, Since: w.epoch}
@@ -167,7 +168,10 @@ func (c *chain) closePoints(ctx context.Context, w waiting, points []wire.Point)
 		}
 		return nil
 	})
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return d.Version, nil
 }
 
 func printWaiting(list []waiting) error {

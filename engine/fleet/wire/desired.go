@@ -32,7 +32,7 @@ type Desired struct {
 	// Rollout is what is on its way; nil: nothing is.
 	Rollout *Rollout `json:"rollout,omitempty"`
 	// Closed are the points of sale that never number again in the year, because a box that numbered them was lost with what it
-	// had not shipped. They are for people, and for whoever writes a box's configuration: no box refuses a sale by them.
+	// had not shipped. A box of the branch refuses a sale there.
 	Closed []ClosedPoint `json:"closed,omitempty"`
 }
 
@@ -78,8 +78,8 @@ type ClosedPoint struct {
 	Branch        string `json:"branch"`
 	Establishment string `json:"establishment"` // "M001"
 	Point         string `json:"point"`         // "P001"
-	Year          int    `json:"year"`          // closed from this year's series on
-	Since         int64  `json:"since"`         // the epoch of the box that numbers instead; boxes of it and later obey too
+	Year          int    `json:"year"`          // whose series are closed, El Salvador's; another year begins at 1
+	Since         int64  `json:"since"`         // the epoch of the box that numbers instead, for people: every box obeys
 }
 
 // InRing tells whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share. The

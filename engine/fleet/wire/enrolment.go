@@ -21,6 +21,9 @@ type Enrolment struct {
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
+	// After is the version of its group's desired state that the box must have verified before it numbers: points of sale are closed
+	// there. 0: none.
+	After int64 `json:"after,omitempty"`
 }
 
 // Point is a point of sale: the two codes in the middle of its control numbers.
@@ -73,7 +76,7 @@ func (e *Enrolment) check() error {
 	if e.Kind != kindEnrolment {
 		faults = append(faults, fmt.Errorf("kind: %q", e.Kind))
 	}
-	if e.Epoch < 1 || e.At.IsZero() || e.By == "" {
+	if e.Epoch < 1 || e.After < 0 || e.At.IsZero() || e.By == "" {
 		faults = append(faults, errors.New("epoch, at and by are needed"))
 	}
 	for i, p := range e.Points {
