@@ -35,7 +35,7 @@ var noticers = map[string][]string{
 	"engine/":          {"engine", "gateway", "gateway/tilltest"},
 	"rules":            {"rules", "rules/fuel", "rules/bundle", "rules/abi/abitest", "plugins/dte01", "engine:TestShelf.*"},
 	"plugins/sdk":      {"plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno"},
-	"gateway":          {"gateway", "gateway/tilltest", "cmd/dted:TestAPI.*|TestStatus.*|TestTokens.*|TestLan.*|TestContract.*|TestRules.*|TestBackup.*"},
+	"gateway":          {"gateway", "gateway/tilltest", "cmd/dted:TestAPI.*|TestStatus.*|TestTokens.*|TestLan.*|TestContract.*|TestRules.*|TestOperator.*|TestBackup.*"},
 }
 
 // engineTests are the tests of engine that send the most through the packages below it.
