@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -139,6 +140,39 @@ func TestDelivery_Idle(t *testing.T) {
 		err := g.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
 		if got, reason := outcome(ctx, err); err != nil || got != want || reason != "" {
 			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
+		}
+	}
+}
+
+// TestDelivery_Fails: what could not be settled is not told as done, and what is no code is named.
+func TestDelivery_Fails(t *testing.T) {
+	g := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
+	broken := errors.New("broken")
+	for body, want := range map[string]string{
+		`{"codes":["` + code + `"]}`:     "broken",
+		`{"codes":["` + code + `","x"]}`: "codes",
+		`{"codes":[]}`:                   "The body is",
+		`{"codes":"x"}`:                  "The body is",
+	} {
+		ctx, calls := new(fasthttp.RequestCtx), 0
+		ctx.Request.SetBodyString(body)
+		err := g.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+			if calls++; want == "broken" {
+				return 1, broken
+			}
+			return 1, nil
+		})
+		var p *Problem
+		if errors.As(err, &p) && want != "broken" {
+			if text := fmt.Sprint(p.english().Message, p.Faults); !strings.Contains(text, want) {
+				t.Errorf("%s: %s", body, text)
+			}
+		} else if !errors.Is(err, broken) || want != "broken" {
+			t.Errorf("%s: %v", body, err)
+		}
+		if len(ctx.Response.Body()) > 0 {
+			t.Errorf("%s is answered with %s", body, ctx.Response.Body())
 		}
 	}
 }

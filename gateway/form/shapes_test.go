@@ -121,3 +121,11 @@ func TestRequestPath_Shapes(t *testing.T) {
 		}
 	}
 }
+
+func TestPosition(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "7": 7, "42": 42, "1999": 1999} {
+		if got := position(text); got != want {
+			t.Errorf("%s is position %d", text, got)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package page
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"dtegate/engine"
+)
+
+// TestParts: small pieces of the pages, to the letter.
+func TestParts(t *testing.T) {
+	for want, h := range map[string]engine.Hour{
+		"":                     {},
+		"2 normal":             {Normal: 2},
+		"2 normal, 1 rejected": {Normal: 2, Rejected: 1},
+		"1,000 normal, 3 in contingency, 1 rejected": {Normal: 1000, Contingency: 3, Rejected: 1},
+	} {
+		if got := tally("en", h); got != want {
+			t.Errorf("%+v: %q, want %q", h, got, want)
+		}
+	}
+	var b bytes.Buffer
+	if err := detail("es", "EOF").Render(&b); err != nil || b.String() != `<details><summary>`+say("es", "detail")+`</summary><code lang="en">EOF</code></details>` {
+		t.Errorf("%s %v", b.String(), err)
+	}
+	b.Reset()
+	waiting := (&board{Lang: "en", Deadlines: []deadline{{Level: "bad", Name: "event", At: "13:41", Left: "in 2 h"}}}).waitingHTML(func(key string) string { return key })
+	if err := waiting.Render(&b); err != nil || !strings.Contains(b.String(), "<small>13:41</small></th><td>in 2 h</td>") {
+		t.Errorf("%s %v", b.String(), err)
+	}
+	for lang, name := range map[string]string{"es": "quiet", "en": "late"} {
+		if page := string(renderStatus(lang, overviews()[name])); !strings.HasPrefix(page, "<!doctype html>\n<html lang=\""+lang+"\">") {
+			t.Errorf("%s begins with %.60q", name, page)
+		}
+	}
+}
