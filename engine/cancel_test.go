@@ -104,3 +104,37 @@ func TestShelf_Acknowledge(t *testing.T) {
 		s = w.shelf(shipped(t))
 	}
 }
+
+// The first bundle of a new generation that is to come is taken off by its name: a rollback to what is in force refuses, and so does one
+// to the bundle itself, and both refusals name the verb that does it.
+func TestShelf_CancelGeneration(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	all := shipped(t)
+	delete(all, "dte01/v2")
+	all["dte01/v1"] = bundletest.Edition(t, "dte01/v1", "1.5.0", bundletest.In("2026-11-01", ""))
+	s := w.shelf(all)
+	next := edition(t, "2.4.0", bundletest.In("2026-12-01", ""))
+	if a := push(t, s, next); a.State != shelf.Coming {
+		t.Fatalf("%+v", a)
+	}
+	why := shelf.Order{Who: "ana", Reason: "MH put the generation off"}
+	coming := shelf.Target{Name: "dte01", Schema: 2, Version: "2.4.0"}
+	for name, to := range map[string]shelf.Target{"what is in force": {Name: "dte01", Schema: 1, Version: "1.5.0"}, "itself": coming} {
+		if _, err := s.Rollback(t.Context(), to, why); !errors.Is(err, shelf.ErrNoSuchRule) || !strings.Contains(err.Error(), "2.4.0") ||
+			!strings.Contains(err.Error(), "begins on 2026-12-01 only: dtectl rules cancel takes it off") {
+			t.Errorf("back to %s: %v", name, err)
+		}
+	}
+	back, err := s.Cancel(t.Context(), coming, why)
+	if err != nil || back.To.Version != "1.5.0" || len(back.Off) != 1 {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	w.clock.set(time.Date(2026, 12, 1, 16, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.at(1, 1130, 1, dte.Null()); r.Rule.Version != "1.5.0" {
+		t.Errorf("on the day a sale by %s", r.Rule.Version)
+	}
+}

@@ -164,7 +164,7 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 // totals are the amounts of an origin that its lines share.
 func (o *origin) totals() dte.Value {
 	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
-	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj", "descuExenta", "descuGravada", "descu"} {
+	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj", "descuExenta", "descuGravada", "descu", "totalIva"} {
 		members = append(members, dte.Member{Name: name, Value: dte.Num(amount(o.document.Get("resumen"), name))})
 	}
 	return dte.Obj(members...)

@@ -50,9 +50,13 @@ func order(ctx *fasthttp.RequestCtx) shelf.Order {
 }
 
 // pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 when one of
-// them failed. ?dry=1 changes nothing. What was begun is finished, whether the caller waits or not.
+// them failed. ?reason= is required, unless ?dry=1: that changes nothing. What was begun is finished, whether the caller waits or not.
 func (g *Gateway) pushRule(ctx *fasthttp.RequestCtx) error {
-	a, err := g.o.Rules.Activate(context.Background(), ctx.PostBody(), order(ctx))
+	o := order(ctx)
+	if o.Reason == "" && !o.Dry {
+		return noReason()
+	}
+	a, err := g.o.Rules.Activate(context.Background(), ctx.PostBody(), o)
 	if err != nil {
 		return err
 	}
@@ -109,7 +113,7 @@ func (g *Gateway) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	back, err := g.o.Rules.Acknowledge(context.Background(), order(ctx))
 	switch {
 	case errors.Is(err, shelf.ErrReason):
-		return wrongQuery("reason", "why, for the branch's record")
+		return noReason()
 	case errors.Is(err, shelf.ErrNothingToAcknowledge):
 		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	case err != nil:
@@ -127,7 +131,7 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target,
 	back, err := step(context.Background(), t, order(ctx))
 	switch {
 	case errors.Is(err, shelf.ErrReason):
-		return wrongQuery("reason", "why, for the branch's record")
+		return noReason()
 	case errors.Is(err, shelf.ErrExpired):
 		return operatorProblem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
 	case errors.Is(err, shelf.ErrNoSuchRule):
@@ -161,6 +165,9 @@ func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
 	}
 	return showActivation(ctx, a)
 }
+
+// noReason refuses a change of the shelf for which nobody says why.
+func noReason() error { return wrongQuery("reason", "why, for the branch's record") }
 
 func wrongQuery(name, want string) error {
 	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,

@@ -26,7 +26,7 @@ func TestPlainHTTP(t *testing.T) {
 	if _, err := flags.open(&cli{}); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("--gateway: %v", err)
 	}
-	push := &rulesPushCommand{branchFlags: branchFlags{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
+	push := &rulesPushCommand{Reason: "test", branchFlags: branchFlags{Branches: put("branches", "# all\nhttps://a.example token\nhttp://10.255.255.1:8081 token\n")}}
 	if _, err := push.open(&cli{}); err == nil || !strings.Contains(err.Error(), "branches:3: ") || !strings.Contains(err.Error(), says) {
 		t.Errorf("--branches: %v", err)
 	}

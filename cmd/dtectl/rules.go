@@ -25,7 +25,7 @@ type rulesCommand struct {
 	Try         rulesTryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`
 	Sign        rulesSignCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
 	Push        rulesPushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
-	Activate    rulesActivateCommand    `cmd:"" help:"Send bundles to this branch."`
+	Activate    rulesActivateCommand    `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step."`
 	List        rulesListCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
 	Status      rulesStatusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
 	Backtest    rulesBacktestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`

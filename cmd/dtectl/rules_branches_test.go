@@ -58,7 +58,7 @@ func TestBranches(t *testing.T) {
 		t.Errorf("noted %q, %v", b, err)
 	}
 	before := asked[0]
-	push := &rulesPushCommand{Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, branchFlags: flags}
+	push := &rulesPushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, branchFlags: flags}
 	capture(t, func() {
 		if err := push.Run(t.Context(), &cli{}); err == nil || !strings.Contains(err.Error(), "1 of 1 branches failed: "+silent.URL) {
 			t.Errorf("resumed: %v", err)

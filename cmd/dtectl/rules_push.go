@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,13 +18,16 @@ import (
 type rulesPushCommand struct {
 	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
 	Dry    bool     `help:"Only go through the steps; change nothing."`
-	Reason string   `help:"Why, for the branches' records."`
+	Reason string   `help:"Why, for the branches' records; required unless --dry."`
 	branchFlags
 }
 
 // Run can be repeated: a branch that has a bundle already is left as it is. It fails when one branch did, and names
 // those.
 func (c *rulesPushCommand) Run(ctx context.Context, top *cli) error {
+	if c.Reason == "" && !c.Dry {
+		return errors.New("--reason: why, for the branches' records")
+	}
 	files, err := readBundles(c.Files)
 	if err != nil {
 		return err
@@ -114,30 +118,28 @@ func report(out io.Writer, results []*pushed) error {
 
 type rulesActivateCommand struct {
 	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
-	Reason string   `help:"Why, for the branch's record."`
-	gatewayFlags
+	Reason string   `required:"" help:"Why, for the branch's record."`
+	branchFlags
 }
 
-// Run is a push to one branch that shows every step.
+// Run is a push that shows every step of every branch.
 func (c *rulesActivateCommand) Run(ctx context.Context, top *cli) error {
 	files, err := readBundles(c.Files)
 	if err != nil {
 		return err
 	}
-	b, err := c.open(top)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		var a activation
-		if err := b.ask(ctx, http.MethodPost, "/admin/rules", url.Values{"reason": {c.Reason}}, f.data, &a); err != nil {
-			return err
+	return c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error {
+		for _, f := range files {
+			var a activation
+			if err := b.ask(ctx, http.MethodPost, "/admin/rules", url.Values{"reason": {c.Reason}}, f.data, &a); err != nil {
+				return err
+			}
+			if err := a.print(out); err != nil {
+				return err
+			}
 		}
-		if err := a.print(screen.Out); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // gauge shows progress, a nil one nothing: a bar on a terminal, elsewhere a line now and then.

@@ -83,7 +83,7 @@ func TestPush(t *testing.T) {
 		}
 		offices, urls, list = append(offices, o), append(urls, server.URL), list+server.URL+" "+token+"\n"
 	}
-	c := &rulesPushCommand{Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, branchFlags: branchFlags{Branches: put("branches", list), Parallel: 4}}
+	c := &rulesPushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, branchFlags: branchFlags{Branches: put("branches", list), Parallel: 4}}
 	err := c.Run(t.Context(), &cli{})
 	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(), urls[3]) || !strings.Contains(err.Error(), urls[7]) {
 		t.Errorf("got %v", err)
@@ -99,5 +99,42 @@ func TestPush(t *testing.T) {
 	}
 	if !slices.Equal(pushes, []int{1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1}) {
 		t.Errorf("pushes %v", pushes)
+	}
+}
+
+// rules activate shows every step of each branch of a list, and --resume asks those that failed only.
+func TestActivate_Branches(t *testing.T) {
+	dir := t.TempDir()
+	put := filesIn(t, dir)
+	put("token", "secret")
+	var offices []*office
+	var list, bad string
+	for i := range 3 {
+		o := &office{refuse: i == 1}
+		server := httptest.NewServer(o)
+		defer server.Close()
+		offices, list = append(offices, o), list+server.URL+" token\n"
+		if o.refuse {
+			bad = server.URL
+		}
+	}
+	c := &rulesActivateCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))},
+		branchFlags: branchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"), Parallel: 2}}
+	said := capture(t, func() {
+		if err := c.Run(t.Context(), &cli{}); err == nil || !strings.Contains(err.Error(), "1 of 3 branches failed: "+bad) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if strings.Count(said, "\n  signature  ok") != 2 || !strings.Contains(said, bad+"\n  FAILED: the bundle is refused at the step compiler\n") {
+		t.Errorf("it says\n%s", said)
+	}
+	offices[1].refuse = false
+	said = capture(t, func() {
+		if err := c.Run(t.Context(), &cli{}); err != nil {
+			t.Errorf("resumed: %v", err)
+		}
+	})
+	if offices[0].pushes != 1 || offices[1].pushes != 2 || offices[2].pushes != 1 || strings.Count(said, "signature") != 1 {
+		t.Errorf("pushed %d, %d and %d times:\n%s", offices[0].pushes, offices[1].pushes, offices[2].pushes, said)
 	}
 }

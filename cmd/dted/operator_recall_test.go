@@ -24,7 +24,7 @@ func TestOperator_Invalidate(t *testing.T) {
 	o.start()
 	defer o.stop()
 	right := o.sold(sale01)
-	o.does("rules push " + o.file("wrong", bundletest.Edition(t, "dte01/v2", "2.1.7")))
+	o.does("rules push --reason test " + o.file("wrong", bundletest.Edition(t, "dte01/v2", "2.1.7")))
 	var wrong []record
 	for range 5 {
 		wrong = append(wrong, o.sold(sale01))

@@ -18,7 +18,7 @@ func TestOperator_Return(t *testing.T) {
 	o.start()
 	defer func() { o.stop() }()
 	wrong := regexp.MustCompile(`"receptor":\{[^}]*\}`).ReplaceAllString(sale01, `"receptor":{"nombre":"Ana","direccion":{"departamento":"06","municipio":"99","distrito":"14","complemento":"Calle 1"}}`)
-	o.does("rules push " + o.file("bad", bundletest.Edition(t, "dte01/v2", "2.1.4", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)))
+	o.does("rules push --reason test " + o.file("bad", bundletest.Edition(t, "dte01/v2", "2.1.4", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)))
 	for i := range 50 {
 		status, answer, err := o.post("/dte/dte01", 1, fmt.Sprint("wrong-", i), wrong)
 		if err != nil || status != http.StatusCreated || decode(t, answer).Estado != "REJECTED" {

@@ -109,7 +109,7 @@ func activations(t *testing.T, row func(string, float64, float64, string)) {
 	activate := func(version string, changes ...bundletest.Change) float64 {
 		data := bundletest.Edition(t, "dte01/v2", version, append(changes, bundletest.Cases(100))...)
 		return timed(func() {
-			if status, answer := b.admin(http.MethodPost, "/admin/rules", data); status != http.StatusOK {
+			if status, answer := b.admin(http.MethodPost, "/admin/rules?reason=test", data); status != http.StatusOK {
 				t.Errorf("%d %s", status, answer)
 			}
 		}).Seconds()

@@ -148,7 +148,7 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 		steady := s.lap()
 		for i, k := range kinds {
 			at := time.Now()
-			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test", data[i])
+			status, answer := b.admin(http.MethodPost, "/admin/rules?who=test&reason=test", data[i])
 			var a shelf.Activation
 			if err := json.Unmarshal(answer, &a); err != nil || a.Refused != k.refused || (status == http.StatusOK) != (k.refused == "") {
 				b.t.Errorf("%s: %d %s", k.name, status, answer)
@@ -239,12 +239,12 @@ func TestRules_Restart(t *testing.T) {
 		status       int
 	}{
 		{http.MethodPost, "/admin/rules?dry=1", bundletest.Edition(t, "dte01/v2", "2.1.9"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")), http.StatusOK},
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
-		{http.MethodPost, "/admin/rules", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK},
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.5"), http.StatusOK}, // repeated
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.4"), http.StatusUnprocessableEntity},
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")), http.StatusOK},
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.2.0"), http.StatusUnprocessableEntity}, // other bytes
+		{http.MethodPost, "/admin/rules?reason=test", bundletest.Edition(t, "dte01/v2", "2.1.6"), http.StatusOK},                  // a correction for the time until then
 		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{"name":"dte01","schema":2,"version":"7.0.0"}`), http.StatusConflict},
 		{http.MethodPost, "/admin/rules/rollback?reason=test", []byte(`{`), http.StatusBadRequest},
 		{http.MethodPost, "/admin/rules/backtest?from=yesterday", nil, http.StatusBadRequest},

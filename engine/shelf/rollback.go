@@ -46,13 +46,18 @@ func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	}
 	// What has begun goes, of its generation and of others; what is to come stays.
 	var off []*shelved
+	coming := ""
 	for _, i := range s.on() {
-		if i.sameDocument(to) && i.rank(to) > 0 && i.From <= s.today() {
+		switch {
+		case !i.sameDocument(to) || i.rank(to) <= 0:
+		case i.From <= s.today():
 			off = append(off, i)
+		default:
+			coming += fmt.Sprintf("; %s %s of generation %d begins on %s only: dtectl rules cancel takes it off", i.Name, i.Version, i.Schema, i.From)
 		}
 	}
 	if len(off) == 0 && to.off == nil {
-		return nil, fmt.Errorf("%w: %s %s is live", ErrNoSuchRule, to.Name, to.Version)
+		return nil, fmt.Errorf("%w: %s %s is live%s", ErrNoSuchRule, to.Name, to.Version, coming)
 	}
 	return s.stepBack(ctx, to, off, &StepBack{Way: wayRollback, Who: o.Who, Reason: o.Reason})
 }

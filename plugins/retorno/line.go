@@ -12,7 +12,8 @@ type origin struct {
 	total, descu [kinds]int64 // in cents
 	devuelto     [kinds]int64
 	iva, renta   withheld
-	invoice      bool // a consumer invoice; else an excluded-subject invoice
+	vat          withheld // the VAT that the origin's prices include: shared out as a withheld tax is
+	invoice      bool     // a consumer invoice; else an excluded-subject invoice
 }
 
 // readOrigin reads the scalars.
@@ -25,6 +26,13 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 			return nil, false
 		}
 	}
+	if o.invoice {
+		end := o.total[gravada] - o.descu[gravada]
+		o.vat = withhold(end, in.Params[ivaRate], o.net)
+		if said := in.Scalars[scaIva]; said >= 0 && said <= end {
+			o.vat.all = said
+		}
+	}
 	// Art. 162 of the tax code: of the price without VAT; art. 156: of what was paid for the services.
 	if o.invoice && sdk.Flag(in.Scalars[scaRetenIva]) {
 		o.iva = withhold(o.total[gravada]-o.descu[gravada], in.Params[ivaReteRate], o.net)
@@ -33,6 +41,21 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 		o.renta = withhold(o.total[compra]-o.descu[compra], in.Params[rentaRate], sdk.One)
 	}
 	return o, true
+}
+
+// vatOf is the VAT of this event's taxed amount, in cents: what the origin charged, up to what has come back after it, less up to what had
+// come back before. Together the returns give back what was charged, to the cent. Each must stay within a cent of what its own lines add
+// up to, lines (MF2 p.54). The last cent of the base can carry it a tenth of a cent further: so much the VAT of the line that has most
+// of it moves, most, which has a tolerance of its own.
+func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
+	before := o.devuelto[gravada]
+	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
+	far := max(shared-lines-cent, 0) + min(shared-lines+cent, 0)
+	if !o.invoice || far > cent || far < -cent || *most+far < 0 {
+		return sdk.Round2(lines)
+	}
+	*most += far
+	return shared
 }
 
 // withheld shares out a tax that was withheld from the whole of the origin.

@@ -21,6 +21,7 @@ type original struct {
 	tipo          string
 	lines         []sold
 	total, descu  [kinds]dte.Amount // in cents
+	iva           dte.Amount        // the VAT that it charged, in cents
 	retain, renta bool
 	returned      [kinds]dte.Amount
 }
@@ -74,7 +75,25 @@ func randomOriginal(rng *rand.Rand) *original {
 			o.descu[k] = dte.Amount(rng.Int64N(c+1) * cent)
 		}
 	}
+	if o.tipo == "01" {
+		o.iva = o.charged()
+	}
 	return o
+}
+
+// charged is the VAT that an invoice shows: of each line to 8 decimals, less that of the global discount, half up to cents (ME field 89).
+func (o *original) charged() dte.Amount {
+	included, sum := big.NewRat(13, 113), new(big.Rat)
+	for _, x := range o.lines {
+		if x.kind == gravada {
+			line := new(big.Rat).Mul(rat(x.amount), included)
+			eighth, _ := new(big.Rat).SetString(line.FloatString(8))
+			sum.Add(sum, eighth)
+		}
+	}
+	sum.Sub(sum, new(big.Rat).Mul(rat(o.descu[gravada]), included))
+	cents, _ := new(big.Rat).SetString(sum.FloatString(2))
+	return dte.Amount(new(big.Int).Quo(new(big.Int).Mul(cents.Num(), big.NewInt(dte.Scale)), cents.Denom()).Int64())
 }
 
 // give makes the facts that give a quantity of each line back, and counts it; zero leaves a line out.
@@ -100,7 +119,7 @@ func (o *original) give(quantities []dte.Amount) dte.Value {
 	facts := plugintest.BaseFacts("18").With("cuerpoDocumento", dte.Arr(lines...)).With("isRetenIva", dte.Bool(o.retain)).With("applyrent", dte.Bool(o.renta)).
 		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.tipo)},
 			member("totalNoSuj", o.total[noSuj]), member("totalExenta", o.total[exenta]), member("totalGravada", o.total[gravada]), member("totalCompra", o.total[compra]),
-			member("descuNoSuj", o.descu[noSuj]), member("descuExenta", o.descu[exenta]), member("descuGravada", o.descu[gravada]), member("descu", o.descu[compra]))).
+			member("descuNoSuj", o.descu[noSuj]), member("descuExenta", o.descu[exenta]), member("descuGravada", o.descu[gravada]), member("descu", o.descu[compra]), member("totalIva", o.iva))).
 		With("devuelto", dte.Obj(member("ventaNoSuj", o.returned[noSuj]), member("ventaExenta", o.returned[exenta]),
 			member("ventaGravada", o.returned[gravada]), member("compra", o.returned[compra]))).
 		With("documentoRelacionado", dte.Arr(dte.Obj(dte.Member{Name: "tipoDocumento", Value: dte.Str(o.tipo)},

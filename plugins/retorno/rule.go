@@ -33,6 +33,7 @@ const (
 	scaRetenIva = scaDescu + kinds // 1 % of VAT was withheld
 	scaRenta    = scaRetenIva + 1  // 10 % of income tax was withheld
 	scaDevuelto = scaRenta + 1     // what earlier returns gave back of each kind
+	scaIva      = scaDevuelto + kinds
 )
 
 // Columns, in the order of the description.
@@ -95,6 +96,7 @@ var description = &abi.Description{
 		{Name: "isRetenIva", Kind: "flag"}, {Name: "applyrent", Kind: "flag"},
 		{Name: "devuelto.ventaNoSuj", Kind: "amount"}, {Name: "devuelto.ventaExenta", Kind: "amount"},
 		{Name: "devuelto.ventaGravada", Kind: "amount"}, {Name: "devuelto.compra", Kind: "amount"},
+		{Name: "origen.totalIva", Kind: "amount"},
 	},
 	Columns: []abi.Field{
 		{Name: "cantidad", Kind: "amount", Required: true},
@@ -141,7 +143,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	var sums [kinds]int64
 	var taxes [4]int64
 	var named, noGravado, iva, rete, renta, back int64
-	charges := false // a line outside the tax base is among them
+	most := new(int64) // the VAT of the line that has most of it
+	charges := false   // a line outside the tax base is among them
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -161,6 +164,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		}
 		// Each is a part of the line's amount: no overflow when the amounts add up.
 		iva += result[outIva]
+		if result[outIva] > *most {
+			most = &result[outIva]
+		}
 		rete += result[outIvaRete]
 		renta += result[outRenta]
 		named |= result[outTributos]
@@ -173,6 +179,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if len(out.Faults) > 0 {
 		return
 	}
+	vat := o.vatOf(sums[gravada], iva, most)
 	if !o.rounded(&sums) {
 		out.Faults = append(out.Faults, abi.Fault{Code: faultOrigin, Line: -1, Column: -1})
 		return
@@ -196,7 +203,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	out.Summary = append(out.Summary, sums[noSuj], sums[exenta], sums[gravada], sums[compra], subTotal, 0, 0,
-		operation, rete, renta, noGravado, max(0, pay), 0, sdk.Round2(iva), min(0, pay))
+		operation, rete, renta, noGravado, max(0, pay), 0, vat, min(0, pay))
 }
 
 // add is a+b; ok stays false once it is.

@@ -43,7 +43,7 @@ func TestRule_Agrees(t *testing.T) {
 	})
 }
 
-// However a document comes back, its returns sum to what it was: the lines to the last decimal, what was withheld to
+// However a document comes back, its returns sum to what it was: the lines to the last decimal, what was withheld and the VAT to
 // the cent, the totals within MH's cent; and never, on the way, to more. One event may round only a cent in all (MF2
 // p.54), so that one of several kinds in it can keep a second cent.
 func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 	for range 3000 {
 		o := randomOriginal(rng)
 		var totals [kinds]dte.Amount
-		var rete, renta, lineRete, noGravado dte.Amount
+		var rete, renta, lineRete, noGravado, iva dte.Amount
 		events := 0
 		for o.left() {
 			quantities := o.some(rng)
@@ -70,6 +70,14 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 				}
 			}
 			rete, renta, noGravado = rete+get("ivaRete"), renta+get("reteRenta"), noGravado+get("totalNoGravado")
+			iva += get("totalIva")
+			items := dte.Amount(0)
+			for i := range in.N {
+				items += dte.Amount(out.Lines[i*len(description.LineOutputs)+outIva])
+			}
+			if off := get("totalIva") - items; iva > o.iva || off > cent || off < -cent {
+				t.Fatalf("%v of VAT came back of %v, in this event %v for items of %v\n%+v", iva, o.iva, get("totalIva"), items, o)
+			}
 			for i := range in.N {
 				row := out.Lines[i*len(description.LineOutputs):]
 				if row[outMonto+gravada] < 0 || row[outIvaRete] < 0 || row[outRenta] < 0 || row[outDescuento] < 0 {
@@ -91,6 +99,9 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 		}
 		if want := withheld(o.renta, o.total[compra]-o.descu[compra], 1, 10); renta != want {
 			t.Fatalf("%v of income tax came back of %v\n%+v", renta, want, o)
+		}
+		if iva != o.iva {
+			t.Fatalf("%v of VAT came back of %v\n%+v", iva, o.iva, o)
 		}
 		for k := range kinds {
 			if off := totals[k] - (o.total[k] - o.descu[k]); off > 2*cent || off < -2*cent {
