@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // lose takes the store away and leaves its mark, as a dead disk does when the mark is on another.
@@ -439,5 +442,56 @@ func TestRestore_Contradictory(t *testing.T) {
 	}
 	if _, err := fs.Stat(options(fs).Dir); err == nil {
 		t.Error("it has the store's name")
+	}
+}
+
+// died is the error of work, also where the store ends the process.
+func died(work func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("died: %v", r)
+		}
+	}()
+	return work()
+}
+
+// A folder that cannot be made, read, named or synced fails a restoration and a rebuild: neither is told as done.
+func TestRestore_Fails(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	backup(t, s, backupDir)
+	lose(t, s, fs)
+	for name, work := range map[string]func(o Options) error{
+		"restore": func(o Options) error { _, err := Restore(ctx, backupDir, o, nil); return err },
+		"rebuild": func(o Options) error { _, _, err := Rebuild(ctx, card, o, nil); return err },
+	} {
+		failed := 0
+		for at := int64(1); ; at++ {
+			var n atomic.Int64
+			disk := errorfs.Wrap(fs.Copy(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if strings.Contains(op.Path, ".new/") || op.Kind == errorfs.OpOpenDir && strings.HasSuffix(op.Path, ".new") {
+					return nil // Pebble's own
+				}
+				switch op.Kind {
+				case errorfs.OpRename, errorfs.OpMkdirAll, errorfs.OpRemoveAll, errorfs.OpOpenDir:
+					if n.Add(1) == at {
+						return errorfs.ErrInjected
+					}
+				}
+				return nil
+			}))
+			err := died(func() error { return work(options(disk)) })
+			if n.Load() < at {
+				break // it was not reached
+			}
+			if failed++; err == nil {
+				t.Errorf("%s: the %dth of its operations on folders fails, and it says nothing", name, at)
+			}
+		}
+		if failed < 4 {
+			t.Errorf("%s: %d operations on folders", name, failed)
+		}
 	}
 }
