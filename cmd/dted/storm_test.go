@@ -93,6 +93,13 @@ func playStorm(t *testing.T, seed uint64, lives int, all *score) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { // where the test was broken off
+		stop()
+		if s.cmd != nil {
+			s.kill()
+			_ = s.unmount()
+		}
+	})
 	tills := s.open(ctx)
 	for range lives {
 		s.live()
