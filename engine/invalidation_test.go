@@ -84,10 +84,10 @@ func TestInvalidate_Window(t *testing.T) {
 		at time.Time // in El Salvador
 		ok bool
 	}{
-		{early, time.Date(2026, 12, 14, 23, 59, 0, 0, time.UTC), true},
-		{late, time.Date(2026, 12, 15, 0, 1, 0, 0, time.UTC), false},
-		{sold, time.Date(2027, 2, 21, 23, 59, 0, 0, time.UTC), true},
-		{soldLate, time.Date(2027, 2, 22, 0, 1, 0, 0, time.UTC), false},
+		{early, time.Date(2026, 12, 14, 23, 59, 59, 0, time.UTC), true},
+		{late, time.Date(2026, 12, 15, 0, 0, 0, 2, time.UTC), false},
+		{sold, time.Date(2027, 2, 21, 23, 59, 59, 0, time.UTC), true},
+		{soldLate, time.Date(2027, 2, 22, 0, 0, 0, 2, time.UTC), false},
 	} {
 		w.clock.set(step.at.Add(6 * time.Hour))
 		r, err := w.engine.Invalidate(ctx, invalidation(step.r, 2, ""))

@@ -1,0 +1,39 @@
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine/audit"
+	"dtegate/engine/refusal"
+)
+
+// noBackups begins none, and remembers what it was asked for.
+type noBackups struct{ dir string }
+
+func (n *noBackups) Begin(dir string) bool { n.dir = dir; return true }
+func (*noBackups) State() any              { return nil }
+
+// TestOutcome: the trail tells what was refused from what went wrong here, and says what an act was about.
+func TestOutcome(t *testing.T) {
+	for status, want := range map[int]string{400: audit.Refused, 499: audit.Refused, 500: audit.Failed, 503: audit.Failed} {
+		if got, _ := outcome(new(fasthttp.RequestCtx), &Problem{Status: status, Type: refusal.CodeInternal}); got != want {
+			t.Errorf("%d is %s", status, got)
+		}
+	}
+	backups := &noBackups{}
+	g := New(Options{Logger: slog.New(slog.DiscardHandler), Backups: backups})
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Request.SetBodyString(`{"dir":"/media/usb"}`)
+	if err := g.beginBackup(ctx); err != nil || backups.dir != "/media/usb" || remark(ctx, actTarget) != "/media/usb" || remark(ctx, actDetail) != "" {
+		t.Errorf("%v, %q about %q %q", err, backups.dir, remark(ctx, actTarget), remark(ctx, actDetail))
+	}
+	var p *Problem
+	if err := g.monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) || p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {
+		t.Errorf("without books: %+v", err)
+	}
+}
