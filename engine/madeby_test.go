@@ -2,13 +2,19 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/engine/authority"
 	"dtegate/engine/record"
 	"dtegate/engine/shelf"
+	"dtegate/storage"
 )
 
 // TestShelf_Documents: the documents of a version are exactly those whose records name it, whatever the size of the pages and the
@@ -96,4 +102,71 @@ func TestShelf_Documents(t *testing.T) {
 			t.Errorf("%+v is taken", m)
 		}
 	}
+}
+
+// The documents of a version are found among many, in a memory that does not grow with them: DTE_SOAK=1 makes it a million.
+func TestShelf_DocumentsMany(t *testing.T) {
+	documents, create := 3000, newWorld
+	if os.Getenv("DTE_SOAK") != "" {
+		documents, create = 1_000_000, newWorldOnDisk
+	}
+	w := create(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	const each = 100 // one of so many is of the version
+	answer := &authority.Response{Version: 2, Ambiente: "00", Estado: "PROCESADO", SelloRecibido: strings.Repeat("2", 40), FhProcesamiento: "21/11/2026 10:00:00", CodigoMsg: "001", DescripcionMsg: "RECIBIDO"}
+	var g errgroup.Group
+	g.SetLimit(32)
+	for i := range documents {
+		g.Go(func() error {
+			h := &record.Head{Document: "01", Version: 2, ControlNumber: fmt.Sprintf("DTE-01-M001P%03d-%015d", i%8, i/8+1), Ambiente: "00", Date: start.AddDate(0, 0, -(documents-i)/1000).Format(time.DateOnly), Total: "6.95",
+				Form: record.FormNormal, BranchID: 1, PointID: 1, TokenID: 1, CreatedAt: start, Rule: record.RuleRef{Name: "dte01", Version: "2.1.0", Digest: strings.Repeat("a", 64)}, Response: answer}
+			if i%each == 0 {
+				h.Rule.Version, h.Rule.Digest = "9.9.9", strings.Repeat("9", 64)
+			}
+			head, err := h.Encode()
+			if err != nil {
+				return err
+			}
+			_, err = w.store.Append(t.Context(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)},
+				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80}, State: record.Accepted, Head: head})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	before, most, pages, found := int64(heap()), int64(0), 0, 0
+	began, used := time.Now(), processor(t)
+	for m := (shelf.Made{Rule: "9.9.9", Limit: 500}); ; {
+		page, err := s.Documents(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		found += len(page.Documents)
+		if pages%10 == 1 {
+			most = max(most, int64(heap()))
+		}
+		if m.After = page.Next; m.After == 0 {
+			break
+		}
+	}
+	t.Logf("%d of %d documents in %v, %v of the processor, %d pages; the heap grew by %d KiB", found, documents, time.Since(began), processor(t)-used, pages, (most-before)>>10)
+	if found != documents/each {
+		t.Errorf("%d documents, want %d", found, documents/each)
+	}
+	if most-before > 48<<20 { // the store's cache, 32 MiB
+		t.Errorf("the heap grew by %d MiB", (most-before)>>20)
+	}
+}
+
+// processor is what the process has used.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

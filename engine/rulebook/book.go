@@ -248,11 +248,14 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 }
 
 // Original returns the rule that computes what is given back, today, of an original of a day: of the generation of today's rule,
-// the one in force on that day; where none of the generation had begun, its first. What goes back is what was charged, whatever the
+// the one in force on that day; where none of the generation had begun, its first, and of several that begin on that day the one whose own
+// dates end first: it is there for what came before. What goes back is what was charged, whatever the
 // rate is today.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
+	// One without an end comes behind every day.
+	ends := func(r *rules.Rule) string { return cmp.Or(r.Bundle.Manifest.Validity[ambiente].Until, "never") }
 	for _, r := range b.generation.Rules() { // by version
 		m := &r.Bundle.Manifest
 		if _, there := m.Validity[ambiente]; !there || m.Kind != "document" || m.Document != today.Document || m.Schema != today.schema {
@@ -261,7 +264,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 		if begins(r) <= day && (best == nil || begins(r) >= begins(best)) {
 			best = r
 		}
-		if first == nil || begins(r) <= begins(first) {
+		if first == nil || begins(r) < begins(first) || begins(r) == begins(first) && ends(r) <= ends(first) {
 			first = r
 		}
 	}

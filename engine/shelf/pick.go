@@ -84,9 +84,25 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	goesOn := slices.ContainsFunc(list, func(o *shelved) bool {
 		return o.sameGeneration(i) && (inForce(list, o, today) == o || o.From > today)
 	})
-	return goesOn && day <= today && !slices.ContainsFunc(list, func(o *shelved) bool {
+	return goesOn && day <= today && (forEarlier(list, i) || !slices.ContainsFunc(list, func(o *shelved) bool {
 		return o.sameGeneration(i) && o.From <= day && o.rank(i) > 0
-	})
+	}))
+}
+
+// forEarlier tells of a bundle that it is there for originals of the time before its generation: another replaces it from its own first
+// day on, which is the generation's first, and its own dates end before that one's. It is never in force.
+func forEarlier(list []*shelved, i *shelved) bool {
+	replaced := false
+	for _, o := range list {
+		switch {
+		case !o.sameGeneration(i):
+		case o.From < i.From:
+			return false
+		case o.From == i.From && o.rank(i) > 0 && i.Until != "" && (o.Until == "" || o.Until > i.Until):
+			replaced = true
+		}
+	}
+	return replaced
 }
 
 // namesOn is the day of whose catalogues a bundle takes the names of taxes: today, or of what is to come its first day, and of what
@@ -94,6 +110,9 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From
+	}
+	if begins, err := time.Parse(time.DateOnly, i.From); err == nil && forEarlier(list, i) {
+		return begins.AddDate(0, 0, -1).Format(time.DateOnly)
 	}
 	last := today
 	for _, o := range list {
@@ -109,7 +128,7 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 // before is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
 func before(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
-		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && (best == nil || o.rank(best) > 0) {
+		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil || o.rank(best) > 0) {
 			best = o
 		}
 	}
