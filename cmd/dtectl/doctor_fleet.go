@@ -38,6 +38,11 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 			return
 		}
 		e, err := wire.OpenEnrolment(held.Data, f.Directors, c.Branch, epoch)
+		if errors.Is(err, wire.ErrSignature) {
+			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or the box is to be enrolled again; else find out who wrote it",
+				"epoch %d of branch %s: %v", epoch, c.Branch, err)
+			continue
+		}
 		if err != nil {
 			d.warn(check, "find out who wrote it: only the store's owner can delete it", "epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue

@@ -33,6 +33,10 @@ func fetchCopy(ctx context.Context, cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("fetching the second copy of %s: %w", cfg.Fleet.Branch, err), os.RemoveAll(folder))
 	}
-	screen.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d\n", cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch)
+	if got.Doubt != nil {
+		screen.Printf("a base of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
+	}
+	screen.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d bases were read\n",
+		cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
 	return folder, nil
 }

@@ -49,8 +49,9 @@ func TestPolicy(t *testing.T) {
 	box := bucket.New(a)
 
 	digest := wire.Digest([]byte("x"))
-	reads := []string{wire.RuleKey(digest), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.BoxKey("centro", 1), wire.ActKey("centro", 1), wire.StatusKey("centro"), wire.SegmentKey("centro", 1, 1)}
-	creates := []string{wire.ActKey("centro", 2), wire.SegmentKey("centro", 1, 2)}
+	reads := []string{wire.RuleKey(digest), wire.SettingsKey(digest), wire.DesiredKey("tiendas", 1), wire.BoxKey("centro", 1), wire.ActKey("centro", 1), wire.StatusKey("centro"), wire.SegmentKey("centro", 1, 1),
+		wire.BaseKey("centro", 1, 1), wire.PartKey("centro", 1, digest)}
+	creates := []string{wire.ActKey("centro", 2), wire.SegmentKey("centro", 1, 2), wire.BaseKey("centro", 1, 2), wire.PartKey("centro", 1, wire.Digest(nil))}
 	never := []string{wire.StatusKey("norte"), wire.ActKey("norte", 1), wire.BoxKey("norte", 1), wire.SegmentKey("norte", 1, 1), "otros/x"}
 	for _, key := range reads {
 		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, wire.ErrNotFound) {

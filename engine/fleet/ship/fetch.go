@@ -16,16 +16,22 @@ var ErrNothing = errors.New("nothing of this branch's second copy is in the stor
 // Fetched is what Fetch has brought back.
 type Fetched struct {
 	Epoch  int64 // of the box that shipped it
-	Pieces int64
+	Bases  int64
+	Parts  int64 // of the bases
+	Pieces int64 // in the store, those in bases included
 	Bytes  int64
+	// Doubt is why the parts were not used to their end, the pieces in their place; nil: they were.
+	Doubt error
 }
 
-// Fetch brings the second copy of a branch's last box that shipped anything into an empty folder, each piece signed by that box's
-// enrolled key and naming the one before. What is behind a piece that does not prove itself is not looked at: an error names it, and
-// the folder holds what is before it.
+// Fetch brings the second copy of a branch's last box that shipped anything into an empty folder: its bases, and the pieces behind the
+// last one. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
+// itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
+// names it, and the folder holds what is before it.
 func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, folder string) (Fetched, error) {
 	var got Fetched
 	var boxes []*wire.Enrolment
+	var foreign []error
 	for epoch := int64(1); ; epoch++ {
 		held, err := store.Get(ctx, wire.BoxKey(branch, epoch), wire.MaxJWS)
 		if errors.Is(err, wire.ErrNotFound) {
@@ -34,52 +40,146 @@ func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, f
 		if err != nil {
 			return got, fmt.Errorf("reading epoch %d: %w", epoch, err)
 		}
-		if e, err := wire.OpenEnrolment(held.Data, director, branch, epoch); err == nil {
-			boxes = append(boxes, e)
+		e, err := wire.OpenEnrolment(held.Data, director, branch, epoch)
+		if err != nil {
+			foreign = append(foreign, fmt.Errorf("epoch %d: %w", epoch, err))
+			continue
 		}
+		boxes = append(boxes, e)
 	}
 	for i := len(boxes) - 1; i >= 0; i-- {
-		_, err := store.Get(ctx, wire.SegmentKey(branch, boxes[i].Epoch, 1), wire.MaxSegment)
+		c := chest{store, branch, boxes[i].Epoch, boxes[i].BoxKeyOf()}
+		_, err := store.Get(ctx, wire.SegmentKey(branch, c.epoch, 1), wire.MaxSegment)
 		if err == nil {
-			return fetch(ctx, store, boxes[i], folder)
+			return c.fetch(ctx, folder)
 		}
 		if !errors.Is(err, wire.ErrNotFound) {
-			return got, fmt.Errorf("reading the copy of epoch %d: %w", boxes[i].Epoch, err)
+			return got, fmt.Errorf("reading the copy of epoch %d: %w", c.epoch, err)
 		}
+	}
+	if len(foreign) > 0 {
+		return got, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(foreign...))
 	}
 	return got, ErrNothing
 }
 
-func fetch(ctx context.Context, store wire.Store, box *wire.Enrolment, folder string) (Fetched, error) {
-	got := Fetched{Epoch: box.Epoch}
+// chest is what one box has shipped.
+type chest struct {
+	store  wire.Store
+	branch string
+	epoch  int64
+	box    wire.Key
+}
+
+// fetch brings everything into a folder.
+func (c chest) fetch(ctx context.Context, folder string) (Fetched, error) {
+	got := Fetched{Epoch: c.epoch}
+	at, err := c.parts(ctx, folder, &got)
+	if err != nil {
+		return got, err
+	}
+	got.Pieces = at.number
+	err = c.pieces(ctx, at, func(p *wire.Piece, _, body []byte) error {
+		if err := put(folder, p.File, p.Offset, body); err != nil {
+			return err
+		}
+		got.Pieces, got.Bytes = p.Number, got.Bytes+int64(len(body))
+		return nil
+	})
+	return got, err
+}
+
+// link is a piece that another one follows; zero: the first does.
+type link struct {
+	number int64
+	digest string
+}
+
+// parts brings what the bases hold, and returns the last piece of it.
+func (c chest) parts(ctx context.Context, folder string, got *Fetched) (at link, err error) {
 	previous := ""
+	for n := int64(1); ; n++ {
+		b, digest, err := c.base(ctx, n, previous)
+		if b == nil || err != nil {
+			return at, c.doubt(got, err)
+		}
+		previous = digest
+		for _, p := range b.Parts {
+			held, err := c.store.Get(ctx, wire.PartKey(c.branch, c.epoch, p.Digest), wire.MaxPart)
+			if err == nil && (wire.Digest(held.Data) != p.Digest || int64(len(held.Data)) != p.Size) {
+				err = fmt.Errorf("%w: its bytes were altered", wire.ErrOther)
+			}
+			if err == nil {
+				err = put(folder, p.File, p.Offset, held.Data)
+			}
+			if err != nil {
+				return at, c.doubt(got, fmt.Errorf("base %d, part %s: %w", n, p.Digest, err))
+			}
+			at = link{p.Piece, p.Last}
+			got.Parts, got.Bytes = got.Parts+1, got.Bytes+p.Size
+		}
+		got.Bases = n
+	}
+}
+
+// doubt keeps what is wrong with the bases, and returns what is wrong with the store: that is tried again later.
+func (c chest) doubt(got *Fetched, err error) error {
+	for _, of := range []error{wire.ErrNotFound, wire.ErrTooLarge, wire.ErrFormat, wire.ErrSignature, wire.ErrOther} {
+		if errors.Is(err, of) {
+			got.Doubt = err
+			return nil
+		}
+	}
+	return err
+}
+
+// base reads a base and its digest; nil where there is none.
+func (c chest) base(ctx context.Context, n int64, previous string) (*wire.Base, string, error) {
+	held, err := c.store.Get(ctx, wire.BaseKey(c.branch, c.epoch, n), wire.MaxJWS)
+	if errors.Is(err, wire.ErrNotFound) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading base %d: %w", n, err)
+	}
+	b, err := wire.OpenBase(held.Data, c.branch, c.epoch, n, c.box)
+	if err == nil && b.Previous != previous {
+		err = fmt.Errorf("%w: it does not follow base %d", wire.ErrOther, n-1)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("base %d: %w", n, err)
+	}
+	return b, wire.Digest(held.Data), nil
+}
+
+// pieces calls fn with each piece behind one, up to the last, with its object and its bytes.
+func (c chest) pieces(ctx context.Context, at link, fn func(p *wire.Piece, object, body []byte) error) error {
 	for {
-		number := got.Pieces + 1
-		held, err := store.Get(ctx, wire.SegmentKey(box.Branch, box.Epoch, number), wire.MaxSegment)
+		number := at.number + 1
+		held, err := c.store.Get(ctx, wire.SegmentKey(c.branch, c.epoch, number), wire.MaxSegment)
 		if errors.Is(err, wire.ErrNotFound) {
-			return got, end(ctx, store, box, number)
+			return c.end(ctx, number)
 		}
 		if err != nil {
-			return got, fmt.Errorf("reading piece %d: %w", number, err)
+			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
-		p, body, err := wire.OpenPiece(held.Data, box.Branch, box.Epoch, number, box.BoxKeyOf())
-		if err == nil && p.Previous != previous {
-			err = fmt.Errorf("%w: it does not follow piece %d", wire.ErrOther, got.Pieces)
+		p, body, err := wire.OpenPiece(held.Data, c.branch, c.epoch, number, c.box)
+		if err == nil && p.Previous != at.digest {
+			err = fmt.Errorf("%w: it does not follow piece %d", wire.ErrOther, at.number)
 		}
 		if err == nil {
-			err = put(folder, p, body)
+			err = fn(p, held.Data, body)
 		}
 		if err != nil {
-			return got, fmt.Errorf("piece %d: %w", number, err)
+			return fmt.Errorf("piece %d: %w", number, err)
 		}
-		previous = wire.Digest(held.Data)
-		got.Pieces, got.Bytes = number, got.Bytes+int64(len(body))
+		at = link{number, wire.Digest(held.Data)}
 	}
 }
 
 // end is nil where the box shipped no piece behind one that is not there: else the store has lost it.
-func end(ctx context.Context, store wire.Store, box *wire.Enrolment, missing int64) error {
-	_, err := store.Get(ctx, wire.SegmentKey(box.Branch, box.Epoch, missing+1), wire.MaxSegment)
+func (c chest) end(ctx context.Context, missing int64) error {
+	_, err := c.store.Get(ctx, wire.SegmentKey(c.branch, c.epoch, missing+1), wire.MaxSegment)
 	switch {
 	case errors.Is(err, wire.ErrNotFound):
 		return nil
@@ -89,20 +189,20 @@ func end(ctx context.Context, store wire.Store, box *wire.Enrolment, missing int
 	return fmt.Errorf("piece %d: %w, and the next one is there: the store has lost it", missing, wire.ErrNotFound)
 }
 
-// put writes a piece where it belongs; what was behind it is void.
-func put(folder string, p *wire.Piece, body []byte) error {
-	f, err := os.OpenFile(filepath.Join(folder, p.File), os.O_CREATE|os.O_WRONLY, 0o600)
+// put writes bytes where they belong in a file; what was behind them is void.
+func put(folder, file string, offset int64, body []byte) error {
+	f, err := os.OpenFile(filepath.Join(folder, file), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() < p.Offset {
-		return errors.Join(fmt.Errorf("%w: %s has no byte %d yet", wire.ErrOther, p.File, p.Offset), err)
+	if info, err := f.Stat(); err != nil || info.Size() < offset {
+		return errors.Join(fmt.Errorf("%w: %s has no byte %d yet", wire.ErrOther, file, offset), err)
 	}
-	if err := f.Truncate(p.Offset); err != nil {
+	if err := f.Truncate(offset); err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(body, p.Offset); err != nil {
+	if _, err := f.WriteAt(body, offset); err != nil {
 		return err
 	}
 	return f.Sync()

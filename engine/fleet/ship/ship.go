@@ -117,6 +117,9 @@ func New(o Options) (*Shipper, error) {
 // Run works until ctx ends.
 func (s *Shipper) Run(ctx context.Context) error {
 	defer s.leave("the box is stopping")
+	var bases sync.WaitGroup
+	bases.Go(func() { s.bases(ctx) })
+	defer bases.Wait()
 	s.recount(ctx)
 	look := time.NewTicker(s.o.Every)
 	defer look.Stop()

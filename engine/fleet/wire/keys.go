@@ -64,6 +64,16 @@ func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%s/%d/%012d", CopyFolder, branch, epoch, segment)
 }
 
+// BaseKey is the object of a base of a branch's second copy; the first is 1.
+func BaseKey(branch string, epoch, base int64) string {
+	return fmt.Sprintf("%s%s/%d/base/%012d.jws", CopyFolder, branch, epoch, base)
+}
+
+// PartKey is the object of a base's part, by Digest of its bytes.
+func PartKey(branch string, epoch int64, digest string) string {
+	return fmt.Sprintf("%s%s/%d/part/%s", CopyFolder, branch, epoch, digest)
+}
+
 // BranchOf is the branch of a key of StatusFolder.
 func BranchOf(key string) (string, bool) {
 	name, folder := strings.CutPrefix(key, StatusFolder)
