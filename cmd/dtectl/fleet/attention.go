@@ -83,7 +83,25 @@ func (r *row) level() int {
 	return r.Concerns[0].Level
 }
 
-// rows are the branches, the worst first.
+// noDeadline is behind every other.
+var noDeadline = time.Unix(1<<40, 0)
+
+// deadline is the next one of the law, noDeadline where nothing is owed.
+func (r *row) deadline() time.Time {
+	at := noDeadline
+	if r.Status == nil {
+		return at
+	}
+	if d := r.Status.Waiting.Deadline; !d.IsZero() {
+		at = d
+	}
+	if c := r.Status.Contingency; c != nil && !c.Deadline.IsZero() && c.Deadline.Before(at) {
+		at = c.Deadline
+	}
+	return at
+}
+
+// rows are the branches, the worst first; of equals, whose time by law ends first.
 func (s *survey) rows() []*row {
 	list := make([]*row, 0, len(s.Branches))
 	for _, b := range s.Branches {
@@ -96,7 +114,7 @@ func (s *survey) rows() []*row {
 			}
 			return r.Concerns[0].rank()
 		}
-		return cmp.Or(b.level()-a.level(), rank(a)-rank(b), strings.Compare(a.Name, b.Name))
+		return cmp.Or(b.level()-a.level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name, b.Name))
 	})
 	return list
 }

@@ -62,9 +62,12 @@ type groupView struct {
 type rowView struct {
 	*row
 	Title, Group, Level, State, Seen string
-	Words                            []string
+	Words                            []wordView
 	Points, Rules                    []string
 }
+
+// wordView is what a concern says, in the colour of its own level.
+type wordView struct{ Text, Level string }
 
 // T is a word in the page's language.
 func (v *view) T(key string) string {
@@ -133,7 +136,7 @@ func (v *view) row(r *row) rowView {
 		out.Seen = span(max(0, v.Survey.At.Sub(r.Seen)))
 	}
 	for _, c := range r.Concerns {
-		out.Words = append(out.Words, screen.Visible(c.say(v.Lang)))
+		out.Words = append(out.Words, wordView{screen.Visible(c.say(v.Lang)), levelNames[c.Level]})
 	}
 	if st := r.Status; st != nil {
 		if st.Name != "" {
@@ -183,7 +186,11 @@ func (v *view) shows(r *rowView) bool {
 			return false
 		}
 	}
-	text := strings.ToLower(strings.Join(append([]string{r.Name, r.Title, r.group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}, r.Words...), " "))
+	said := []string{r.Name, r.Title, r.group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}
+	for _, w := range r.Words {
+		said = append(said, w.Text)
+	}
+	text := strings.ToLower(strings.Join(said, " "))
 	for _, word := range strings.Fields(strings.ToLower(v.Query)) {
 		if !strings.Contains(text, word) {
 			return false

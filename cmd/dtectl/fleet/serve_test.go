@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +154,66 @@ func TestServe_Browser(t *testing.T) {
 		if !strings.Contains(entry, "favicon") {
 			t.Errorf("the browser says: %s", entry)
 		}
+	}
+}
+
+// crowd is a chain of thousands on a bad day.
+func crowd(t *testing.T, n int) *world {
+	w := troubled(t)
+	for i := range n {
+		b := w.add(fmt.Sprintf("sucursal-%04d", i))
+		st := &b.status
+		st.Name, st.Rules, st.Desired = fmt.Sprintf("Farmacia San Nicolás %d, Centro Comercial", i), w.box("centro").status.Rules, w.box("centro").status.Desired
+		switch {
+		case i%50 == 3:
+			st.Contingency = &wire.Contingency{Since: w.now.Add(-time.Duration(i%20) * time.Hour), Cause: 2, Deadline: w.now.Add(time.Duration(i%24) * time.Hour)}
+		case i%100 == 7:
+			st.Rollout = &wire.Progress{Name: "r2", Stage: wire.StageRefused, Since: w.now, Reason: "cases: 2 of 20 cases differ"}
+		case i%500 == 11:
+			st.Ready, st.NotReady = false, []string{"The store cannot be read as it was written: nothing new is issued"}
+		case i%200 == 13:
+			st.Certificates = []wire.Certificate{{Name: "signing key", Ends: w.now.Add(9 * 24 * time.Hour)}}
+		}
+		b.report()
+	}
+	w.must((&Enrol{All: true}).run(t.Context(), w.chain))
+	return w
+}
+
+// Five thousand branches are read on a phone: the worst first, counted, each found by its name, and the page stays small.
+func TestServe_Crowd(t *testing.T) {
+	n := 5000
+	if testing.Short() {
+		n = 500
+	}
+	w := crowd(t, n)
+	_, server := served(t, w, "")
+	_, page := get(t, server.URL+"/")
+	if len(page) > 512<<10 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	if _, found := get(t, fmt.Sprintf("%s/?q=sucursal-%04d", server.URL, n-1)); strings.Count(found, "<li class=") != 1 {
+		t.Error("the last branch is not found")
+	}
+	_, page = get(t, server.URL+"/?only=contingency")
+	var left []int // hours
+	for _, m := range regexp.MustCompile(`quedan (\d+) h`).FindAllStringSubmatch(page, -1) {
+		n, err := strconv.Atoi(m[1])
+		w.must(err)
+		left = append(left, n)
+	}
+	if len(left) < n/60 || !slices.IsSorted(left) {
+		t.Errorf("who has little time left by law does not stand first: %d", left)
+	}
+	b := browsertest.New(t)
+	for _, path := range []string{"/", "/?only=contingency"} {
+		b.Open(server.URL+path, 360, "light")
+		var bad []string
+		b.Evaluate(browsertest.Unfit, &bad)
+		for _, what := range bad {
+			t.Error(what)
+		}
+		b.Keep("fleet-crowd"+strings.NewReplacer("/", "", "?only=", "-").Replace(path), 360)
 	}
 }
 
