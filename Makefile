@@ -8,7 +8,7 @@ CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 PROOF_MINUTES ?= 240
 
-.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
+.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-chain bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +70,10 @@ bench-signer: ## an experiment: the appliance beside itself with a signer proces
 bench-peers: ## a sale of ten lines by the appliance and by two plain services on PostgreSQL, in Go and in Node, side by side (needs PostgreSQL and Node, fetches libraries; says so and skips without)
 	@go test -timeout 30m -count=1 -run '^TestPeers$$' -v ./cmd/dted -args -peers
 
-bench-fleet: ## a chain of 5,000 branches on a real object store, two hours in some minutes: time to all, requests, what harms, what is stolen (DTE_FLEET_N=5000)
+bench-chain: ## what a chain costs a sale: the agent, a silent store, shipping beside and before the answer
+	@go test -timeout 30m -count=1 -run '^TestFleetSale$$' -v ./cmd/dted -args -budgets
+
+bench-fleet: ## a chain of 5,000 branches on a real object store, two hours in some minutes: time to all, requests, what harms, what is stolen (DTE_FLEET_N=5000, DTE_FLEET_STORE=gofakes3 or versitygw)
 	@go test -timeout 60m -count=1 -run '^TestChain$$' -v ./cmd/dtectl/fleet -args -fleet
 
 bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)

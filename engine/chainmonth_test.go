@@ -230,8 +230,11 @@ func (c *chain) step() {
 		s.box.line.set([]cableState{refusing, dropping}[c.rand.IntN(2)])
 		c.meanwhile(s, c.upTo(time.Minute, 48*time.Hour))
 		s.box.line.set(plugged)
-	case n == 17: // and the power fails meanwhile
+	case n == 17: // and the box dies meanwhile, often with the way to MH away too
 		s.box.line.set(refusing)
+		if c.rand.IntN(3) > 0 {
+			s.box.cable.set(refusing)
+		}
 		c.meanwhile(s, c.upTo(time.Minute, 4*time.Hour))
 		s.replace()
 	case n < 20:
