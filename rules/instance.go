@@ -114,7 +114,7 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 		return 0, err
 	}
 	if err := abi.DecodeOutput(answer, out); err != nil {
-		return 0, fmt.Errorf("%w: its answer: %w", ErrTrap, err)
+		return 0, fmt.Errorf("%w: its answer: %w", ErrTrap, broken(answer, err))
 	}
 	return used, checkAnswer(in, out, d)
 }

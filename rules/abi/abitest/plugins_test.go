@@ -26,7 +26,7 @@ var own = map[string]abi.Input{
 	"dte14/v2": {N: 2, Scalars: []int64{1, none, none}, Lines: []int64{
 		2 * one, 35 * one / 10, none, 0,
 		one / 3, 120 * one, one, 2}},
-	"retorno/v1": {N: 1, Scalars: []int64{0, none, none, 1130 * one / 100, none, none, none, none, none, 0, 0, none, none, none, none},
+	"retorno/v1": {N: 1, Scalars: []int64{0, none, none, 1130 * one / 100, none, none, none, none, none, 0, 0, none, none, none, none, none},
 		Lines: []int64{one, 1130 * one / 100, 0, one, none, none, none, none, 1130 * one / 100, none, none, none, 0}},
 }
 
