@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/fleet/ship"
 )
 
-// fetchCopy brings what the branch's last box shipped into a folder beside the store, which the caller removes.
-func fetchCopy(ctx context.Context, cfg *config.Config) (string, error) {
+// fetchCopy brings what the branch's box of an epoch, 0: its last one, shipped into a folder beside the store, which the caller removes.
+func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, error) {
 	if cfg.Fleet == nil {
 		return "", errors.New("rebuild --fleet: the configuration has no [fleet]")
 	}
@@ -29,7 +29,7 @@ func fetchCopy(ctx context.Context, cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making room for the copy: %w", err)
 	}
-	got, err := ship.Fetch(ctx, store, directors, cfg.Fleet.Branch, folder)
+	got, err := ship.FetchEpoch(ctx, store, directors, cfg.Fleet.Branch, epoch, folder)
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("fetching the second copy of %s: %w", cfg.Fleet.Branch, err), os.RemoveAll(folder))
 	}
@@ -38,5 +38,9 @@ func fetchCopy(ctx context.Context, cfg *config.Config) (string, error) {
 	}
 	screen.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d bases were read\n",
 		cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
+	if len(got.Older) > 0 {
+		screen.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch %[2]d died before its whole copy was shipped, what it\n"+
+			"lacks is there: dtectl rebuild --fleet --epoch %[1]d; then the numbers that the box of epoch %[2]d gave are not proven\n", got.Older[len(got.Older)-1], got.Epoch)
+	}
 	return folder, nil
 }

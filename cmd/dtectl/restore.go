@@ -36,6 +36,7 @@ func (c *restoreCommand) Run(ctx context.Context, top *cli) error {
 type rebuildCommand struct {
 	Dir        string `arg:"" optional:"" type:"existingdir" help:"The second copy, on the medium that outlived the box."`
 	Fleet      bool   `help:"The second copy that the dead box shipped to the chain's store."`
+	Epoch      int64  `help:"With --fleet: of the box of this epoch. Default: the last box that shipped anything."`
 	AcceptMark bool   `help:"Trust the high-water mark beside the store, and reconcile at once."`
 }
 
@@ -48,8 +49,11 @@ func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
 	if c.Fleet == (c.Dir != "") {
 		return errors.New("rebuild: either a folder or --fleet")
 	}
+	if c.Epoch < 0 || c.Epoch > 0 && !c.Fleet {
+		return errors.New("rebuild: --epoch goes with --fleet, and is 1 or more")
+	}
 	if c.Fleet {
-		if c.Dir, err = fetchCopy(ctx, cfg); err != nil {
+		if c.Dir, err = fetchCopy(ctx, cfg, c.Epoch); err != nil {
 			return err
 		}
 		defer os.RemoveAll(c.Dir)

@@ -116,6 +116,8 @@ var logged = map[string]string{
 	"the branch's enrolment has no effect: no pinned key has signed it":                "La inscripción de la sucursal no está firmada por una llave fijada: no tiene efecto",
 	"an act of the chain's centre is not in the trail":                                 "No se pudo anotar en la bitácora una acción de la central de la cadena",
 	"another copy of this box ships under its name: nothing is numbered here any more": "Otra copia de este equipo está en marcha: aquí no se emiten más documentos",
+	"how much of the second copy is not shipped is not known":                          "No se sabe cuánto de la segunda copia falta por enviar",
+	"sales do not wait for the chain's store any more":                                 "Las ventas ya no esperan al almacén de la cadena",
 	"the month's base of the second copy is not made":                                  "La base mensual de la segunda copia no se hizo; se intenta otra vez",
 	"the second copy is not shipped to the chain's store":                              "La segunda copia no llega al almacén de la cadena; se intenta otra vez",
 	"the fleet's state cannot be read and is begun anew":                               "No se pudo leer el estado de la cadena en este equipo; se comienza otro",

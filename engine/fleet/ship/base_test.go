@@ -257,8 +257,22 @@ func TestFetch_Rotated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	head := contents(t, w.dir)
+	w.grow("0000000001.copy", "-more")
 	w.start(box, 3)
 	w.steps()
+	dir := t.TempDir()
+	f, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", 1, dir)
+	if err != nil || f.Epoch != 1 || contents(t, dir) != head {
+		t.Errorf("of epoch 1: %+v %v", f, err)
+	}
+	f, err = ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", t.TempDir())
+	if err != nil || f.Epoch != 3 || len(f.Older) != 1 || f.Older[0] != 1 {
+		t.Errorf("of the last epoch: %+v %v", f, err)
+	}
+	if _, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir()); !errors.Is(err, ship.ErrNothing) {
+		t.Errorf("of a box that shipped nothing: %v", err)
+	}
 	if got, err := fetch(wire.Public(next)); err != nil || got != contents(t, w.dir) {
 		t.Error(got, err)
 	}

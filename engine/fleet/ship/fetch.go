@@ -15,7 +15,8 @@ var ErrNothing = errors.New("nothing of this branch's second copy is in the stor
 
 // Fetched is what Fetch has brought back.
 type Fetched struct {
-	Epoch  int64 // of the box that shipped it
+	Epoch  int64   // of the box that shipped it
+	Older  []int64 // epochs before it whose boxes shipped too
 	Bases  int64
 	Parts  int64 // of the bases
 	Pieces int64 // in the store, those in bases included
@@ -29,16 +30,55 @@ type Fetched struct {
 // itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
 // names it, and the folder holds what is before it.
 func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, folder string) (Fetched, error) {
-	var got Fetched
-	var boxes []*wire.Enrolment
-	var foreign []error
+	return FetchEpoch(ctx, store, director, branch, 0, folder)
+}
+
+// FetchEpoch is Fetch of the box of an epoch, 0: the last that shipped anything. A box that died before its whole copy was in the store
+// left less there than the box before it.
+func FetchEpoch(ctx context.Context, store wire.Store, director []wire.Key, branch string, epoch int64, folder string) (Fetched, error) {
+	boxes, foreign, err := enrolled(ctx, store, director, branch)
+	if err != nil {
+		return Fetched{}, err
+	}
+	var older []int64
+	var from *chest
+	for _, e := range boxes {
+		if epoch != 0 && e.Epoch > epoch {
+			break
+		}
+		_, err := store.Get(ctx, wire.SegmentKey(branch, e.Epoch, 1), wire.MaxSegment)
+		if err != nil && !errors.Is(err, wire.ErrNotFound) {
+			return Fetched{}, fmt.Errorf("reading the copy of epoch %d: %w", e.Epoch, err)
+		}
+		if err == nil {
+			if from != nil {
+				older = append(older, from.epoch)
+			}
+			from = &chest{store, branch, e.Epoch, e.BoxKeyOf()}
+		}
+	}
+	switch {
+	case from != nil && (epoch == 0 || from.epoch == epoch):
+		got, err := from.fetch(ctx, folder)
+		got.Older = older
+		return got, err
+	case len(foreign) > 0:
+		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(foreign...))
+	case epoch != 0:
+		return Fetched{}, fmt.Errorf("%w of the box of epoch %d", ErrNothing, epoch)
+	}
+	return Fetched{}, ErrNothing
+}
+
+// enrolled are a branch's boxes, ascending, and why other enrolments are not counted.
+func enrolled(ctx context.Context, store wire.Store, director []wire.Key, branch string) (boxes []*wire.Enrolment, foreign []error, err error) {
 	for epoch := int64(1); ; epoch++ {
 		held, err := store.Get(ctx, wire.BoxKey(branch, epoch), wire.MaxJWS)
 		if errors.Is(err, wire.ErrNotFound) {
-			break
+			return boxes, foreign, nil
 		}
 		if err != nil {
-			return got, fmt.Errorf("reading epoch %d: %w", epoch, err)
+			return nil, nil, fmt.Errorf("reading epoch %d: %w", epoch, err)
 		}
 		e, err := wire.OpenEnrolment(held.Data, director, branch, epoch)
 		if err != nil {
@@ -47,20 +87,6 @@ func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, f
 		}
 		boxes = append(boxes, e)
 	}
-	for i := len(boxes) - 1; i >= 0; i-- {
-		c := chest{store, branch, boxes[i].Epoch, boxes[i].BoxKeyOf()}
-		_, err := store.Get(ctx, wire.SegmentKey(branch, c.epoch, 1), wire.MaxSegment)
-		if err == nil {
-			return c.fetch(ctx, folder)
-		}
-		if !errors.Is(err, wire.ErrNotFound) {
-			return got, fmt.Errorf("reading the copy of epoch %d: %w", c.epoch, err)
-		}
-	}
-	if len(foreign) > 0 {
-		return got, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(foreign...))
-	}
-	return got, ErrNothing
 }
 
 // chest is what one box has shipped.

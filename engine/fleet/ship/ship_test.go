@@ -34,6 +34,7 @@ type world struct {
 	disk   *fleettest.File
 	ship   *ship.Shipper
 	cloned int
+	clock  time.Duration // of the box, before that of the store
 }
 
 func newWorld(t *testing.T) *world {
@@ -55,7 +56,7 @@ func (w *world) start(key wire.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Branch: "centro", Box: key, Folder: w.dir, Epoch: func() int64 { return epoch }, State: w.disk,
-		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.clock) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -284,7 +285,7 @@ func TestShip_Store(t *testing.T) {
 		t.Fatal(err)
 	}
 	const series, records = "00/01/M001/P001/2026", 40
-	for range records {
+	for i := range records {
 		a, err := s.Begin(t.Context(), storage.Keys{Series: series})
 		if err != nil {
 			t.Fatal(err)
@@ -299,6 +300,10 @@ func TestShip_Store(t *testing.T) {
 		}
 		a.Release()
 		_ = w.ship.Step(t.Context())
+		if i == records/2 { // and half of it comes back from a base
+			w.clock += 31 * 24 * time.Hour
+			w.base()
+		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -311,7 +316,7 @@ func TestShip_Store(t *testing.T) {
 	}
 	again := storage.Options{Dir: filepath.Join(dir, "again"), MarkPath: filepath.Join(dir, "again.mark"), Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	b, missing, err := storage.Rebuild(t.Context(), folder, again, nil)
-	if err != nil || len(missing) > 0 || b.Last[series] != records {
+	if err != nil || len(missing) > 0 || b.Last[series] != records || got.Parts == 0 || got.Doubt != nil {
 		t.Errorf("%+v, missing %v, %v; %+v", b, missing, err, got)
 	}
 }
