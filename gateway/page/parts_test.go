@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine"
 )
@@ -28,6 +29,13 @@ func TestParts(t *testing.T) {
 	waiting := (&board{Lang: "en", Deadlines: []deadline{{Level: "bad", Name: "event", At: "13:41", Left: "in 2 h"}}}).waitingHTML(func(key string) string { return key })
 	if err := waiting.Render(&b); err != nil || !strings.Contains(b.String(), "<small>13:41</small></th><td>in 2 h</td>") {
 		t.Errorf("%s %v", b.String(), err)
+	}
+	o := overviews()["normal"]
+	for want, asked := range map[string]time.Time{"asked 13:41": o.At.Add(-51 * time.Minute), "the centre has not answered yet": {}} {
+		o.Chain = &Chain{Branch: "centro", Version: 7, Asked: asked}
+		if page := string(renderStatus("en", o)); !strings.Contains(page, want) || strings.Contains(page, "Version 7") == asked.IsZero() {
+			t.Errorf("asked %v: the page lacks %q", asked, want)
+		}
 	}
 	for lang, name := range map[string]string{"es": "quiet", "en": "late"} {
 		if page := string(renderStatus(lang, overviews()[name])); !strings.HasPrefix(page, "<!doctype html>\n<html lang=\""+lang+"\">") {
