@@ -106,8 +106,7 @@ func playStorm(t *testing.T, seed uint64, lives int, all *score) {
 		s.powerCut()
 	}
 	s.chaos(simulator.Chaos{LotMS: 50})
-	s.plug()
-	s.start()
+	s.up()
 	stop()
 	tills.Wait()
 	s.settle()
@@ -203,8 +202,7 @@ func (s *storm) note(life int, key string, r record) bool {
 // live starts the appliance, and looks for some time at what a power cut would leave now.
 func (s *storm) live() {
 	s.chaos(simulator.Chaos{LotMS: 50})
-	s.plug()
-	s.start()
+	s.up()
 	looks := 40
 	if *stormFor == 0 {
 		looks = 25
@@ -233,6 +231,15 @@ func (s *storm) weather() simulator.Chaos {
 func (s *storm) backup() {
 	s.backups++
 	s.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-", s.backups))))
+}
+
+// up starts the appliance on what the cut before left.
+func (s *storm) up() {
+	s.plug()
+	s.start()
+	if s.life > 0 {
+		s.score.restarts++
+	}
 }
 
 func (s *storm) plug() {
@@ -276,5 +283,4 @@ func (s *storm) powerCut() {
 	s.disk = s.look(stopped)
 	s.secrets(s.disk)
 	s.disk.SetRules(disktest.AllRules[s.r.IntN(3)])
-	s.score.restarts++
 }
