@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"fmt"
-	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -56,78 +54,6 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 	if !strings.Contains(find, "hmac.New") || len(regexp.MustCompile(`\btoken\b`).FindAllString(find, -1)) != 2 {
 		t.Errorf("find looks at the token otherwise than by its HMAC:\n%s", find)
 	}
-}
-
-func TestBuckets(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBuckets(50, 200)
-	for i := range 200 {
-		if wait := b.take("a", now); wait != 0 {
-			t.Fatalf("number %d of a burst waits %v", i+1, wait)
-		}
-	}
-	if wait := b.take("a", now); wait != 20*time.Millisecond {
-		t.Errorf("beyond the burst: %v", wait)
-	}
-	if b.take("b", now) != 0 {
-		t.Error("one name pays for another")
-	}
-	let := 0
-	for range 1000 { // ten seconds at 100 a second
-		now = now.Add(10 * time.Millisecond)
-		if b.take("a", now) == 0 {
-			let++
-		}
-	}
-	if let != 500 {
-		t.Errorf("%d in ten seconds, want 500", let)
-	}
-	for i := range 10_001 { // all live: they are walked once, and again when there are twice as many
-		b.take(fmt.Sprint(i), now)
-	}
-	if b.swept < 10_000 {
-		t.Errorf("a sweep left %d", b.swept)
-	}
-	for i := 0; len(b.empty) <= 2*b.swept; i++ {
-		b.take(fmt.Sprint("x", i), now)
-	}
-	b.take("late", now.Add(time.Hour))
-	if len(b.empty) != 1 {
-		t.Errorf("%d names are kept", len(b.empty))
-	}
-}
-
-// pipes is a listener of connections in memory, from any address.
-type pipes struct{ ch chan net.Conn }
-
-type from struct {
-	net.Conn
-	address net.Addr
-}
-
-func (f from) RemoteAddr() net.Addr { return f.address }
-
-func (p pipes) dial(address string) net.Conn {
-	a, b := net.Pipe()
-	p.ch <- from{a, &net.TCPAddr{IP: net.ParseIP(address), Port: 1}}
-	return b
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p.ch; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// closed tells whether the other side hung up.
-func closed(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // a pipe that is closed says so before
-	_, err := c.Read(make([]byte, 1))
-	return err != nil && !os.IsTimeout(err)
 }
 
 // tokensOf is a table of tokens, numbered from 1, which may issue invoices.

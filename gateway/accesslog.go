@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
+	"dtegate/gateway/door"
 )
 
 // Keys of what is known of a request when it is answered.
@@ -31,7 +33,7 @@ const (
 type accessLog struct {
 	log     *slog.Logger // nil: nothing is written
 	now     func() time.Time
-	lines   map[string]*buckets // by kind
+	lines   map[string]*door.Buckets // by kind
 	dropped *prometheus.CounterVec
 
 	mu      sync.Mutex
@@ -45,7 +47,7 @@ const (
 )
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{now: o.Now, lines: map[string]*buckets{lineRequest: newBuckets(requestLines, requestBurst), lineRefused: newBuckets(refusalLines, refusalBurst)},
+	a := &accessLog{now: o.Now, lines: map[string]*door.Buckets{lineRequest: door.NewBuckets(requestLines, requestBurst), lineRefused: door.NewBuckets(refusalLines, refusalBurst)},
 		missing: make(map[string]int),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_access_log_dropped_total",
 			Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."}, []string{"kind"})}
@@ -97,7 +99,7 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, kind, message string, attrs 
 
 // full counts a line that there is no room for.
 func (a *accessLog) full(kind string) bool {
-	wait := a.lines[kind].take(kind, a.now())
+	wait := a.lines[kind].Take(kind, a.now())
 	if wait == 0 {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/gateway/door"
 	"dtegate/gateway/form"
 )
 
@@ -53,7 +54,7 @@ func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
 	if !g.administers(&ctx.Request.Header) {
 		return g.wrong(ctx, listenerOps, len(ctx.Request.Header.Peek("Authorization")) > 0, "Falta el token de administración, o no es válido")
 	}
-	trust(ctx.Conn(), operatorID)
+	door.Trust(ctx.Conn(), operatorID)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/gateway/door"
 )
 
 // Token is what a till's token is bound to. The token itself is kept nowhere.
@@ -100,7 +100,7 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	}
 	if token != "" {
 		if t := g.tokens.Load().find(token, g.o.Now()); t != nil {
-			trust(ctx.Conn(), t.ID)
+			door.Trust(ctx.Conn(), t.ID)
 			ctx.SetUserValue(loggedToken, t)
 			return t, nil
 		}
@@ -117,11 +117,11 @@ func (g *Gateway) known(ctx *fasthttp.RequestCtx) error {
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
-		g.logins.failed(addressOf(ctx.RemoteAddr()).String())
+		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
 	}
 	g.access.refused(ctx, listener, given)
 	if given {
-		if wait := g.wrongs.take(networkOf(ctx.RemoteAddr()), g.o.Now()); wait > 0 {
+		if wait := g.wrongs.Take(door.NetworkOf(ctx.RemoteAddr()), g.o.Now()); wait > 0 {
 			g.metrics.refused(listener, "wrong_tokens")
 			return tooMany(wait, "Demasiados tokens que no son válidos desde esta dirección")
 		}
@@ -133,26 +133,16 @@ func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, m
 // stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
 func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
-	if wait := max(g.strange.take(networkOf(ctx.RemoteAddr()), now), g.allStrange.take("", now)); wait > 0 {
+	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
 		g.metrics.refused(listenerAPI, "strangers")
 		return tooMany(wait, "Demasiadas solicitudes sin token")
 	}
 	return nil
 }
 
-// networkOf names whom a request without a good token counts for: an IPv4 address, or the IPv6 network that one host can
-// have to itself, in which it changes addresses as it likes. It stops no till: whoever has a good token is not asked.
-func networkOf(a net.Addr) string {
-	ip := addressOf(a)
-	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
-		ip = network.Addr()
-	}
-	return ip.String()
-}
-
 // paced refuses a token that asks too much.
 func (g *Gateway) paced(t *Token) error {
-	if wait := g.pace.take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
+	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")
 		return tooMany(wait, "Demasiadas solicitudes con este token")
 	}

@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
+	"dtegate/gateway/door"
 )
 
 // said is an engine that answers as it is told to: the contract is about HTTP, and no real one fails in every way on
@@ -135,13 +136,13 @@ func TestContract_Answers(t *testing.T) {
 				t.Errorf("%s without its permission: %d", path, refusedStatus)
 			}
 			ask(method, strings.Replace(path, "?token=", "?token=x", 1), body, may...)
-			for g.pace.take("3", now()) == 0 {
+			for g.pace.Take("3", now()) == 0 {
 			}
 			ask(method, path, body, "x-api-token", "spent")
-			for g.strange.take("127.0.0.1", now()) == 0 {
+			for g.strange.Take("127.0.0.1", now()) == 0 {
 			}
 			ask(method, path, body, may...) // strangers asked too much
-			g.strange = newBuckets(strangersRate, strangersBurst)
+			g.strange = door.NewBuckets(strangersRate, strangersBurst)
 			// The request is wrong.
 			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)
 			ask(method, path+"?x=y", body, may...)

@@ -71,7 +71,7 @@ func (g *Gateway) affords(t *Token) error {
 // affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the body
 // is read: a flood of them costs the others nothing.
 func (g *Gateway) affordsLarge(token int64, n int) error {
-	if wait := g.large.takeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
+	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
 	}
 	return nil

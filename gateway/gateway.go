@@ -17,11 +17,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
+	"dtegate/gateway/door"
 	"dtegate/gateway/page"
 )
 
@@ -94,11 +96,6 @@ type Options struct {
 	Deadline time.Duration
 }
 
-// Limits of a request (DESIGN: beyond, 413 or 400 with the limit named).
-const (
-	maxBody = 1 << 20 // bytes
-)
-
 // Gateway serves the tills and the operators.
 type Gateway struct {
 	o          Options
@@ -109,16 +106,16 @@ type Gateway struct {
 	resends    limiter
 	board      page.Status
 	tokens     atomic.Pointer[TokenTable]
-	pace       *buckets    // requests by token
-	wrongs     *buckets    // wrong tokens by network
-	strange    *buckets    // requests that take no token, by network
-	allStrange *buckets    // and all together
-	large      *buckets    // KiB of large sales, by token
-	daily      daily       // bytes stored, by token
-	insistent  *buckets    // 429s, by token
-	readers    *fair.Queue // who list documents
+	pace       *door.Buckets // requests by token
+	wrongs     *door.Buckets // wrong tokens by network
+	strange    *door.Buckets // requests that take no token, by network
+	allStrange *door.Buckets // and all together
+	large      *door.Buckets // KiB of large sales, by token
+	daily      daily         // bytes stored, by token
+	insistent  *door.Buckets // 429s, by token
+	readers    *fair.Queue   // who list documents
 	access     *accessLog
-	logins     *logins
+	logins     *door.Logins
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
@@ -138,20 +135,24 @@ func New(o Options) *Gateway {
 	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.encode()}
 	g.serving, g.stop = context.WithCancel(context.Background())
 	g.SetTokens(o.Tokens)
-	g.pace = newBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
-	g.wrongs = newBuckets(1, wrongBurst)
+	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
+	g.wrongs = door.NewBuckets(1, wrongBurst)
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
-	g.large, g.daily.most = newBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
-	g.insistent = newBuckets(insistRate, insistBurst)
+	g.large, g.daily.most = door.NewBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	g.insistent = door.NewBuckets(insistRate, insistBurst)
 	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
 	g.access = newAccessLog(o)
-	g.logins = newLogins(o)
-	o.Registry.MustRegister(g.access.dropped, g.logins.count)
-	g.strange, g.allStrange = newBuckets(strangersRate, strangersBurst), newBuckets(4*strangersRate, 4*strangersBurst)
-	g.api = g.server(listenerAPI, apiPlaces.all, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	var note func(context.Context, audit.Act) error
+	if o.Audit != nil {
+		note = o.Audit.Record
+	}
+	g.logins = door.NewLogins(note, o.Logger, o.Now)
+	o.Registry.MustRegister(g.access.dropped, g.logins.Counter())
+	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
+	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	g.ops = g.server(listenerOps, opsPlaces.all, g.opsRoutes(), g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes(), g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}
@@ -159,13 +160,6 @@ func New(o Options) *Gateway {
 	})
 	return g
 }
-
-// Connections of the listeners. The tills' keeps a thousand places for connections that showed a token. One token cannot take
-// all places of the address that it shares with others.
-var (
-	apiPlaces = places{all: 2048, strangers: 1024, perAddress: 64, perToken: 32}
-	opsPlaces = places{all: 64, strangers: 48, perAddress: 16, perToken: 12}
-)
 
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its
 // connection for a moment. Bodies are streamed to received, which reads those of known senders and no others: bound
@@ -204,16 +198,16 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	recalled := make(chan struct{})
 	go func() { defer close(recalled); g.recall(g.serving) }()
 	defer func() { g.stop(); <-recalled }()
-	return serve(ctx, g.api, newDoor(ln, g.o.APITLS, apiPlaces, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
+	return serve(ctx, g.api, door.Listen(ln, g.o.APITLS, door.Tills, func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
 // ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
 	within, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); g.logins.run(within) }()
+	go func() { defer close(done); g.logins.Run(within) }()
 	defer func() { stop(); <-done }()
-	return serve(ctx, g.ops, newDoor(ln, g.o.OpsTLS, opsPlaces, func(reason string) { g.metrics.refused(listenerOps, reason) }))
+	return serve(ctx, g.ops, door.Listen(ln, g.o.OpsTLS, door.Operators, func(reason string) { g.metrics.refused(listenerOps, reason) }))
 }
 
 func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {

@@ -10,7 +10,7 @@ import (
 // insistence slows the refusals of a token that asks again without waiting as Retry-After told it: answering a flood takes the
 // machine from those who sell. A token is told to wait so often at once, and so often a second for long, as fast as it asks;
 // each 429 beyond takes longer. A connection answers one request at a time and a token has a bounded number of connections
-// (places.perToken), so this bounds the flood.
+// (door.Places.PerToken), so this bounds the flood.
 const (
 	insistRate  = 10 // refusals a second of a token
 	insistBurst = 40
@@ -19,7 +19,7 @@ const (
 
 // slow pauses before a token's 429 when the token goes on asking.
 func (g *Gateway) slow(token int64) {
-	if g.insistent.take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
+	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
 		return
 	}
 	pause := time.NewTimer(insistPause)

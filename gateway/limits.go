@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -27,47 +26,6 @@ const (
 	strangersRate  = 5
 	strangersBurst = 40
 )
-
-// buckets are leaky buckets by name, each kept as the time at which it will be empty (GCRA).
-type buckets struct {
-	every time.Duration // what one costs
-	burst int
-
-	mu    sync.Mutex
-	empty map[string]time.Time
-	swept int // how many names the last sweep left
-}
-
-func newBuckets(rate, burst int) *buckets {
-	return &buckets{every: time.Second / time.Duration(rate), burst: burst, empty: make(map[string]time.Time)}
-}
-
-// take lets one more in, or returns how long to wait until there is room for it.
-func (b *buckets) take(name string, now time.Time) time.Duration { return b.takeMany(name, 1, now) }
-
-// takeMany is take for n at once, at most burst.
-func (b *buckets) takeMany(name string, n int, now time.Time) time.Duration {
-	cost := time.Duration(n) * b.every
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.empty) > max(10_000, 2*b.swept) { // names that are over
-		for k, t := range b.empty {
-			if t.Before(now) {
-				delete(b.empty, k)
-			}
-		}
-		b.swept = len(b.empty) // else many live names would be walked at each request
-	}
-	at := b.empty[name]
-	if at.Before(now) {
-		at = now
-	}
-	if wait := at.Add(cost).Sub(now) - time.Duration(b.burst)*b.every; wait > 0 {
-		return wait
-	}
-	b.empty[name] = at.Add(cost)
-	return 0
-}
 
 func tooMany(wait time.Duration, message string) error {
 	return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}

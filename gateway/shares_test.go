@@ -17,6 +17,7 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine"
 	"dtegate/engine/seller"
+	"dtegate/gateway/door"
 )
 
 // shared is a gateway whose requests come one by one over a wire.
@@ -143,7 +144,7 @@ func TestShares_LargeSales(t *testing.T) {
 	if n != 8 {
 		t.Errorf("%d of the largest at once, want 8", n)
 	}
-	if !sold("quiet", maxBody) || !sold("hog", smallBody) {
+	if !sold("quiet", maxBody) || !sold("hog", door.SmallBody) {
 		t.Error("another token's large sale, or a small one, is refused")
 	}
 	for range 20 {

@@ -22,6 +22,19 @@ func (e ending) Close() error {
 	return e.Conn.Close()
 }
 
+// pipe is a listener of connections in memory.
+type pipe chan net.Conn
+
+func (p pipe) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipe) Close() error   { return nil }
+func (p pipe) Addr() net.Addr { return &net.TCPAddr{} }
+
 // A connection ends two minutes after its last answer, 15 s into a request that does not come, and when nobody takes an
 // answer for 75 s, which is longer than a request takes.
 func TestServer_Times(t *testing.T) {
@@ -46,13 +59,13 @@ func TestServer_Times(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := pipes{make(chan net.Conn, 1)}
+				p := pipe(make(chan net.Conn, 1))
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- New(options).Serve(ctx, p) }()
 				theirs, conn := net.Pipe()
 				ended := make(chan time.Time, 8)
-				p.ch <- ending{theirs, ended}
+				p <- ending{theirs, ended}
 				began := time.Now()
 				go func() { _, _ = io.WriteString(conn, c.sent) }()
 				in := bufio.NewReader(conn)
@@ -73,7 +86,7 @@ func TestServer_Times(t *testing.T) {
 				}
 				_ = conn.Close()
 				stop()
-				close(p.ch)
+				close(p)
 				if err := <-done; err != nil {
 					t.Error(err)
 				}

@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"errors"
-	"net"
 	"os"
-	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -37,20 +35,3 @@ var (
 	errSlow      = problem(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
 	errMalformed = problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
 )
-
-// discard reads what a client goes on sending, up to 16 MiB, for two seconds, or until it pauses: closing a connection
-// with unread bytes would reset it, and the client would never see the answer.
-func discard(c net.Conn) {
-	var b [32 << 10]byte
-	end := time.Now().Add(2 * time.Second)
-	for n := 0; n < 16<<20 && time.Now().Before(end); {
-		if c.SetReadDeadline(time.Now().Add(200*time.Millisecond)) != nil {
-			return
-		}
-		k, err := c.Read(b[:])
-		if err != nil {
-			return
-		}
-		n += k
-	}
-}

@@ -1,23 +1,25 @@
-package gateway
+package door
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"testing"
+	"time"
 )
 
 // guarded is a door of connections in memory, with what it refused.
 type guarded struct {
-	*door
+	*Listener
 	t       *testing.T
 	pipes   pipes
 	refused map[string]int
 }
 
-func newGuarded(t *testing.T, p places) *guarded {
+func newGuarded(t *testing.T, p Places) *guarded {
 	g := &guarded{t: t, pipes: pipes{make(chan net.Conn, 64)}, refused: make(map[string]int)}
-	g.door = newDoor(g.pipes, nil, p, func(reason string) { g.refused[reason]++ })
+	g.Listener = Listen(g.pipes, nil, p, func(reason string) { g.refused[reason]++ })
 	return g
 }
 
@@ -35,21 +37,21 @@ func (g *guarded) enter(address string) (in, out net.Conn) {
 // sound checks the door's books against each other.
 func (g *guarded) sound() {
 	g.t.Helper()
-	d := g.door
+	d := g.Listener
 	open, strangers, known := 0, 0, 0
 	for address, at := range d.by {
-		if at.open > d.places.perAddress || at.open == 0 {
+		if at.open > d.places.PerAddress || at.open == 0 {
 			g.t.Errorf("%s has %d connections", address, at.open)
 		}
 		open, strangers = open+at.open, strangers+at.strangers.Len()
 	}
 	for token, n := range d.tokens {
-		if n > d.places.perToken || n == 0 {
+		if n > d.places.PerToken || n == 0 {
 			g.t.Errorf("token %d has %d connections", token, n)
 		}
 		known += n
 	}
-	if listed := d.unknown.Len() + d.familiar.Len(); open != d.open || open > d.places.all || strangers != listed || strangers > d.places.strangers || open != strangers+known {
+	if listed := d.unknown.Len() + d.familiar.Len(); open != d.open || open > d.places.All || strangers != listed || strangers > d.places.Strangers || open != strangers+known {
 		g.t.Errorf("%d connections open, %d by address, %d strangers, %d listed, %d known", d.open, open, strangers, listed, known)
 	}
 	if len(d.friends) > maxFriends {
@@ -58,9 +60,9 @@ func (g *guarded) sound() {
 }
 
 func TestDoor(t *testing.T) {
-	d := newGuarded(t, places{all: 6, strangers: 4, perAddress: 2, perToken: 2})
+	d := newGuarded(t, Places{All: 6, Strangers: 4, PerAddress: 2, PerToken: 2})
 	till, tillOut := d.enter("10.0.0.1")
-	trust(till, 1)
+	Trust(till, 1)
 	_, first := d.enter("10.0.0.2")
 	_, second := d.enter("10.0.0.2")
 	_, third := d.enter("10.0.0.2") // takes the place of its address's oldest
@@ -93,19 +95,19 @@ func TestDoor(t *testing.T) {
 
 // A token fills its own places and no others; where nothing but known connections is left, a newcomer is refused.
 func TestDoor_Known(t *testing.T) {
-	d := newGuarded(t, places{all: 4, strangers: 2, perAddress: 4, perToken: 2})
+	d := newGuarded(t, Places{All: 4, Strangers: 2, PerAddress: 4, PerToken: 2})
 	for range 3 {
 		in, _ := d.enter("10.0.0.1")
-		trust(in, 1)
-		trust(in, 1)
+		Trust(in, 1)
+		Trust(in, 1)
 	}
 	if d.tokens[1] != 2 || d.familiar.Len() != 1 {
 		t.Errorf("%v are known, %d strangers", d.tokens, d.familiar.Len())
 	}
 	d.sound()
-	trust(d.familiar.Front().Value.(*visitor), 2)
+	Trust(d.familiar.Front().Value.(*visitor), 2)
 	in, _ := d.enter("10.0.0.2")
-	trust(in, 2)
+	Trust(in, 2)
 	refused := d.pipes.dial("10.0.0.3")
 	same := d.pipes.dial("10.0.0.1")
 	close(d.pipes.ch)
@@ -128,11 +130,11 @@ func TestDoor_Hammer(t *testing.T) {
 		"a till's own": func(int) string { return "2001:db8:0:1::1" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newGuarded(t, apiPlaces)
+			d := newGuarded(t, Tills)
 			tills := []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "10.0.0.1", "fe80::1:0:1"}
 			for i, till := range tills {
 				in, out := d.enter(till)
-				trust(in, int64(i+1))
+				Trust(in, int64(i+1))
 				_ = out.Close()
 				_ = in.Close()
 			}
@@ -145,13 +147,13 @@ func TestDoor_Hammer(t *testing.T) {
 			for i := range 10_000 {
 				in, _ := d.enter(address(i))
 				if random.IntN(50) == 0 {
-					trust(in, 100)
+					Trust(in, 100)
 				}
 				if i%97 == 0 {
 					in, out := d.enter(tills[i%len(tills)])
 					wait := 500 // connections of strangers before its token comes
 					if name == "a till's own" {
-						wait = apiPlaces.perAddress - apiPlaces.perToken - 8
+						wait = Tills.PerAddress - Tills.PerToken - 8
 					}
 					coming = append(coming, waits{in, out, i + wait, 1 + i%len(tills)})
 				}
@@ -164,7 +166,7 @@ func TestDoor_Hammer(t *testing.T) {
 						if closed(w.out) {
 							t.Fatalf("connection %d: till %d was driven out", i, w.till)
 						}
-						trust(w.in, int64(w.till))
+						Trust(w.in, int64(w.till))
 						_ = w.in.Close()
 						coming = append(coming[:j], coming[j+1:]...)
 						j--
@@ -177,4 +179,37 @@ func TestDoor_Hammer(t *testing.T) {
 			d.sound()
 		})
 	}
+}
+
+// pipes is a listener of connections in memory, from any address.
+type pipes struct{ ch chan net.Conn }
+
+type from struct {
+	net.Conn
+	address net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.address }
+
+func (p pipes) dial(address string) net.Conn {
+	a, b := net.Pipe()
+	p.ch <- from{a, &net.TCPAddr{IP: net.ParseIP(address), Port: 1}}
+	return b
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.ch; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// closed tells whether the other side hung up.
+func closed(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // a pipe that is closed says so before
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !os.IsTimeout(err)
 }

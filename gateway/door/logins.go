@@ -1,4 +1,4 @@
-package gateway
+package door
 
 import (
 	"context"
@@ -22,12 +22,12 @@ const (
 	nobodyKnown = "somebody"
 )
 
-// logins counts wrong admin tokens, and tells the trail of them.
-type logins struct {
-	audit Audit
-	log   *slog.Logger
-	now   func() time.Time
-	count prometheus.Counter
+// Logins counts wrong admin tokens, and records them in the trail.
+type Logins struct {
+	record func(context.Context, audit.Act) error // nil: there is no trail
+	log    *slog.Logger
+	now    func() time.Time
+	count  prometheus.Counter
 
 	mu   sync.Mutex
 	wait map[string]*loginFailures // that the trail does not know yet, by address
@@ -39,13 +39,14 @@ type loginFailures struct {
 	since time.Time
 }
 
-func newLogins(o Options) *logins {
-	return &logins{audit: o.Audit, log: o.Logger, now: o.Now, wait: make(map[string]*loginFailures), wake: make(chan struct{}, 1),
+// NewLogins returns a count that record writes into the trail; nil: it only counts.
+func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
+	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{}, 1),
 		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total", Help: "Requests to the operators' listener with a wrong admin token."})}
 }
 
-// failed counts a wrong admin token.
-func (l *logins) failed(address string) {
+// Failed counts a wrong admin token.
+func (l *Logins) Failed(address string) {
 	l.count.Inc()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +67,8 @@ func (l *logins) failed(address string) {
 	}
 }
 
-// run tells the trail until ctx ends: of the first failure at once, of what follows once a minute.
-func (l *logins) run(ctx context.Context) {
+// Run writes the trail until ctx ends: of the first failure at once, of what follows once a minute.
+func (l *Logins) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,19 +87,22 @@ func (l *logins) run(ctx context.Context) {
 }
 
 // tell records one act for each address that waits.
-func (l *logins) tell() {
+func (l *Logins) tell() {
 	l.mu.Lock()
 	list := l.wait
 	l.wait = make(map[string]*loginFailures)
 	l.mu.Unlock()
-	if l.audit == nil {
+	if l.record == nil {
 		return
 	}
 	for address, f := range list {
-		err := l.audit.Record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin, Outcome: audit.Refused,
+		err := l.record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin, Outcome: audit.Refused,
 			Detail: fmt.Sprintf("%d wrong admin tokens since %s", f.n, f.since.UTC().Format(time.RFC3339))})
 		if err != nil {
 			l.log.Error("failed logins are not in the trail", "address", address, "count", f.n, "error", err)
 		}
 	}
 }
+
+// Counter is the metric of wrong admin tokens.
+func (l *Logins) Counter() prometheus.Counter { return l.count }

@@ -1,4 +1,7 @@
-package gateway
+// Package door is what a connection meets before anything of its request is known or decoded: the places of a listener, the
+// handshake, the pace of whoever calls, the memory of large bodies, and the record of failed logins. It knows no routes and
+// writes no HTTP but one answer: that a port speaks HTTPS.
+package door
 
 import (
 	"container/list"
@@ -14,9 +17,9 @@ import (
 // handshakeTimeout is how long a client may take for its TLS handshake.
 const handshakeTimeout = 5 * time.Second
 
-// door is a listener that bounds its connections: in all, of strangers, from one address and of one token. A stranger is a
-// connection over which no good token came yet; each begins as one. Where a bound is met, the oldest stranger of those
-// that the bound is about makes room for the newcomer, so that idle connections keep nobody out:
+// Listener bounds its connections: in all, of strangers, from one address and of one token. A stranger is a connection
+// over which no good token came yet; each connection begins as one. Where a bound is met, the oldest stranger of those that
+// the bound is about makes room for the newcomer, so that idle connections keep nobody out:
 //
 //   - An address (an exact one, of IPv6 too: a LAN is one /64) at its bound loses its own oldest stranger.
 //   - The strangers at their bound lose the oldest one. Those of an address from which a good token came lately are spared
@@ -25,10 +28,10 @@ const handshakeTimeout = 5 * time.Second
 //
 // fasthttp has limits of its own, but answers those it refuses from within its accept loop, where a TLS handshake that
 // never comes would hold up everybody.
-type door struct {
+type Listener struct {
 	net.Listener
 	tls     *tls.Config // nil: plain HTTP
-	places  places
+	places  Places
 	refused func(reason string)
 
 	mu       sync.Mutex
@@ -41,13 +44,20 @@ type door struct {
 	turn     int64
 }
 
-// places are the bounds of a door.
-type places struct {
-	all        int // connections
-	strangers  int // of these, without a good token; the rest is kept for known ones
-	perAddress int
-	perToken   int
+// Places are the bounds of a Listener.
+type Places struct {
+	All        int // connections
+	Strangers  int // of these, without a good token; the rest is kept for known ones
+	PerAddress int
+	PerToken   int
 }
+
+// Tills and Operators are the bounds of the two listeners. The tills' keeps a thousand places for connections that showed a token. One token cannot take
+// all places of the address that it shares with others.
+var (
+	Tills     = Places{All: 2048, Strangers: 1024, PerAddress: 64, PerToken: 32}
+	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}
+)
 
 // callers are the connections of one address.
 type callers struct {
@@ -55,18 +65,20 @@ type callers struct {
 	strangers list.List // of *visitor, the oldest first
 }
 
-// maxFriends is how many addresses a door remembers: more than a branch has tills.
+// maxFriends is how many addresses a Listener remembers: more than a branch has tills.
 const maxFriends = 1024
 
-func newDoor(ln net.Listener, config *tls.Config, p places, refused func(string)) *door {
-	return &door{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers), tokens: make(map[int64]int),
+// Listen bounds the connections of a listener. A nil config means plain HTTP. refused is called with the reason for each
+// connection that is refused or driven out; it must not call the Listener.
+func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
+	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers), tokens: make(map[int64]int),
 		friends: make(map[netip.Addr]int64)}
 }
 
 // visitor is a connection that takes up a place.
 type visitor struct {
 	net.Conn
-	door    *door
+	door    *Listener
 	address netip.Addr
 	// Of door.mu. The elements are nil once the visitor is known by a token; gone, once its place is free.
 	ofDoor, ofAddress *list.Element
@@ -76,13 +88,13 @@ type visitor struct {
 }
 
 // Accept returns the next connection that there is a place for.
-func (d *door) Accept() (net.Conn, error) {
+func (d *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		v := &visitor{Conn: c, door: d, address: addressOf(c.RemoteAddr())}
+		v := &visitor{Conn: c, door: d, address: AddressOf(c.RemoteAddr())}
 		if reason := d.enter(v); reason != "" {
 			d.refused(reason)
 			_ = c.Close()
@@ -96,14 +108,14 @@ func (d *door) Accept() (net.Conn, error) {
 }
 
 // enter gives a visitor a place, or returns why there is none.
-func (d *door) enter(v *visitor) (refusal string) {
+func (d *Listener) enter(v *visitor) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.by[v.address]
 	if at == nil {
 		at = &callers{}
 	}
-	if at.open >= d.places.perAddress {
+	if at.open >= d.places.PerAddress {
 		oldest := at.strangers.Front()
 		if oldest == nil {
 			return "address_connections"
@@ -111,7 +123,7 @@ func (d *door) enter(v *visitor) (refusal string) {
 		d.refused("address_stranger")
 		d.evict(oldest.Value.(*visitor))
 	}
-	if d.unknown.Len()+d.familiar.Len() >= d.places.strangers || d.open >= d.places.all {
+	if d.unknown.Len()+d.familiar.Len() >= d.places.Strangers || d.open >= d.places.All {
 		oldest := d.unknown.Front()
 		if oldest == nil {
 			oldest = d.familiar.Front()
@@ -135,13 +147,13 @@ func (d *door) enter(v *visitor) (refusal string) {
 }
 
 // evict closes a stranger's connection; its worker finds out.
-func (d *door) evict(v *visitor) {
+func (d *Listener) evict(v *visitor) {
 	d.leave(v)
 	_ = v.Conn.Close()
 }
 
 // leave frees a visitor's place, once.
-func (d *door) leave(v *visitor) {
+func (d *Listener) leave(v *visitor) {
 	if v.gone {
 		return
 	}
@@ -161,7 +173,7 @@ func (d *door) leave(v *visitor) {
 }
 
 // unlist takes a visitor off the strangers.
-func (d *door) unlist(v *visitor) {
+func (d *Listener) unlist(v *visitor) {
 	if v.ofDoor != nil {
 		v.in.Remove(v.ofDoor)
 		d.by[v.address].strangers.Remove(v.ofAddress)
@@ -170,14 +182,14 @@ func (d *door) unlist(v *visitor) {
 }
 
 // known notes that a good token came over a visitor's connection, and from its address.
-func (d *door) known(v *visitor, token int64) {
+func (d *Listener) known(v *visitor, token int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v.gone || v.token != 0 {
 		return
 	}
 	d.befriend(v.address)
-	if d.tokens[token] >= d.places.perToken {
+	if d.tokens[token] >= d.places.PerToken {
 		return
 	}
 	d.unlist(v)
@@ -186,7 +198,7 @@ func (d *door) known(v *visitor, token int64) {
 }
 
 // befriend remembers an address, and forgets the one that was heard of longest ago if there are too many.
-func (d *door) befriend(a netip.Addr) {
+func (d *Listener) befriend(a netip.Addr) {
 	d.turn++
 	d.friends[a] = d.turn
 	if len(d.friends) <= maxFriends {
@@ -229,7 +241,7 @@ func (e *encrypted) Handshake() error {
 		_ = record.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = record.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
 			`{"status":"error","type":"TLS_REQUIRED","message":"Este puerto habla HTTPS","errors":[]}` + "\n"))
-		discard(record.Conn)
+		Discard(record.Conn)
 	}
 	_ = e.visitor.Close()
 	return err
@@ -243,8 +255,8 @@ func isHTTP(b []byte) bool {
 	return false
 }
 
-// trust notes that a good token came over a connection. The operators' has the id -1.
-func trust(c net.Conn, token int64) {
+// Trust notes that a good token came over a connection. The operators' has the id -1.
+func Trust(c net.Conn, token int64) {
 	var v *visitor
 	switch c := c.(type) {
 	case *visitor:
@@ -255,13 +267,4 @@ func trust(c net.Conn, token int64) {
 		return // a test's
 	}
 	v.door.known(v, token)
-}
-
-// addressOf is the address that a connection comes from, exactly: with the zone of a link-local one.
-func addressOf(a net.Addr) netip.Addr {
-	t, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	return t.AddrPort().Addr().Unmap()
 }

@@ -1,4 +1,4 @@
-package gateway
+package door
 
 import (
 	"bytes"
@@ -9,10 +9,12 @@ import (
 	"testing/iotest"
 )
 
+const maxBody = 1 << 20 // bytes; what the tills' listener takes
+
 // A sender holds no more than is left free, so that one, or a few together, leave room for all others.
 func TestBodies_Shares(t *testing.T) {
 	for _, hogs := range []int{1, 2, 10, 50} {
-		b := newBodies(nil)
+		b := NewBodies(nil)
 		held := make([]int, hogs)
 		for taken := true; taken; {
 			taken = false
@@ -20,12 +22,12 @@ func TestBodies_Shares(t *testing.T) {
 				if err := b.take(int64(i+1), 1<<16); err == nil {
 					held[i] += 1 << 16
 					taken = true
-				} else if !errors.Is(err, errBodyShare) {
+				} else if !errors.Is(err, ErrShare) {
 					t.Fatalf("%d hogs: %v", hogs, err)
 				}
 			}
 		}
-		fair := bodiesBudget / (hogs + 1)
+		fair := budget / (hogs + 1)
 		if b.left < fair-1<<16 || b.left < maxBody {
 			t.Errorf("%d hogs leave %d bytes, want about %d", hogs, b.left, fair)
 		}
@@ -36,24 +38,24 @@ func TestBodies_Shares(t *testing.T) {
 		for i, n := range held {
 			b.give(int64(i+1), n)
 		}
-		if b.left != bodiesBudget || len(b.held) != 0 {
+		if b.left != budget || len(b.held) != 0 {
 			t.Errorf("%d bytes are left, %v held", b.left, b.held)
 		}
 	}
-	full := newBodies(nil)
+	full := NewBodies(nil)
 	for i := range 64 {
 		if err := full.take(int64(i), maxBody); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := full.take(64, 1); !errors.Is(err, errBodies) {
+	if err := full.take(64, 1); !errors.Is(err, ErrFull) {
 		t.Errorf("a full budget: %v", err)
 	}
 }
 
 // What is announced and does not come takes no memory; what comes is counted as it comes and given back.
 func TestBodies_Arriving(t *testing.T) {
-	share := newBodies(nil)
+	share := NewBodies(nil)
 	for _, c := range []struct {
 		name           string
 		size, announce int
@@ -61,28 +63,28 @@ func TestBodies_Arriving(t *testing.T) {
 	}{
 		{"empty", 0, 0, nil},
 		{"small", 100, 100, nil},
-		{"as large as a small buffer", smallBody, smallBody, nil},
-		{"one more", smallBody + 1, smallBody + 1, nil},
+		{"as large as a small buffer", SmallBody, SmallBody, nil},
+		{"one more", SmallBody + 1, SmallBody + 1, nil},
 		{"the largest", maxBody, maxBody, nil},
 		{"the largest in chunks", maxBody, -1, nil},
-		{"too large in chunks", maxBody + 1, -1, errTooLarge},
-		{"announced too large", 0, maxBody + 1, errTooLarge},
+		{"too large in chunks", maxBody + 1, -1, ErrTooLarge},
+		{"announced too large", 0, maxBody + 1, ErrTooLarge},
 		{"cut off", 70_000, maxBody, io.ErrUnexpectedEOF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := bytes.Repeat([]byte("x"), c.size)
 			for _, in := range []io.Reader{bytes.NewReader(want), iotest.DataErrReader(bytes.NewReader(want)), iotest.HalfReader(bytes.NewReader(want))} {
-				a := arriving{share: share, id: 7, most: maxBody}
-				if err := a.read(in, c.announce); !errors.Is(err, c.err) {
+				a := share.Body(7, maxBody)
+				if got, err := a.Read(in, c.announce); !errors.Is(err, c.err) {
 					t.Fatalf("%v, want %v", err, c.err)
-				} else if err == nil && !bytes.Equal(a.data, want) {
-					t.Fatalf("%d bytes, want %d", len(a.data), len(want))
+				} else if err == nil && !bytes.Equal(got, want) {
+					t.Fatalf("%d bytes, want %d", len(got), len(want))
 				}
 				if most := 2*c.size + 1; share.held[7] > most {
 					t.Errorf("%d bytes are taken for %d", share.held[7], c.size)
 				}
-				a.release()
-				if share.left != bodiesBudget {
+				a.Release()
+				if share.left != budget {
 					t.Errorf("%d bytes are left", share.left)
 				}
 			}
@@ -90,11 +92,11 @@ func TestBodies_Arriving(t *testing.T) {
 	}
 	// 64 stalled bodies, each announced as the largest.
 	for range 64 {
-		a := arriving{share: share, id: 7, most: maxBody}
-		_ = a.read(iotest.DataErrReader(bytes.NewReader(make([]byte, 1000))), maxBody)
+		a := share.Body(7, maxBody)
+		_, _ = a.Read(iotest.DataErrReader(bytes.NewReader(make([]byte, 1000))), maxBody)
 	}
-	if share.left != bodiesBudget {
-		t.Errorf("stalled bodies hold %d bytes", bodiesBudget-share.left)
+	if share.left != budget {
+		t.Errorf("stalled bodies hold %d bytes", budget-share.left)
 	}
 }
 
@@ -108,14 +110,14 @@ func TestBodies_Pace(t *testing.T) {
 	}{
 		{maxBody, true, []int{maxBody}},
 		{maxBody, false, []int{maxBody}},
-		{smallBody + 1, true, []int{smallBody + 1}},
+		{SmallBody + 1, true, []int{SmallBody + 1}},
 		{100, true, nil},
-		{-1, true, []int{2 * smallBody}},
-		{-1, false, []int{2 * smallBody, 2 * smallBody, 4 * smallBody, 8 * smallBody, 16 * smallBody, 1}},
+		{-1, true, []int{2 * SmallBody}},
+		{-1, false, []int{2 * SmallBody, 2 * SmallBody, 4 * SmallBody, 8 * SmallBody, 16 * SmallBody, 1}},
 	} {
 		var asked []int
 		tooFast := errors.New("too fast")
-		share := newBodies(func(id int64, n int) error {
+		share := NewBodies(func(id int64, n int) error {
 			if asked = append(asked, n); c.refused && id == 7 {
 				return tooFast
 			}
@@ -126,13 +128,13 @@ func TestBodies_Pace(t *testing.T) {
 			size = maxBody
 		}
 		in := bytes.NewReader(make([]byte, size))
-		a := arriving{share: share, id: 7, most: maxBody}
-		err := a.read(in, c.announce)
-		a.release()
+		a := share.Body(7, maxBody)
+		_, err := a.Read(in, c.announce)
+		a.Release()
 		if !slices.Equal(asked, c.asked) {
 			t.Errorf("announced %d: asked for %v, want %v", c.announce, asked, c.asked)
 		}
-		if c.refused && size > smallBody && (!errors.Is(err, tooFast) || size-in.Len() > smallBody) || (!c.refused || size <= smallBody) && err != nil {
+		if c.refused && size > SmallBody && (!errors.Is(err, tooFast) || size-in.Len() > SmallBody) || (!c.refused || size <= SmallBody) && err != nil {
 			t.Errorf("announced %d: %v after %d bytes", c.announce, err, size-in.Len())
 		}
 	}

@@ -1,0 +1,151 @@
+package door
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// Why a body was not read.
+var (
+	ErrTooLarge = errors.New("the body is larger than its bound")
+	ErrShare    = errors.New("the sender holds its share of the memory for large bodies")
+	ErrFull     = errors.New("the memory for large bodies is taken")
+)
+
+const (
+	// SmallBody is how many bytes of a body nobody counts: a sale of a hundred lines.
+	SmallBody = 32 << 10
+	budget    = 64 << 20 // bytes on a listener
+)
+
+// Bodies shares the memory of large bodies among those who send them. What counts is what has arrived, not what was
+// announced. A sender may hold as much as is left free (a dynamic threshold): one alone half of the budget, two a third
+// each; whoever holds nothing always finds room while fewer than 63 others send all they may.
+type Bodies struct {
+	pace func(id int64, n int) error // nil: none
+
+	mu   sync.Mutex
+	left int           // bytes
+	held map[int64]int // bytes, by sender
+}
+
+// NewBodies returns the memory of a listener. pace, if not nil, refuses n bytes of a large body of a sender who sends them
+// too fast; Read returns its error as it is.
+func NewBodies(pace func(id int64, n int) error) *Bodies {
+	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
+}
+
+// Body is a body that a sender announces, of at most the given bytes. It takes no memory before Read.
+func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
+
+// take reserves n bytes for a sender. ErrShare when that is more than its share, ErrFull when nothing is left.
+func (b *Bodies) take(id int64, n int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch held := b.held[id]; {
+	case held > 0 && held+n > b.left:
+		return ErrShare
+	case n > b.left:
+		return ErrFull
+	}
+	b.left -= n
+	b.held[id] += n
+	return nil
+}
+
+func (b *Bodies) give(id int64, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += n
+	if b.held[id] -= n; b.held[id] == 0 {
+		delete(b.held, id)
+	}
+}
+
+// Body is a body that is being read. Its memory grows with what arrives, up to most bytes.
+type Body struct {
+	share *Bodies
+	id    int64
+	most  int
+	data  []byte
+	taken int // bytes of the share
+}
+
+// smallBodies are buffers of SmallBody bytes.
+var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
+
+// Read reads a body to its end. announced is its length, -1 when it comes in chunks. The bytes are good until Release. The error
+// is ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF for a body that is cut off, or the error of the pace or of the stream.
+func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
+	if announced > a.most {
+		return nil, ErrTooLarge
+	}
+	a.data = smallBodies.Get().(*[SmallBody]byte)[:0]
+	for {
+		if len(a.data) == cap(a.data) {
+			if err := a.grow(announced); err != nil {
+				return nil, err
+			}
+		}
+		n, err := stream.Read(a.data[len(a.data):cap(a.data)])
+		a.data = a.data[:len(a.data)+n]
+		switch {
+		case len(a.data) > a.most:
+			return nil, ErrTooLarge
+		case err == io.EOF && announced >= 0 && len(a.data) < announced:
+			return nil, io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return a.data, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// grow doubles the memory, no further than what is announced or may come. One byte more lets Read see the end, or that
+// the body is too long.
+func (a *Body) grow(announced int) error {
+	size := min(2*cap(a.data), a.most+1)
+	if announced >= 0 {
+		size = min(size, announced+1)
+	}
+	if err := a.afford(announced, size); err != nil {
+		return err
+	}
+	if err := a.share.take(a.id, size-a.taken); err != nil {
+		return err
+	}
+	a.taken = size
+	grown := append(make([]byte, 0, size), a.data...)
+	a.recycle()
+	a.data = grown
+	return nil
+}
+
+// afford asks the pace of large bodies for all that is announced, before any of it is read beyond what nobody counts; for a
+// body in chunks, for each growth.
+func (a *Body) afford(announced, size int) error {
+	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
+		return nil
+	}
+	if announced < 0 {
+		announced = size - a.taken
+	}
+	return a.share.pace(a.id, announced)
+}
+
+func (a *Body) recycle() {
+	if cap(a.data) == SmallBody {
+		smallBodies.Put((*[SmallBody]byte)(a.data[:SmallBody]))
+	}
+	a.data = nil
+}
+
+// Release gives the memory back once the request is answered.
+func (a *Body) Release() {
+	a.recycle()
+	if a.taken > 0 {
+		a.share.give(a.id, a.taken)
+	}
+}

@@ -1,0 +1,46 @@
+package door
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestBuckets(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	b := NewBuckets(50, 200)
+	for i := range 200 {
+		if wait := b.Take("a", now); wait != 0 {
+			t.Fatalf("number %d of a burst waits %v", i+1, wait)
+		}
+	}
+	if wait := b.Take("a", now); wait != 20*time.Millisecond {
+		t.Errorf("beyond the burst: %v", wait)
+	}
+	if b.Take("b", now) != 0 {
+		t.Error("one name pays for another")
+	}
+	let := 0
+	for range 1000 { // ten seconds at 100 a second
+		now = now.Add(10 * time.Millisecond)
+		if b.Take("a", now) == 0 {
+			let++
+		}
+	}
+	if let != 500 {
+		t.Errorf("%d in ten seconds, want 500", let)
+	}
+	for i := range 10_001 { // all live: they are walked once, and again when there are twice as many
+		b.Take(fmt.Sprint(i), now)
+	}
+	if b.swept < 10_000 {
+		t.Errorf("a sweep left %d", b.swept)
+	}
+	for i := 0; len(b.empty) <= 2*b.swept; i++ {
+		b.Take(fmt.Sprint("x", i), now)
+	}
+	b.Take("late", now.Add(time.Hour))
+	if len(b.empty) != 1 {
+		t.Errorf("%d names are kept", len(b.empty))
+	}
+}
