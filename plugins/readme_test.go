@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,10 +23,16 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"rules", "engine/dte", "plugins/sdk", "plugins/plugintest", "plugins/catalogues"} {
-		if err := os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join(root, name))); err != nil {
+	if err := os.Mkdir(filepath.Join(copied, "plugins"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"rules", "engine", "storage", "plugins/sdk", "plugins/plugintest"} {
+		if err := os.Symlink(filepath.Join(root, name), filepath.Join(copied, name)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.CopyFS(filepath.Join(copied, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins", "catalogues"))); err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"go.mod", "go.sum", "plugins/build.go"} {
 		b, err := os.ReadFile(filepath.Join(root, name))
@@ -34,6 +41,8 @@ func TestREADME(t *testing.T) {
 		}
 		write(t, filepath.Join(copied, name), b)
 	}
+	lesson, _, _ := bytes.Cut(text, []byte("\n## A law before its day\n")) // which TestLaw of dtectl follows
+	text = lesson
 	files, commands, at := 0, 0, 0
 	for _, m := range block.FindAllSubmatchIndex(text, -1) {
 		kind, body := string(text[m[2]:m[3]]), text[m[4]:m[5]]

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -121,18 +122,31 @@ func compareBooks(t *testing.T, list, summary string) {
 }
 
 // startDemo builds the three programs and runs the demonstration on free ports; the replacer turns the README's
-// addresses into these.
+// addresses and folders into these.
 func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	t.Helper()
-	bin := t.TempDir()
+	log, replace, stop := runDemo(t, buildPrograms(t, root), filepath.Join(t.TempDir(), "demo"), root)
+	t.Cleanup(stop)
+	return log, replace
+}
+
+// buildPrograms builds the three programs into a folder of their own.
+func buildPrograms(t *testing.T, root string) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
 	build := exec.Command("go", "build", "-o", bin, "./cmd/dted", "./cmd/dtectl", "./cmd/dtesim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dir := filepath.Join(t.TempDir(), "demo")
-	cmd := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--dir", dir)
-	cmd.Dir = root
+	return bin
+}
+
+// runDemo runs the demonstration of a folder, in another one, until stop.
+func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buffer, replace *strings.Replacer, stop func()) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "dtectl"), append([]string{"demo", "--dir", dir}, flags...)...)
+	cmd.Dir = in
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	pairs := []string{"var/demo", dir, "bin/dtectl", filepath.Join(bin, "dtectl")}
 	var ops string
@@ -145,12 +159,12 @@ func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 			ops = address
 		}
 	}
-	log := new(bytes.Buffer)
+	log = new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("ending the demonstration: %v", err)
@@ -164,7 +178,8 @@ func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := await(ctx, "http://"+ops+"/readyz"); err != nil {
-		t.Fatalf("the demonstration does not start: %v", err)
+		stop()
+		t.Fatalf("the demonstration does not start: %v\n%s", err, log)
 	}
-	return log, strings.NewReplacer(pairs...)
+	return log, strings.NewReplacer(pairs...), stop
 }

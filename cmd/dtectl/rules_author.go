@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
@@ -24,6 +27,7 @@ import (
 type rulesNewCommand struct {
 	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027)."`
 	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
+	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 }
 
@@ -98,12 +102,51 @@ func (c *rulesNewCommand) sibling(rule, generation, name string) error {
 	if _, err := os.Stat(to); err == nil {
 		return fmt.Errorf("%s exists", to)
 	}
+	if _, err := time.Parse(time.DateOnly, c.On); c.On != "" && err != nil {
+		return fmt.Errorf("--on: %q is not a day (yyyy-mm-dd)", c.On)
+	}
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
-	screen.Printf("%s is a copy of %s, of the same module.\n  version, days  %s: a higher version, and the first day in validity\n  its last day   %s: until, where the old one ends\n  try it         dtectl rules test %s/%s\n",
-		to, from, filepath.Join(to, "manifest.json"), filepath.Join(from, "manifest.json"), rule, name)
+	manifest := filepath.Join(to, "manifest.json")
+	screen.Printf("%s is a copy of %s, of the same module.\n", to, from)
+	if c.On == "" {
+		screen.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
+	} else {
+		version, err := dateManifest(manifest, c.On)
+		if err != nil {
+			return fmt.Errorf("%s: %w", manifest, err)
+		}
+		screen.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
+	}
+	screen.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
+		manifest, rule, name, rule, name)
 	return nil
+}
+
+var (
+	manifestVersion = regexp.MustCompile(`"version": *"([0-9]+)\.([0-9]+)\.[0-9]+"`)
+	manifestFrom    = regexp.MustCompile(`"from": *"[^"]*"`)
+)
+
+// dateManifest gives a manifest the next version, and a first day.
+func dateManifest(path, day string) (version string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	at := manifestVersion.FindSubmatch(data)
+	if at == nil {
+		return "", errors.New("it has no version of three numbers")
+	}
+	minor, err := strconv.Atoi(string(at[2]))
+	if err != nil {
+		return "", err
+	}
+	version = fmt.Sprintf("%s.%d.0", at[1], minor+1)
+	data = bytes.Replace(data, at[0], fmt.Appendf(nil, `"version": %q`, version), 1)
+	data = manifestFrom.ReplaceAll(data, fmt.Appendf(nil, `"from": %q`, day))
+	return version, os.WriteFile(path, data, 0o644)
 }
 
 // writeTest gives the copy a test that runs the golden cases of each generation.
@@ -123,6 +166,7 @@ type rulesTestCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
+	Update bool   `help:"Write what comes of the golden cases today into them, and show what differs: read it before you keep it."`
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
@@ -143,11 +187,32 @@ func (c *rulesTestCommand) Run(ctx context.Context) error {
 	var failed []error
 	for _, name := range names {
 		screen.Printf("%s\n", name)
+		if c.Update {
+			if err := updateCases(ctx, w, name); err != nil {
+				failed = append(failed, fmt.Errorf("%s: its cases are not updated: %w", name, err))
+				continue
+			}
+		}
 		if err := c.test(ctx, w, name); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+func updateCases(ctx context.Context, w *workshop.Workshop, name string) error {
+	list, err := w.Update(ctx, name)
+	written := 0
+	for _, c := range list {
+		if c.Differs != nil {
+			written++
+			screen.Printf("%s is written: %v\n", c.Part, c.Differs)
+		}
+	}
+	if err == nil {
+		screen.Printf("%d of %d cases are written\n", written, len(list))
+	}
+	return err
 }
 
 func (c *rulesTestCommand) test(ctx context.Context, w *workshop.Workshop, name string) error {

@@ -16,6 +16,7 @@ import (
 // goldenCase is one case of a bundle: the facts of a request, and the document that must come of them, to the byte, or what
 // refuses them.
 type goldenCase struct {
+	Why      string          `json:"why"`
 	Facts    json.RawMessage `json:"facts"`
 	Document json.RawMessage `json:"document"`
 	Faults   []goldenFault   `json:"faults"`
@@ -28,30 +29,79 @@ type goldenFault struct {
 
 // Golden returns what runs a golden case of a bundle, for rules.Check. It must not be called by several at once.
 func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
-	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
+	remade := Remade(catalogues)
 	return func(ctx context.Context, r *rules.Rule, data []byte) error {
+		_, differs, err := remade(ctx, r, data)
+		return cmp.Or(err, differs)
+	}
+}
+
+// Remade returns what makes a golden case of a bundle anew: the case with what comes of its facts today, laid out for people, and what
+// differs from the case as it was, nil for nothing. It must not be called by several at once.
+func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
+	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
+	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
 		fill := fillers[r]
 		if fill == nil {
-			var err error
 			if fill, err = filling(r, catalogues); err != nil {
-				return err
+				return nil, nil, err
 			}
 			fillers[r] = fill
 		}
 		var g goldenCase
 		if err := json.Unmarshal(data, &g); err != nil {
-			return fmt.Errorf("reading it: %w", err)
+			return nil, nil, fmt.Errorf("reading it: %w", err)
 		}
 		facts, err := dte.Parse(g.Facts)
 		if err != nil {
-			return fmt.Errorf("reading its facts: %w", err)
+			return nil, nil, fmt.Errorf("reading its facts: %w", err)
 		}
 		document, faults, err := fill(ctx, facts)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		return g.compare(document, faults)
+		differs = g.compare(document, faults)
+		g.Document, g.Faults = nil, goldenFaults(faults)
+		if len(faults) == 0 {
+			g.Document = document
+		}
+		return LayoutCase(g.Why, g.Facts, g.Document, g.Faults), differs, nil
 	}
+}
+
+// LayoutCase writes a case as people read it: a line for each part of a document, and for each of its lines. Facts and document are
+// JSON that was read before; faults are shown when there is no document.
+func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
+	layoutMembers(&b, facts)
+	if document != nil {
+		b.WriteString(",\n\"document\": ")
+		layoutMembers(&b, document)
+	} else {
+		list, _ := json.Marshal(faults) // of texts
+		fmt.Fprintf(&b, ",\n\"faults\": %s", list)
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes()
+}
+
+func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
+	v, _ := dte.Parse(object) // was read, or made, before
+	for i, m := range v.Members() {
+		b.WriteString([]string{"{\n  ", ",\n  "}[min(i, 1)])
+		fmt.Fprintf(b, "%q: ", m.Name)
+		if m.Value.Kind() != dte.KindArray || m.Value.Len() == 0 {
+			b.Write(m.Value.Append(nil))
+			continue
+		}
+		for j := range m.Value.Len() {
+			b.WriteString([]string{"[\n    ", ",\n    "}[min(j, 1)])
+			b.Write(m.Value.Index(j).Append(nil))
+		}
+		b.WriteString("]")
+	}
+	b.WriteString("}")
 }
 
 func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error), error) {

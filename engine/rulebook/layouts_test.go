@@ -1,9 +1,10 @@
-package rulebook
+package rulebook_test
 
 import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -21,9 +22,9 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 			documents++
 		}
 	}
-	l, err := ReadLayouts(bundles)
-	if err != nil || len(l.fillers) != documents || documents == 0 {
-		t.Fatalf("%d of %d, %v", len(l.fillers), documents, err)
+	l, err := rulebook.ReadLayouts(bundles)
+	if err != nil || l.Documents() != documents || documents == 0 {
+		t.Fatalf("%d of %d, %v", l.Documents(), documents, err)
 	}
 	if faults := l.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")}, dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")

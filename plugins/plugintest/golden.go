@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/rulebook"
 	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -68,7 +69,7 @@ func Cases(t *testing.T, name string) {
 			}
 			t.Errorf("%s, %s:\ngot  %s\nwant %s", part, engine, got.answer(), c.answer())
 			if os.Getenv("DTE_UPDATE") != "" {
-				if err := os.WriteFile(filepath.Join(Root(t), "plugins", name, part), got.layout(), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(Root(t), "plugins", name, part), rulebook.LayoutCase(got.Why, got.Facts, got.Document, got.Faults), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -162,38 +163,4 @@ func (c *Golden) answer() string {
 		return err.Error()
 	}
 	return b.String()
-}
-
-// layout writes a case as people read it: a line for each part of a document, and for each of its lines.
-func (c *Golden) layout() []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(c.Why).Append(nil))
-	layoutMembers(&b, c.Facts)
-	if c.Document != nil {
-		b.WriteString(",\n\"document\": ")
-		layoutMembers(&b, c.Document)
-	} else {
-		faults, _ := json.Marshal(c.Faults) // of texts
-		fmt.Fprintf(&b, ",\n\"faults\": %s", faults)
-	}
-	b.WriteString("\n}\n")
-	return b.Bytes()
-}
-
-func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
-	v, _ := dte.Parse(object) // was read, or made, before
-	for i, m := range v.Members() {
-		b.WriteString([]string{"{\n  ", ",\n  "}[min(i, 1)])
-		fmt.Fprintf(b, "%q: ", m.Name)
-		if m.Value.Kind() != dte.KindArray || m.Value.Len() == 0 {
-			b.Write(m.Value.Append(nil))
-			continue
-		}
-		for j := range m.Value.Len() {
-			b.WriteString([]string{"[\n    ", ",\n    "}[min(j, 1)])
-			b.Write(m.Value.Index(j).Append(nil))
-		}
-		b.WriteString("]")
-	}
-	b.WriteString("}")
 }

@@ -15,9 +15,21 @@ type Layout struct {
 	Net int64
 	// DefaultIVA adds tax 20 to every taxed line (03, 05, 06); 01 forbids it.
 	DefaultIVA bool
+	// Levies are taxes of the rule's own beside those of Taxes.
+	Levies []Levy
 	// NoDiscounts is for documents without global discounts, whose scalars have none.
 	NoDiscounts bool
 }
+
+// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once for the document.
+type Levy struct {
+	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
+	Of       int   // the line's column, ColCantidad for so much a unit; OfAmount: its amount
+	Rate, By int64 // in 1e-8; By is One, or Layout.Net for a share of the price without VAT
+}
+
+// OfAmount is a levy on the amount of a line, its discount taken off.
+const OfAmount = -1
 
 // Zeroed is out.Lines before it is computed: n zeros, in one stroke.
 func Zeroed(lines []int64, n int) []int64 {
@@ -140,22 +152,33 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	}
 	result[OutTributos] = named
 	s.Named |= named
-	for _, t := range [...]struct {
-		tax          int
-		of, rate, by int64
-	}{{TaxTurismo, amount, r.Turismo, l.Net}, // the tax on lodging is on the price without VAT
-		{TaxSalida, row[ColCantidad], r.Salida, One}, {TaxFovial, row[ColCantidad], r.Fovial, One}, {TaxCotrans, row[ColCantidad], r.Cotrans, One}} {
-		if named>>t.tax&1 == 0 {
-			continue
-		}
-		value, ok1 := MulDiv(t.of, t.rate, t.by)
-		sum, ok2 := Add(s.Taxes[t.tax], value)
-		if !ok1 || !ok2 {
+	for _, t := range [...]Levy{{TaxTurismo, OfAmount, r.Turismo, l.Net}, // the tax on lodging is on the price without VAT
+		{TaxSalida, ColCantidad, r.Salida, One}, {TaxFovial, ColCantidad, r.Fovial, One}, {TaxCotrans, ColCantidad, r.Cotrans, One}} {
+		if !s.levy(&t, named, row, amount) {
 			return FaultOverflow, ColTributos
 		}
-		s.Taxes[t.tax] = sum
+	}
+	for i := range l.Levies {
+		if !s.levy(&l.Levies[i], named, row, amount) {
+			return FaultOverflow, ColTributos
+		}
 	}
 	return -1, -1
+}
+
+// levy adds a tax of a line that names it; false: it overflows.
+func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount int64) bool {
+	if named>>t.Tax&1 == 0 {
+		return true
+	}
+	of := amount
+	if t.Of != OfAmount {
+		of = optional(row[t.Of])
+	}
+	value, ok1 := MulDiv(of, t.Rate, t.By)
+	sum, ok2 := Add(s.Taxes[t.Tax], value)
+	s.Taxes[t.Tax] = sum
+	return ok1 && ok2
 }
 
 func (s *Sale) overflows(out *abi.Output, line int) bool {

@@ -129,5 +129,8 @@ const (
 	TaxCotrans
 )
 
+// MaxTaxes is how many taxes a rule may have: those of Taxes, and levies of its own.
+const MaxTaxes = 16
+
 // Rates are the uniform rates of the taxes of section 1, in 1e-8.
 type Rates struct{ Turismo, Salida, Fovial, Cotrans int64 }

@@ -13,11 +13,12 @@ type Sale struct {
 	SubTotalVentas, SubTotal              int64
 	Percent, TotalDescu                   int64
 	NoGravado                             int64
-	Taxes                                 [5]int64 // section 1, in cents; the IVA is the rule's
-	Named                                 int64    // set of the taxes that lines name
+	Taxes                                 [MaxTaxes]int64 // section 1, in cents; the IVA is the rule's
+	Named                                 int64           // set of the taxes that lines name
 
 	sums        [3]int64 // of the lines, by ColImpuesto
 	descu, sold int64    // discounts of the lines; not zero when anything is sold
+	levied      int64    // taxes beside those of the list Taxes, in cents
 }
 
 // total rounds what the lines add up to and applies the global discounts.
@@ -31,6 +32,13 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	if s.Named>>1 != 0 { // any but the IVA
 		for i := range s.Taxes {
 			s.Taxes[i] = Round2(s.Taxes[i])
+			if i <= TaxCotrans {
+				continue
+			}
+			var ok bool
+			if s.levied, ok = Add(s.levied, s.Taxes[i]); !ok {
+				return s.overflows(out, -1)
+			}
 		}
 	}
 	var global int64
@@ -83,9 +91,9 @@ func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 // zero. All in cents.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
-	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
+	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans] + s.levied
 	pay = s.SubTotal + taxes + perci - rete + s.NoGravado
-	if small(s.SubTotal | t[TaxIVA] | t[TaxTurismo] | t[TaxSalida] | t[TaxFovial] | t[TaxCotrans] | perci | rete | (s.NoGravado ^ s.NoGravado>>63)) {
+	if small(s.SubTotal | t[TaxIVA] | t[TaxTurismo] | t[TaxSalida] | t[TaxFovial] | t[TaxCotrans] | s.levied | perci | rete | (s.NoGravado ^ s.NoGravado>>63)) {
 		return taxes, pay, true
 	}
 	taxes, pay, ok = 0, s.SubTotal, true

@@ -3,6 +3,8 @@
 package workshop
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -142,6 +144,55 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// Remade is a golden case that was made anew.
+type Remade struct {
+	Part    string // cases/above.json
+	Differs error  // from what it was; nil: nothing does
+}
+
+// Update writes what comes of a bundle's golden cases today into them, the same in both engines, and returns what it did to each, by
+// name. Nothing is written when a case cannot be made.
+func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
+	parts, m, err := w.source.Parts(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	m.Fuel = 0 // what is new may cost more: rules test --fuel declares it
+	data, err := bundle.Write(parts, m, w.signer)
+	if err != nil {
+		return nil, err
+	}
+	made, differ := make(map[string][]byte), make(map[string]error) // by what a case was
+	remade := rulebook.Remade(w.catalogues)
+	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
+		text, differs, err := remade(ctx, r, golden)
+		if before, twice := made[string(golden)]; err == nil && twice && !bytes.Equal(before, text) {
+			err = errors.New("interpreted it makes another document than compiled")
+		}
+		made[string(golden)], differ[string(golden)] = text, differs
+		return err
+	}
+	r, steps, err := w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}}, Interpreter: w.hosts[1], Case: anew})
+	if err != nil || r == nil {
+		if len(steps) > 0 {
+			err = cmp.Or(steps[len(steps)-1].Err, err)
+		}
+		return nil, err
+	}
+	defer r.Close(ctx)
+	var list []Remade
+	for _, part := range r.Bundle.Cases() {
+		was := string(parts[part])
+		if list = append(list, Remade{part, differ[was]}); differ[was] == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(w.Folder(name), filepath.FromSlash(part)), made[was], 0o644); err != nil {
+			return list, err
+		}
+	}
+	return list, nil
 }
 
 // Build signs a bundle that passes its own cases, and returns what it is and its bytes.

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dtegate/plugins/plugintest"
+)
+
+// TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its day, tried, sent, taken off,
+// sent again, in force by itself on a branch whose calendar says so, sealed by an authority that has the same law, and taken back.
+// Then the tax of the last paragraph, and five bundles that a branch refuses.
+func TestLaw(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a demonstration, started twice")
+	}
+	for _, name := range []string{"curl", "sed"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip("the text's commands use " + name)
+		}
+	}
+	t.Parallel()
+	root := plugintest.Root(t)
+	text, err := os.ReadFile(filepath.Join(root, "plugins", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## A law before its day\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
+	if len(blocks) != 3 {
+		t.Fatalf("the section has %d blocks", len(blocks))
+	}
+	l := &law{t: t, source: checkoutCopy(t, root), bin: buildPrograms(t, root), dir: filepath.Join(t.TempDir(), "demo")}
+	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root)
+	l.does(blocks[0][1], "4 of 6 cases are written", "fuel         ok", "dte01-2.2.0.dterule", `"totalIva": 2.14`)
+	said := l.does(blocks[1][1], "coming")
+	if strings.Count(said, "coming") < 2 {
+		t.Errorf("it is not sent again:\n%s", said)
+	}
+	l.stop()
+
+	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, l.source, "--day", "2027-01-01", "--law", filepath.Join(l.source, "dte01-2.2.0.dterule"))
+	defer func() { l.stop() }()
+	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`, "dte01 2.2.0 is retired")
+	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.2    live")
+	l.tax()
+	l.bad()
+}
+
+// law is the author's desk.
+type law struct {
+	t                *testing.T
+	source, bin, dir string
+	replace          *strings.Replacer
+	stop             func()
+}
+
+// run runs a text of commands in the checkout, and stops at the first that fails.
+func (l *law) run(script string) (string, error) {
+	l.t.Helper()
+	cmd := exec.Command("bash", "-c", "set -e\n"+l.replace.Replace(script))
+	cmd.Dir, cmd.Env = l.source, append(os.Environ(), "PATH="+l.bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (l *law) does(script string, texts ...string) string {
+	l.t.Helper()
+	said, err := l.run(script)
+	if err != nil {
+		l.t.Fatalf("%v\n%s", err, said)
+	}
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			l.t.Errorf("it does not say %q:\n%s", text, said)
+		}
+	}
+	return said
+}
+
+// edit changes a file of the checkout.
+func (l *law) edit(file string, pairs ...string) {
+	l.t.Helper()
+	path := filepath.Join(l.source, filepath.FromSlash(file))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if !bytes.Contains(data, []byte(pairs[i])) {
+			l.t.Fatalf("%s has no %s", file, pairs[i])
+		}
+		data = bytes.Replace(data, []byte(pairs[i]), []byte(pairs[i+1]), 1)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// tax writes the section's tax on bags, and shows a sale of three.
+func (l *law) tax() {
+	l.t.Helper()
+	l.edit("plugins/catalogues/catalogues.json", `    "C8": `, `    "B1": "Bolsa plástica ($0.05)",`+"\n    "+`"C8": `)
+	l.edit("plugins/catalogues/manifest.json", `"version": "1.1.0"`, `"version": "1.2.0"`)
+	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tbolsaAmount\n",
+		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "bolsaAmount", Unit: "USD"}}`,
+		"sdk.Taxes,", `append(slices.Clone(sdk.Taxes), "B1"),`, "sdk.TaxCotrans}", "sdk.TaxCotrans, sdk.TaxCotrans + 1}",
+		"Net: net}", "Net: net, Levies: []sdk.Levy{{Tax: sdk.TaxCotrans + 1, Of: sdk.ColCantidad, Rate: in.Params[bolsaAmount], By: sdk.One}}}")
+	l.edit("plugins/dte01/v2-2027/manifest.json", `"params": [`, `"params": [{"name": "bolsaAmount", "value": "0.05", "source": "Decreto 2, art. 1"},`)
+	sale := `{"receptor":{"nombre":"Ana Morales"},"items":[{"descripcion":"Bolsa","cantidad":3,"precioUnitario":0.10,"tributos":["B1"]}],"condicionOperacion":1}`
+	if err := os.WriteFile(filepath.Join(l.source, "bags.json"), []byte(sale), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	l.does(`dtectl rules test dte01/v2-2027 --update
+sed -i 's/"2.2.0"/"2.3.0"/' plugins/dte01/v2-2027/manifest.json
+dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key
+dtectl -c var/demo/dted.toml rules build catalogues --key var/demo/rules.key
+dtectl -c var/demo/dted.toml rules push catalogues-1.2.0.dterule --reason tax
+dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax
+dtectl -c var/demo/dted.toml rules try dte01-2.3.0.dterule catalogues-1.2.0.dterule --at 2027-01-02 --sale bags.json`,
+		"0 of 6 cases are written", "dte01 2.3.0  live", `"codigo": "B1"`, `"valor": 0.15`)
+}
+
+// bad has the branch refuse five bundles, each in words that name what is wrong.
+func (l *law) bad() {
+	l.t.Helper()
+	const folder = "plugins/dte01/v2-2027/"
+	keep, err := os.ReadFile(filepath.Join(l.source, folder, "manifest.json"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		edit   []string // of the manifest
+		script string
+		says   string
+	}{
+		"an older version":       {nil, "dtectl -c var/demo/dted.toml rules push dte01-2.2.0.dterule --reason again", "version: "},
+		"cases that fail":        {[]string{`"0.15"`, `"0.16"`}, "dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key", "it is not built"},
+		"an unknown member":      {[]string{`"validity"`, `"valid_from": "2027-01-01", "validity"`}, "dtectl rules test dte01/v2-2027", "valid_from: there is no such field"},
+		"somebody else's key":    {[]string{`"2.3.0"`, `"2.4.0"`}, "dtectl rules keygen thief.pem && dtectl rules build dte01/v2-2027 --key thief.pem --out other && dtectl -c var/demo/dted.toml rules push other/dte01-2.4.0.dterule --reason x", "not signed by enough pinned keys"},
+		"a byte that was turned": {nil, `printf 'X' | dd of=dte01-2.3.0.dterule bs=1 seek=90000 conv=notrunc 2>/dev/null; dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason x`, "is not what the archive declares"},
+	} {
+		l.edit(folder+"manifest.json", c.edit...)
+		if said, err := l.run("mkdir -p other; " + c.script); err == nil || !strings.Contains(said, c.says) {
+			l.t.Errorf("%s: %v\n%s", name, err, said)
+		}
+		if err := os.WriteFile(filepath.Join(l.source, folder, "manifest.json"), keep, 0o644); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// checkoutCopy is a checkout whose rules can be changed.
+func checkoutCopy(t *testing.T, root string) string {
+	t.Helper()
+	source := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Join(source, "plugins"), 0o755))
+	for _, name := range []string{"go.mod", "go.sum", "rules", "deploy", "engine", "storage", "plugins/sdk"} {
+		must(os.Symlink(filepath.Join(root, name), filepath.Join(source, name)))
+	}
+	for _, name := range []string{"plugins/dte01", "plugins/catalogues"} {
+		must(os.CopyFS(filepath.Join(source, name), os.DirFS(filepath.Join(root, name))))
+	}
+	return source
+}
