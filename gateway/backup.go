@@ -17,8 +17,11 @@ type Backups interface {
 	State() any
 }
 
+// backupRoutes answers /admin/backup.
+type backupRoutes struct{ backups Backups } // nil: nobody makes one
+
 // beginBackup answers POST /admin/backup {"dir"}.
-func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
+func (r backupRoutes) beginBackup(ctx *fasthttp.RequestCtx) error {
 	var asked struct {
 		Dir string `json:"dir"`
 	}
@@ -26,16 +29,16 @@ func (g *Gateway) beginBackup(ctx *fasthttp.RequestCtx) error {
 		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
 	}
 	concerns(ctx, asked.Dir, "")
-	if g.o.Backups == nil || !g.o.Backups.Begin(asked.Dir) {
+	if r.backups == nil || !r.backups.Begin(asked.Dir) {
 		return operatorProblem(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
 	}
-	return g.showBackup(ctx)
+	return r.showBackup(ctx)
 }
 
 // showBackup answers GET /admin/backup.
-func (g *Gateway) showBackup(ctx *fasthttp.RequestCtx) error {
-	if g.o.Backups == nil {
+func (r backupRoutes) showBackup(ctx *fasthttp.RequestCtx) error {
+	if r.backups == nil {
 		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
 	}
-	return show(ctx, fasthttp.StatusOK, g.o.Backups.State())
+	return show(ctx, fasthttp.StatusOK, r.backups.State())
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -24,9 +25,16 @@ type Deliveries interface {
 	CheckArchive(context.Context, *outbox.ArchiveCheck) (*outbox.ArchiveTotals, error)
 }
 
+// deliveryRoutes answers /admin/delivery and /admin/archive.
+type deliveryRoutes struct {
+	deliveries Deliveries
+	log        *slog.Logger
+	serving    context.Context // ends when the gateway takes no more requests
+}
+
 // showGivenUp answers GET /admin/delivery with what was given up.
-func (g *Gateway) showGivenUp(ctx *fasthttp.RequestCtx) error {
-	list, err := g.o.Deliveries.GivenUp(maxGivenUp)
+func (r deliveryRoutes) showGivenUp(ctx *fasthttp.RequestCtx) error {
+	list, err := r.deliveries.GivenUp(maxGivenUp)
 	if err != nil {
 		return err
 	}
@@ -35,16 +43,16 @@ func (g *Gateway) showGivenUp(ctx *fasthttp.RequestCtx) error {
 
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
 // tried again; with archive, their files are put back where the archive has lost them.
-func (g *Gateway) retryDelivery(ctx *fasthttp.RequestCtx) error {
-	return g.settleDelivery(ctx, "retried", g.o.Deliveries.Retry)
+func (r deliveryRoutes) retryDelivery(ctx *fasthttp.RequestCtx) error {
+	return r.settleDelivery(ctx, "retried", r.deliveries.Retry)
 }
 
 // forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: what was given up of the documents is settled.
-func (g *Gateway) forgetDelivery(ctx *fasthttp.RequestCtx) error {
-	return g.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return g.o.Deliveries.Forget(ctx, code) })
+func (r deliveryRoutes) forgetDelivery(ctx *fasthttp.RequestCtx) error {
+	return r.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) { return r.deliveries.Forget(ctx, code) })
 }
 
-func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code, bool) (int, error)) error {
+func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle func(context.Context, dte.Code, bool) (int, error)) error {
 	var asked struct {
 		Codes   []string `json:"codes"`
 		Archive bool     `json:"archive"`
@@ -66,20 +74,20 @@ func (g *Gateway) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle f
 		total += n
 	}
 	ctx.SetUserValue(actIdle, total == 0)
-	g.o.Logger.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
+	r.log.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
 	return show(ctx, fasthttp.StatusOK, map[string]int{done: total})
 }
 
 // checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and at
 // last {"checked"} or {"error"}.
-func (g *Gateway) checkArchive(ctx *fasthttp.RequestCtx) error {
+func (r deliveryRoutes) checkArchive(ctx *fasthttp.RequestCtx) error {
 	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
-	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
+	stream(r.serving, ctx, func(ctx context.Context, send func(streamLine) error) error {
 		c.Found = func(f outbox.ArchiveFinding) error { return send(streamLine{Found: &f}) }
 		c.Progress = func(done, total int64) error {
 			return send(streamLine{Progress: &streamProgress{Documents: int(done), Of: int(total)}})
 		}
-		totals, err := g.o.Deliveries.CheckArchive(ctx, c)
+		totals, err := r.deliveries.CheckArchive(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -134,10 +134,10 @@ func TestGate_English(t *testing.T) {
 // TestDelivery_Idle: a retry or a forgetting that found nothing to do is no act that was done.
 func TestDelivery_Idle(t *testing.T) {
 	for n, want := range map[int]string{0: audit.Nothing, 2: audit.Done} {
-		g := New(Options{Logger: slog.New(slog.DiscardHandler)})
+		r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetBodyString(`{"codes":["3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
-		err := g.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { return n, nil })
 		if got, reason := outcome(ctx, err); err != nil || got != want || reason != "" {
 			t.Errorf("%d steps: %s %s %v", n, got, reason, err)
 		}
@@ -146,7 +146,7 @@ func TestDelivery_Idle(t *testing.T) {
 
 // TestDelivery_Fails: what could not be settled is not told as done, and what is no code is named.
 func TestDelivery_Fails(t *testing.T) {
-	g := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
 	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
 	broken := errors.New("broken")
 	for body, want := range map[string]string{
@@ -157,7 +157,7 @@ func TestDelivery_Fails(t *testing.T) {
 	} {
 		ctx, calls := new(fasthttp.RequestCtx), 0
 		ctx.Request.SetBodyString(body)
-		err := g.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) {
 			if calls++; want == "broken" {
 				return 1, broken
 			}

@@ -26,10 +26,10 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	backups := &noBackups{}
-	g := New(Options{Logger: slog.New(slog.DiscardHandler), Backups: backups})
+	g := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Request.SetBodyString(`{"dir":"/media/usb"}`)
-	if err := g.beginBackup(ctx); err != nil || backups.dir != "/media/usb" || remark(ctx, actTarget) != "/media/usb" || remark(ctx, actDetail) != "" {
+	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" || remark(ctx, actTarget) != "/media/usb" || remark(ctx, actDetail) != "" {
 		t.Errorf("%v, %q about %q %q", err, backups.dir, remark(ctx, actTarget), remark(ctx, actDetail))
 	}
 	var p *Problem

@@ -49,14 +49,20 @@ func order(ctx *fasthttp.RequestCtx) shelf.Order {
 	return o
 }
 
+// ruleRoutes answers /admin/rules.
+type ruleRoutes struct {
+	rules   Rules
+	serving context.Context // ends when the gateway takes no more requests
+}
+
 // pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 when one of
 // them failed. ?reason= is required, unless ?dry=1: that changes nothing. What was begun is finished, whether the caller waits or not.
-func (g *Gateway) pushRule(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) pushRule(ctx *fasthttp.RequestCtx) error {
 	o := order(ctx)
 	if o.Reason == "" && !o.Dry {
 		return noReason()
 	}
-	a, err := g.o.Rules.Activate(context.Background(), ctx.PostBody(), o)
+	a, err := r.rules.Activate(context.Background(), ctx.PostBody(), o)
 	if err != nil {
 		return err
 	}
@@ -86,31 +92,31 @@ func show(ctx *fasthttp.RequestCtx, status int, v any) error {
 }
 
 // listRules answers GET /admin/rules: every bundle, and where it is.
-func (g *Gateway) listRules(ctx *fasthttp.RequestCtx) error {
-	return show(ctx, fasthttp.StatusOK, g.o.Rules.List())
+func (r ruleRoutes) listRules(ctx *fasthttp.RequestCtx) error {
+	return show(ctx, fasthttp.StatusOK, r.rules.List())
 }
 
 // rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch also
 // to a bundle whose own dates are over.
-func (g *Gateway) rollbackRule(ctx *fasthttp.RequestCtx) error {
-	return stepRule(ctx, g.o.Rules.Rollback)
+func (r ruleRoutes) rollbackRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, r.rules.Rollback)
 }
 
 // reinstateRule answers POST /admin/rules/reinstate {"name","schema","version"}: a bundle that the branch had left by itself is
 // put back. ?reason= is required.
-func (g *Gateway) reinstateRule(ctx *fasthttp.RequestCtx) error {
-	return stepRule(ctx, g.o.Rules.Reinstate)
+func (r ruleRoutes) reinstateRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, r.rules.Reinstate)
 }
 
 // cancelRule answers POST /admin/rules/cancel {"name","schema","version"}: a bundle that is to come is taken off. ?reason= is required.
-func (g *Gateway) cancelRule(ctx *fasthttp.RequestCtx) error {
-	return stepRule(ctx, g.o.Rules.Cancel)
+func (r ruleRoutes) cancelRule(ctx *fasthttp.RequestCtx) error {
+	return stepRule(ctx, r.rules.Cancel)
 }
 
 // acknowledgeRule answers POST /admin/rules/acknowledge: somebody knows of the return that the branch made by itself. ?reason= is required.
-func (g *Gateway) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	concerns(ctx, "", string(ctx.QueryArgs().Peek("reason")))
-	back, err := g.o.Rules.Acknowledge(context.Background(), order(ctx))
+	back, err := r.rules.Acknowledge(context.Background(), order(ctx))
 	switch {
 	case errors.Is(err, shelf.ErrReason):
 		return noReason()
@@ -146,7 +152,7 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target,
 }
 
 // shadowRule answers POST /admin/rules/shadow?documents=1000&for=24h: the bundle in the body computes live sales too.
-func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) shadowRule(ctx *fasthttp.RequestCtx) error {
 	documents, long := 1000, 24*time.Hour
 	var err error
 	if v := string(ctx.QueryArgs().Peek("documents")); v != "" {
@@ -159,7 +165,7 @@ func (g *Gateway) shadowRule(ctx *fasthttp.RequestCtx) error {
 			return wrongQuery("for", "a time like 24h, at most 744h")
 		}
 	}
-	a, err := g.o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long)
+	a, err := r.rules.Shadow(context.Background(), ctx.PostBody(), documents, long)
 	if err != nil {
 		return err
 	}
@@ -175,17 +181,17 @@ func wrongQuery(name, want string) error {
 }
 
 // showShadow answers GET /admin/rules/shadow; stopShadow DELETE.
-func (g *Gateway) showShadow(ctx *fasthttp.RequestCtx) error {
-	seen := g.o.Rules.Shadowed()
+func (r ruleRoutes) showShadow(ctx *fasthttp.RequestCtx) error {
+	seen := r.rules.Shadowed()
 	if seen == nil {
 		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
 	}
 	return show(ctx, fasthttp.StatusOK, seen)
 }
 
-func (g *Gateway) stopShadow(ctx *fasthttp.RequestCtx) error {
-	g.o.Rules.StopShadow()
-	return g.showShadow(ctx)
+func (r ruleRoutes) stopShadow(ctx *fasthttp.RequestCtx) error {
+	r.rules.StopShadow()
+	return r.showShadow(ctx)
 }
 
 func period(ctx *fasthttp.RequestCtx) (shelf.DocumentPeriod, error) {
@@ -217,14 +223,14 @@ type (
 
 // backtestRule answers POST /admin/rules/backtest?from=&to= with a JSON object a line: {"differs"}, {"progress"}, and at
 // last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes away.
-func (g *Gateway) backtestRule(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) backtestRule(ctx *fasthttp.RequestCtx) error {
 	p, err := period(ctx)
 	if err != nil {
 		return err
 	}
 	bundle := append([]byte(nil), ctx.PostBody()...) // the request is over before the stream is
-	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
-		totals, a, err := g.o.Rules.Backtest(ctx, bundle, p, shelf.BacktestReport{
+	stream(r.serving, ctx, func(ctx context.Context, send func(streamLine) error) error {
+		totals, a, err := r.rules.Backtest(ctx, bundle, p, shelf.BacktestReport{
 			Differs: func(c *shelf.Comparison) error { return send(streamLine{Differs: c}) },
 			Progress: func(n int, day string) error {
 				return send(streamLine{Progress: &streamProgress{Documents: n, Day: day}})
@@ -241,13 +247,13 @@ func (g *Gateway) backtestRule(ctx *fasthttp.RequestCtx) error {
 }
 
 // replayRule answers GET /admin/rules/replay?code= with the comparison, or ?from=&to= with a stream as of a backtest.
-func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) replayRule(ctx *fasthttp.RequestCtx) error {
 	if text := string(ctx.QueryArgs().Peek("code")); text != "" {
 		code, err := dte.ParseCode(text)
 		if err != nil {
 			return wrongQuery("code", err.Error())
 		}
-		c, err := g.o.Rules.Replay(context.Background(), code)
+		c, err := r.rules.Replay(context.Background(), code)
 		if err != nil {
 			return err
 		}
@@ -257,9 +263,9 @@ func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	g.stream(ctx, func(ctx context.Context, send func(streamLine) error) error {
+	stream(r.serving, ctx, func(ctx context.Context, send func(streamLine) error) error {
 		results, n := make(map[string]int), 0
-		err := g.o.Rules.ReplayPeriod(ctx, p, func(c *shelf.Comparison) error {
+		err := r.rules.ReplayPeriod(ctx, p, func(c *shelf.Comparison) error {
 			results[c.Result]++
 			if n++; n%1000 == 0 {
 				if err := send(streamLine{Progress: &streamProgress{Documents: n, Day: c.Date}}); err != nil {
@@ -281,7 +287,7 @@ func (g *Gateway) replayRule(ctx *fasthttp.RequestCtx) error {
 
 // ruleDocuments answers GET /admin/rules/documents?rule=&name=&from=&to=&after=&limit= with a page of the documents that a bundle
 // computed: rule is its version, or the first digits of its digest.
-func (g *Gateway) ruleDocuments(ctx *fasthttp.RequestCtx) error {
+func (r ruleRoutes) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 	q := ctx.QueryArgs()
 	m := shelf.Made{Rule: string(q.Peek("rule")), Name: string(q.Peek("name")), From: string(q.Peek("from")), To: string(q.Peek("to")), Limit: 500}
 	var err error
@@ -298,7 +304,7 @@ func (g *Gateway) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 	if err := m.Check(); err != nil {
 		return wrongQuery("rule, from, to, limit", err.Error())
 	}
-	page, err := g.o.Rules.Documents(g.serving, m)
+	page, err := r.rules.Documents(r.serving, m)
 	if err != nil {
 		return err
 	}
@@ -306,12 +312,12 @@ func (g *Gateway) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 }
 
 // stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up.
-func (g *Gateway) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(streamLine) error) error) {
+func stream(serving context.Context, ctx *fasthttp.RequestCtx, work func(context.Context, func(streamLine) error) error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 		send := func(l streamLine) error { return writeLine(conn, w, l) }
-		if err := work(g.serving, send); err != nil {
+		if err := work(serving, send); err != nil {
 			_ = send(streamLine{Error: err.Error()}) // nobody may be there to read it
 		}
 	})

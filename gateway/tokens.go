@@ -43,9 +43,12 @@ var (
 	ErrTokenFault = errors.New("not a token")
 )
 
+// tokenRoutes answers /admin/tokens.
+type tokenRoutes struct{ keeper Keeper }
+
 // listTokens answers GET /admin/tokens, the revoked ones included.
-func (g *Gateway) listTokens(ctx *fasthttp.RequestCtx) error {
-	return show(ctx, fasthttp.StatusOK, map[string]any{"tokens": g.o.Keeper.Tokens()})
+func (r tokenRoutes) listTokens(ctx *fasthttp.RequestCtx) error {
+	return show(ctx, fasthttp.StatusOK, map[string]any{"tokens": r.keeper.Tokens()})
 }
 
 // madeToken is a token, this once.
@@ -55,7 +58,7 @@ type madeToken struct {
 }
 
 // newToken answers POST /admin/tokens {"name","point_of_sale","permissions"} with the token, this once.
-func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
+func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
 	var asked struct {
 		Name        string   `json:"name"`
 		Point       int64    `json:"point_of_sale"`
@@ -64,7 +67,7 @@ func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
 		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
-	info, token, err := g.o.Keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
+	info, token, err := r.keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
 		return tokenError(err)
 	}
@@ -73,7 +76,7 @@ func (g *Gateway) newToken(ctx *fasthttp.RequestCtx) error {
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays good
 // for the grace, default none.
-func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
+func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 	id, err := tokenID(ctx)
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
 			return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
-	info, token, err := g.o.Keeper.RotateToken(by(ctx), id, grace)
+	info, token, err := r.keeper.RotateToken(by(ctx), id, grace)
 	if err != nil {
 		return tokenError(err)
 	}
@@ -98,12 +101,12 @@ func (g *Gateway) rotateToken(ctx *fasthttp.RequestCtx) error {
 }
 
 // revokeToken answers DELETE /admin/tokens/{id}.
-func (g *Gateway) revokeToken(ctx *fasthttp.RequestCtx) error {
+func (r tokenRoutes) revokeToken(ctx *fasthttp.RequestCtx) error {
 	id, err := tokenID(ctx)
 	if err != nil {
 		return err
 	}
-	info, err := g.o.Keeper.RevokeToken(by(ctx), id)
+	info, err := r.keeper.RevokeToken(by(ctx), id)
 	if err != nil {
 		return tokenError(err)
 	}
