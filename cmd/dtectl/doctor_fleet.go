@@ -58,4 +58,18 @@ func (d *doctor) fleet(ctx context.Context, f *start.Fleet) {
 	default:
 		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, last.Epoch, own)
 	}
+	d.shipping()
+}
+
+// shipping says what of the branch outlives its box.
+func (d *doctor) shipping() {
+	const check = "shipping"
+	switch c := d.cfg; {
+	case c.Fleet.Ship == "" && c.SecondCopy == "":
+		d.warn(check, "set second_copy, a folder, on a second medium if there is one, and ship in [fleet]", "nothing of this branch outlives its disk")
+	case c.Fleet.Ship == "":
+		d.warn(check, "set ship in [fleet]", "the second copy is not shipped: nothing of this branch outlives the box and its media")
+	default:
+		d.ok(check, "the second copy is shipped, %s", c.Fleet.Ship)
+	}
 }

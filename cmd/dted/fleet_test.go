@@ -136,7 +136,7 @@ func TestFleet(t *testing.T) {
 	if act, err := wire.OpenAct(held.Data, "centro", 1, wire.Key{Public: public}); err != nil || act.What != wire.ActLive || act.Digest != r.Digest {
 		t.Errorf("%+v %v", act, err)
 	}
-	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") {
+	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") || !strings.Contains(said, "nothing of this branch outlives its disk") {
 		t.Error(said)
 	}
 	b.stop()

@@ -24,6 +24,9 @@ func TestFleet_Rebuild(t *testing.T) {
 	b.start()
 	const sales = 3
 	b.sellMany(sales)
+	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "the second copy is shipped, async") {
+		t.Error(said)
+	}
 	size := func(dir string) (n int64) {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.copy"))
 		if err != nil {
