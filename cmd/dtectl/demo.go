@@ -83,11 +83,19 @@ func child(path string, args ...string) *exec.Cmd {
 }
 
 // supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits
-// longer after each quick death, from 100 ms to 5 s.
+// longer after each quick death, from 100 ms to 5 s. While there is a file of the pid file's name with .stop in the place of .pid, it
+// starts nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
 	for {
+		for stopped(pidFile) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
 		cmd := start()
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
@@ -120,6 +128,11 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 			pause = min(2*pause, 5*time.Second)
 		}
 	}
+}
+
+func stopped(pidFile string) bool {
+	_, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop")
+	return err == nil
 }
 
 // await polls an address until it answers 200.

@@ -55,6 +55,7 @@ func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	for i, name := range demoBranches {
 		d.branches = append(d.branches, &demo{config: filepath.Join(dir, name, "dted.toml"), branch: int64(i + 1), api: addresses[2+2*i], ops: addresses[3+2*i],
 			authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"), manage: cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"), inbox: cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"),
+			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a second medium\n",
 			fleet: fmt.Sprintf(`
 [fleet]
 branch = %q
@@ -62,6 +63,7 @@ group = %q
 director_key = "../director.pub"
 poll = "15s"                # the demonstration is quicker than a branch: the defaults are 1m and 15m
 report = "1m"
+ship = "sync"
 
 [fleet.store]
 endpoint = "http://%s"

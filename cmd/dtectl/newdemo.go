@@ -28,6 +28,7 @@ type demo struct {
 	ahead                              time.Duration // of the clocks
 	branch                             int64         // from 1; its establishment is M001, M002 …
 	fleet                              string        // the table of the configuration; empty: a branch by itself
+	copied                             string        // the line that sets the second copy; empty: there is none
 }
 
 // newDemo makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
@@ -224,7 +225,7 @@ func (d *demo) writeConfig(path string) error {
 data = "data"
 mark = "mark"               # high-water mark: put it on a second medium
 tokens = "tokens.toml"
-
+%s
 [api]
 listen = %q
 tls = "off"                 # of the demonstration alone: see the defaults in cmd/dted/config
@@ -298,6 +299,6 @@ complemento = "Calle Arce 1020"
 
 [branch]
 id = %d
-%s%s`, d.api, d.ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
+%s%s`, d.copied, d.api, d.ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
 	return config.WriteFile(path, []byte(text))
 }

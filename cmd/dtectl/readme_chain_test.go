@@ -88,7 +88,7 @@ func TestREADME_Chain(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer("var/fleet", dir, "bin/dtectl", filepath.Join(bin, "dtectl")).Replace(script))
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer("var/fleet", dir, "bin/dtectl", filepath.Join(bin, "dtectl"), "127.0.0.1:8280", addresses[6]).Replace(script))
 	cmd.Dir = root
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

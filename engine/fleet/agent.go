@@ -132,8 +132,12 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		err, again := a.look(ctx), lookEvery
 		a.note("enrolment", err)
 		a.fence.answered(a.o.Now())
-		if err != nil && a.state.Own == 0 {
+		switch {
+		case a.state.Own > 0:
+		case err != nil:
 			again = lookSoon
+		default: // it waits to be enrolled
+			again = min(lookEvery, a.poll())
 		}
 		a.nextLook = a.o.Now().Add(a.jitter(again))
 	}

@@ -370,6 +370,7 @@ func TestAgent_Settings(t *testing.T) {
 // At rest a box asks no more than DESIGN says: 100 requests an hour.
 func TestAgent_Requests(t *testing.T) {
 	w := newWorld(t)
+	w.enrol(1, w.box, director)
 	w.live(w.rule("a", "1.0.0"))
 	w.start()
 	w.pass(time.Hour)
