@@ -54,7 +54,7 @@ func TestShelf_Backtest(t *testing.T) {
 	if totals.Results[shelf.MadeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
 		t.Errorf("%+v %+v", totals, list)
 	}
-	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Old != "9.1" || f.New != "10.31" {
+	if f := totals.Fields["resumen.totalIva"]; f == nil || f.Documents != 4 || f.Amounts != 4 || f.Old != "9.1" || f.New != "10.31" {
 		t.Errorf("totals of totalIva: %+v", f)
 	}
 	if totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Small(t, "dte01/v2", bundletest.Trap))); totals.Results[shelf.MadeFailed] != 4 || list[0].Error == "" {

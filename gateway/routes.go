@@ -41,7 +41,7 @@ func (g *Gateway) routes() *router.Router {
 // opsRoutes are the operators' routes.
 func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r, get := g.router()
-	rules, deliveries := ruleRoutes{g.o.Rules, g.serving}, deliveryRoutes{g.o.Deliveries, g.o.Logger, g.serving}
+	rules, deliveries := ruleRoutes{g.o.Rules, g.o.Now, g.serving}, deliveryRoutes{g.o.Deliveries, g.o.Logger, g.serving}
 	tokens, backups := tokenRoutes{g.o.Keeper}, backupRoutes{g.o.Backups}
 	get("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g.o.Registry, promhttp.HandlerOpts{})))
 	get("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ func order(ctx *fasthttp.RequestCtx) shelf.Order {
 // ruleRoutes answers /admin/rules.
 type ruleRoutes struct {
 	rules   Rules
+	now     func() time.Time
 	serving context.Context // ends when the gateway takes no more requests
 }
 
@@ -194,8 +196,8 @@ func (r ruleRoutes) stopShadow(ctx *fasthttp.RequestCtx) error {
 	return r.showShadow(ctx)
 }
 
-func period(ctx *fasthttp.RequestCtx) (shelf.DocumentPeriod, error) {
-	p := shelf.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: string(ctx.QueryArgs().Peek("to"))}
+func period(ctx *fasthttp.RequestCtx, today string) (shelf.DocumentPeriod, error) {
+	p := shelf.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: cmp.Or(string(ctx.QueryArgs().Peek("to")), today)}
 	if err := p.Check(); err != nil {
 		return p, wrongQuery("from, to", err.Error())
 	}
@@ -221,10 +223,10 @@ type (
 	}
 )
 
-// backtestRule answers POST /admin/rules/backtest?from=&to= with a JSON object a line: {"differs"}, {"progress"}, and at
+// backtestRule answers POST /admin/rules/backtest?from=&to= (default: today, by the branch's clock) with a JSON object a line: {"differs"}, {"progress"}, and at
 // last {"totals"}, {"refused"} or {"error"}. It ends when the caller goes away.
 func (r ruleRoutes) backtestRule(ctx *fasthttp.RequestCtx) error {
-	p, err := period(ctx)
+	p, err := period(ctx, dte.Date(r.now()))
 	if err != nil {
 		return err
 	}
@@ -259,7 +261,7 @@ func (r ruleRoutes) replayRule(ctx *fasthttp.RequestCtx) error {
 		}
 		return show(ctx, fasthttp.StatusOK, c)
 	}
-	p, err := period(ctx)
+	p, err := period(ctx, dte.Date(r.now()))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -43,6 +42,6 @@ func administer(ctx context.Context, top *cli, method string, body any) error {
 	if err := askOps(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
 		return err
 	}
-	s.Owed.print(screen.Out, time.Now())
+	s.Owed.print(screen.Out, cfg.Now())
 	return nil
 }

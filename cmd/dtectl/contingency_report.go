@@ -33,7 +33,7 @@ func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
 		if err := askOps(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
 			return err
 		}
-		s.Owed.print(screen.Out, time.Now())
+		s.Owed.print(screen.Out, cfg.Now())
 		return nil
 	}
 	var r engine.TechnicalReport
@@ -45,7 +45,7 @@ func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
 		e.SetIndent("", "  ")
 		return e.Encode(&r)
 	}
-	return printReport(screen.Out, &r, time.Now())
+	return printReport(screen.Out, &r, cfg.Now())
 }
 
 // causes are CAT-005, in MH's words.

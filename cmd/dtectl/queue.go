@@ -49,7 +49,7 @@ func (c *queueCommand) Run(ctx context.Context, top *cli) error {
 		if err != nil {
 			return err
 		}
-		total := o.print(screen.Out, time.Now())
+		total := o.print(screen.Out, cfg.Now())
 		if !c.Watch || total == 0 && o.Contingency == nil {
 			return nil
 		}

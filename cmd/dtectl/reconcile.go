@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -79,7 +78,7 @@ func reconcile(ctx context.Context, cfg *config.Config, c reconcileCommand) (err
 	default:
 		return c.skip(ctx, cfg, store)
 	}
-	possible := possibleSeries(cfg, r.Taken, time.Now())
+	possible := possibleSeries(cfg, r.Taken, cfg.Now())
 	printRestoration(screen.Out, r)
 	var plan []storage.Skip
 	switch {
@@ -227,7 +226,7 @@ func (c *reconcileCommand) giveUp(ctx context.Context, cfg *config.Config, store
 	if err != nil {
 		return err
 	}
-	if err := store.GiveUp(ctx, possibleSeries(cfg, last, time.Now()), c.Reason); err != nil {
+	if err := store.GiveUp(ctx, possibleSeries(cfg, last, cfg.Now()), c.Reason); err != nil {
 		return err
 	}
 	var what []string

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,7 @@ type streamed struct {
 		Results   map[string]int `json:"results"`
 		Fields    map[string]struct {
 			Documents int    `json:"documents"`
+			Amounts   int    `json:"amounts"`
 			Old       string `json:"old"`
 			New       string `json:"new"`
 		} `json:"fields"`
@@ -78,16 +80,17 @@ type periodFlags struct {
 }
 
 func (p *periodFlags) query() url.Values {
-	if p.To == "" {
-		p.To = dte.Date(time.Now())
+	q := url.Values{"from": {p.From}}
+	if p.To != "" { // else the branch's own today
+		q.Set("to", p.To)
 	}
-	return url.Values{"from": {p.From}, "to": {p.To}}
+	return q
 }
 
 // progress is how much of the period a day is.
 func (p *periodFlags) progress(day string) float64 {
 	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
-	to, _ := time.Parse(time.DateOnly, p.To)
+	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
 	return at.Sub(from).Hours() / max(24, to.Sub(from).Hours()+24)
 }
@@ -152,7 +155,7 @@ func (c *rulesBacktestCommand) backtest(ctx context.Context, b *gateway, out io.
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		f := t.Fields[name]
-		screen.Fprintf(w, "%s\t%d times\t%s →\t%s\t\n", name, f.Documents, f.Old, f.New)
+		screen.Fprintf(w, "%s\t%d amounts in %d documents\t%s →\t%s\t\n", name, f.Amounts, f.Documents, f.Old, f.New)
 	}
 	return w.Flush()
 }

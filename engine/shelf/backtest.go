@@ -43,8 +43,9 @@ type BacktestTotals struct {
 
 // FieldTotal is an amount over all documents in which it differs.
 type FieldTotal struct {
-	Documents int    `json:"documents"` // or lines
-	Old       string `json:"old"`
+	Documents int    `json:"documents"` // in which it differs
+	Amounts   int    `json:"amounts"`   // that differ: of a line's, one for each line
+	Old       string `json:"old"`       // their sum
 	New       string `json:"new"`
 
 	old, made dte.Amount
@@ -122,6 +123,7 @@ func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 }
 
 func (t *BacktestTotals) add(list []rulebook.Difference) {
+	counted := make(map[string]bool)
 	for _, d := range list {
 		name := lineNumber.ReplaceAllString(d.Path, "")
 		f := t.Fields[name]
@@ -129,7 +131,11 @@ func (t *BacktestTotals) add(list []rulebook.Difference) {
 			f = &FieldTotal{}
 			t.Fields[name] = f
 		}
-		f.Documents++
+		f.Amounts++
+		if !counted[name] {
+			counted[name] = true
+			f.Documents++
+		}
 		was, _ := dte.ParseAmount(d.Old) // "" is nothing
 		now, _ := dte.ParseAmount(d.New)
 		f.old, f.made = f.old+was, f.made+now
