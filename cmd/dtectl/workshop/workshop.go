@@ -184,11 +184,11 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	defer r.Close(ctx)
 	var list []Remade
 	for _, part := range r.Bundle.Cases() {
-		was := string(parts[part])
-		if list = append(list, Remade{part, differ[was]}); differ[was] == nil {
+		was := parts[part]
+		if list = append(list, Remade{part, differ[string(was)]}); differ[string(was)] == nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(w.Folder(name), filepath.FromSlash(part)), made[was], 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(w.Folder(name), filepath.FromSlash(part)), made[string(was)], 0o644); err != nil {
 			return list, err
 		}
 	}
