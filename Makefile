@@ -91,6 +91,7 @@ mutants: ## mutants made of storage, engine, rules, plugins/sdk and gateway, and
 
 languages: ## the rule of rules/abi in AssemblyScript, C, Rust and TinyGo, held against the ABI (installs compilers from npm and Debian; says so and skips what is out of reach)
 	@DTE_INSTALL=1 go test -timeout 20m -count=1 -run '^TestLanguages$$' -v ./rules/abi/abitest | grep -vE '^=== |INFO rule module'
+	@DTE_INSTALL=1 go test -count=1 -run '^TestRules_AnotherLanguage$$' -v ./cmd/dtectl | grep -E '^---'
 
 clients: ## a sale by a Go, a TypeScript and a Python client, generated from the contract (installs generators into var/clients; says so and skips what is out of reach)
 	@echo 'installs generators of clients into var/clients'

@@ -175,3 +175,52 @@ func checkoutCopy(t *testing.T, root string) string {
 	}
 	return source
 }
+
+// TestRules_AnotherLanguage: the rule of plugins/README.md, written in AssemblyScript, passes the cases that stand there.
+func TestRules_AnotherLanguage(t *testing.T) {
+	root := plugintest.Root(t)
+	asc := filepath.Join(root, "var", "build", "node_modules", ".bin", "asc")
+	if _, err := os.Stat(asc); err != nil && os.Getenv("DTE_INSTALL") != "" {
+		install := exec.Command("npm", "install", "--prefix", filepath.Join("var", "build"), "assemblyscript")
+		install.Dir = root
+		if out, err := install.CombinedOutput(); err != nil {
+			t.Logf("%v\n%s", err, out)
+		}
+	}
+	if _, err := os.Stat(asc); err != nil {
+		t.Skip("not here: npm install --prefix var/build assemblyscript")
+	}
+	text, err := os.ReadFile(filepath.Join(root, "plugins", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := checkoutCopy(t, root)
+	files := regexp.MustCompile("(?s)`(plugins/recibo/v1/[^`]+\\.json)`[^`]*?(?:`[^`\n]*`[^`]*?)*?\n```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(files) != 6 {
+		t.Fatalf("the README has %d files of the bundle", len(files))
+	}
+	for _, f := range files {
+		path := filepath.Join(source, filepath.FromSlash(f[1]))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(f[2]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	module := filepath.Join(source, "recibo.wasm")
+	build := exec.Command(asc, filepath.Join(root, "rules", "abi", "example", "recibo.ts"), "-O", "--runtime", "stub", "--use", "abort=", "-o", module)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	said := capture(t, func() {
+		if err := (&rulesTestCommand{Name: "recibo/v1", Source: source, Module: module}).Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, step := range []string{"interpreter  ok", "compiler     ok", "3 golden cases"} {
+		if !strings.Contains(said, step) {
+			t.Errorf("it does not say %q:\n%s", step, said)
+		}
+	}
+}
