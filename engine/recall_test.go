@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,8 +202,13 @@ func TestRecall_GivesWay(t *testing.T) {
 		inBubble(t, func(b *box) {
 			first, second := b.issue(sale("a", 100)), b.issue(sale("b", 200))
 			b.chaos(simulator.Chaos{DelayMS: int(delay.Milliseconds())})
+			var mu sync.Mutex
 			var points []string
-			b.at(func(point string) { points = append(points, point) })
+			b.at(func(point string) {
+				mu.Lock()
+				defer mu.Unlock()
+				points = append(points, point)
+			})
 			sold := make(chan struct{})
 			go func() { defer close(sold); b.issue(sale("c", 300)) }()
 			time.Sleep(10 * time.Millisecond)
@@ -219,6 +225,8 @@ func TestRecall_GivesWay(t *testing.T) {
 				t.Error(err)
 			}
 			<-sold
+			mu.Lock()
+			defer mu.Unlock()
 			var order []string
 			for _, p := range points {
 				if strings.HasSuffix(p, "anulardte") || strings.HasSuffix(p, "recepciondte") {

@@ -27,11 +27,22 @@ type seller struct {
 	db   *storage.Store
 	sold int64
 	left atomic.Int64 // warnings: how often sales went on without the chain's store
+
+	fault atomic.Pointer[func(fleettest.Request) fleettest.Fault]
 }
+
+// faults has the chain's store fail from now on.
+func (s *seller) faults(f func(fleettest.Request) fleettest.Fault) { s.fault.Store(&f) }
 
 // sell starts the store and the shipper; both end with the test.
 func newSeller(t *testing.T) *seller {
 	s := &seller{world: newWorld(t)}
+	s.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if f := s.fault.Load(); f != nil {
+			return (*f)(r)
+		}
+		return fleettest.None
+	}
 	var err error
 	s.ship, err = ship.New(ship.Options{Store: s.store, Branch: "centro", Box: box, Folder: s.dir, Epoch: func() int64 { return 1 }, State: s.disk, Sync: true,
 		Cloned: func() { s.cloned++ }, Now: time.Now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
@@ -124,21 +135,22 @@ func TestCarry(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSeller(t)
 			dice := mathrand.New(mathrand.NewPCG(seed, 1))
-			faulty := false
-			s.store.Fault = func(r fleettest.Request) fleettest.Fault {
-				if faulty && r.Verb == "create" && dice.IntN(4) == 0 {
-					return fleettest.Faults[dice.IntN(len(fleettest.Faults))]
+			var faulty atomic.Bool
+			troubles := mathrand.New(mathrand.NewPCG(seed, 2)) // of the one goroutine that ships
+			s.faults(func(r fleettest.Request) fleettest.Fault {
+				if faulty.Load() && r.Verb == "create" && troubles.IntN(4) == 0 {
+					return fleettest.Faults[troubles.IntN(len(fleettest.Faults))]
 				}
 				return fleettest.None
-			}
+			})
 			waited := 0
 			for range 40 {
 				time.Sleep(time.Duration(dice.IntN(7)) * time.Second)
 				synctest.Wait()
 				before, live := s.left.Load(), s.ship.Shipped().Why == ""
-				faulty = true
+				faulty.Store(true)
 				s.sell()
-				faulty = false
+				faulty.Store(false)
 				if !live || s.left.Load() != before || s.ship.Shipped().Why != "" {
 					continue
 				}
@@ -166,11 +178,11 @@ func TestCarry_Silent(t *testing.T) {
 		time.Sleep(2 * ship.DefaultEvery)
 		s.sell()
 		silent, asked := make(chan struct{}), make(chan struct{}, 100)
-		s.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		s.faults(func(r fleettest.Request) fleettest.Fault {
 			asked <- struct{}{}
 			<-silent
 			return fleettest.None
-		}
+		})
 		if took := s.sell(); took != ship.DefaultPatience {
 			t.Errorf("the first sale takes %v", took)
 		}
@@ -206,7 +218,7 @@ func TestCarry_Recount(t *testing.T) {
 		s := newSeller(t)
 		time.Sleep(2 * ship.DefaultEvery)
 		s.sell()
-		s.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+		s.faults(func(fleettest.Request) fleettest.Fault { return fleettest.Failed })
 		for range 3 {
 			s.sell()
 		}
