@@ -1,6 +1,8 @@
 package rulebook_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"dtegate/engine/dte"
@@ -28,5 +30,30 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	}
 	if faults := l.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")}, dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")
+	}
+}
+
+// A fact of the document that cannot be read is told by its own name.
+func TestRemake_NamesScalar(t *testing.T) {
+	r, _ := plugintest.Load(t, "dte01/v2", "interpreter")
+	data, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "catalogues", "catalogues.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalogues, err := dte.ParseCatalogues(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := rulebook.Compile(r, catalogues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := dte.Parse([]byte(`{"isRetenIva":"x","cuerpoDocumento":[{"cantidad":1,"precioUni":1}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, faults, err := rule.Remake(t.Context(), nil, facts, dte.FillOptions{})
+	if err != nil || len(faults) != 1 || faults[0].Path != "isRetenIva" {
+		t.Errorf("%+v %v", faults, err)
 	}
 }

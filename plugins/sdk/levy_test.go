@@ -73,3 +73,20 @@ func TestLevies(t *testing.T) {
 		}
 	})
 }
+
+// Totals near the end of what an amount may be: what fits is closed without a fault, what does not is one.
+func TestClose_Overflow(t *testing.T) {
+	for _, c := range []struct {
+		subTotal, tax, perci int64
+		ok                   bool
+	}{{Max, 0, 0, true}, {Max - One, One, 0, true}, {Max, One, 0, false}, {Max, 0, One, false}, {Max - One, One / 2, One, false}} {
+		var out abi.Output
+		s := Sale{SubTotal: c.subTotal}
+		s.Taxes[TaxIVA] = c.tax
+		taxes, pay, ok := s.Close(&out, c.perci, 0)
+		if ok != c.ok || ok && (len(out.Faults) > 0 || taxes != c.tax || pay != c.subTotal+c.tax+c.perci) ||
+			!ok && (len(out.Faults) != 1 || out.Faults[0] != abi.Fault{Code: FaultOverflow, Line: -1, Column: -1}) {
+			t.Errorf("%+v: %d %d %v, %+v", c, taxes, pay, ok, out.Faults)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package outbox
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// A server that fails is left alone for one minute, then two, at most five; attempts of one moment count once; one that answers
+// again is like one that never failed.
+func TestBreaker(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	why := errors.New("away")
+	var b breaker
+	for _, pause := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, PauseMost, PauseMost} {
+		b.fail(now, why)
+		b.fail(now.Add(time.Second), why) // under way with the first
+		if open, told := b.open(now); !open || told != why || b.ripe(now) || !b.again().Equal(now.Add(pause)) {
+			t.Errorf("after a failure: open %v, %v, again %v, want %v", open, told, b.again().Sub(now), pause)
+		}
+		if now = now.Add(pause); !b.ripe(now) {
+			t.Errorf("it is not ripe after %v", pause)
+		}
+	}
+	b.reset()
+	if open, told := b.open(now); open || told != nil || b.ripe(now) || !b.again().IsZero() || b.reason() != nil {
+		t.Errorf("after an answer: open %v, %v, ripe %v, again %v", open, told, b.ripe(now), b.again())
+	}
+	if b.fail(now, why); !b.again().Equal(now.Add(pauseFirst)) {
+		t.Errorf("the next failure waits %v", b.again().Sub(now))
+	}
+}
