@@ -72,8 +72,8 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 	at := func(string) {
 		if n := count.Add(1); int(n) == s.point {
 			crash.Do(func() {
+				crashed.Store(true) // before the disk is copied: what is answered meanwhile may not be in the copy
 				after = disk.Crash(s.unsynced, rand.New(rand.NewPCG(s.seed, 1)))
-				crashed.Store(true)
 				w.wire.sever()
 			})
 		}
