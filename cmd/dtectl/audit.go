@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -102,6 +101,6 @@ func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.St
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.reconcile",
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: "store.reconcile",
 		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
 }

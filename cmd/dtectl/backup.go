@@ -36,7 +36,7 @@ func (c *backupCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	store, err := storage.Open(storage.Options{Dir: cfg.Data, MarkPath: cfg.Mark, Logger: slog.Default(), Now: time.Now})
+	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {
 		b, err := backupRunning(ctx, cfg, c.Dir, bar)
 		bar.end()

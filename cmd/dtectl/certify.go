@@ -44,7 +44,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 	if cfg.Ambiente != "00" {
 		return certify.ErrProduction
 	}
-	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: time.Now,
+	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: cfg.Now,
 		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name, DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
 		Status: func(ctx context.Context) (*certify.Status, error) {
 			s := new(certify.Status)
@@ -56,7 +56,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 		}
 	}
 	if o.Seed == 0 {
-		o.Seed = certify.Seed(cfg.Issuer.NIT, dte.Date(time.Now()))
+		o.Seed = certify.Seed(cfg.Issuer.NIT, dte.Date(cfg.Now()))
 	}
 	if o.Receivers, err = readReceivers(c.Receivers); err != nil {
 		return err
@@ -102,12 +102,12 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		for _, t := range f.Tokens { // of a run that was killed
 			if t.Name == certifyToken && t.Active() {
-				if _, err := f.Revoke(t.ID, who(), time.Now()); err != nil {
+				if _, err := f.Revoke(t.ID, who(), cfg.Now()); err != nil {
 					return err
 				}
 			}
 		}
-		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, who(), time.Now())
+		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, who(), cfg.Now())
 		if err == nil {
 			id, o.Token = t.ID, token
 		}
@@ -118,7 +118,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	}
 	end = func() {
 		err := config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-			_, err := f.Revoke(id, who(), time.Now())
+			_, err := f.Revoke(id, who(), cfg.Now())
 			return err
 		})
 		if err != nil {
@@ -196,7 +196,7 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 		}
 		missing := max(0, k.Wanted-k.Sealed-k.Waiting)
 		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
-		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(time.Now()), o.Receivers)
+		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
 		if missing == 0 || sale == nil {
 			continue
 		}

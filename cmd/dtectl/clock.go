@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"time"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 )
 
@@ -15,11 +15,15 @@ type clockAccept struct{}
 
 // Run has the store forget the time that it knew: after a clock that was ahead, or a year in a cupboard.
 func (*clockAccept) Run(top *cli) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
 	store, err := open(top)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := cfg.Now()
 	last, err := store.LastBeat()
 	if err == nil {
 		err = store.Beat(now)

@@ -18,7 +18,7 @@ func (d *doctor) backedUp(at time.Time) {
 	switch {
 	case at.IsZero():
 		d.warn("backup", do, "this store has none that was checked to its last row")
-	case d.now().Sub(at) > backupLate:
+	case d.branchNow().Sub(at) > backupLate:
 		d.warn("backup", do, "none for three days: the latest is of %s", local(at))
 	default:
 		d.ok("backup", "the latest is of %s", local(at))
@@ -37,7 +37,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 
 // markOf says whether the running appliance has found its mark as it was written.
 func (d *doctor) markOf(proved time.Time) {
-	if d.now().Sub(proved) > proofLate {
+	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
 			"it is not what was written since %s: the next start will refuse the store", local(proved))
 	}

@@ -74,7 +74,7 @@ func (d *doctor) certificate() {
 	if d.command.Certificate != "" {
 		_, c, err = readKey(d.command.Certificate, d.command.CertificatePassword)
 	}
-	now := d.now()
+	now := d.branchNow()
 	if err == nil && c != nil {
 		err = checkCertificate(*c, d.cfg.Issuer.NIT, now)
 	}
@@ -229,7 +229,7 @@ const (
 // clock holds the box's clock against the last record and against MH's, where they are known.
 func (d *doctor) clock(last, authority time.Time) {
 	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
-	now := d.now()
+	now := d.branchNow()
 	switch off := now.Sub(last); {
 	case last.IsZero():
 	case off < -config.ClockBack:

@@ -48,7 +48,7 @@ func (d *doctor) scrubbed(c storage.Scrub) {
 		d.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad, "; "))
 	case c.Last.IsZero():
 		d.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every day")
-	case d.now().Sub(c.Last) > scrubLate:
+	case d.branchNow().Sub(c.Last) > scrubLate:
 		d.warn("second copy", "let the appliance run; see its log for why it does not come to it", "last read through on %s", local(c.Last))
 	case c.Found > 0:
 		d.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew", local(c.Last), c.Found, c.Mended)
@@ -64,7 +64,7 @@ func (d *doctor) read(r storage.Reading) {
 		d.fail("store", repairRemedy, "read through on %s: %d tables are damaged", local(r.At), r.Damaged)
 	case r.At.IsZero():
 		d.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
-	case d.now().Sub(r.At) > scrubLate:
+	case d.branchNow().Sub(r.At) > scrubLate:
 		d.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s", local(r.At))
 	default:
 		d.ok("store", "last read through on %s, nothing damaged", local(r.At))

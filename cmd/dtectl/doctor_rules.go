@@ -73,7 +73,7 @@ func (d *doctor) rules() {
 
 // calendar judges what the bundles of each document are good for, today and soon.
 func (d *doctor) calendar(windows map[string][]bundle.Window) {
-	today, soon := dte.Date(d.now()), dte.Date(d.now().Add(rulesSoon))
+	today, soon := dte.Date(d.branchNow()), dte.Date(d.branchNow().Add(rulesSoon))
 	var live, coming []string
 	for _, name := range slices.Sorted(maps.Keys(windows)) {
 		covered := false

@@ -55,16 +55,14 @@ func (c *exportCommand) Run(ctx context.Context, top *cli) error {
 }
 
 func (c *exportCommand) open(top *cli) (*storage.Store, error) {
-	o := storage.Options{Logger: slog.Default(), Now: time.Now}
 	if c.Backup != "" {
-		return storage.OpenBackup(c.Backup, o)
+		return storage.OpenBackup(c.Backup, storage.Options{Logger: slog.Default(), Now: time.Now})
 	}
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return nil, err
 	}
-	o.Dir, o.MarkPath = cfg.Data, cfg.Mark
-	return storage.OpenReadOnly(o)
+	return storage.OpenReadOnly(cfg.Store(slog.Default()))
 }
 
 func (c *exportCommand) check() error {

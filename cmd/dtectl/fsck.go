@@ -172,7 +172,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Locate
 	way := cfg.Authority.Link()
 	defer way.Close()
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(password), Ambiente: cfg.Ambiente,
-		UserAgent: "dtectl fsck", Transport: way, Now: time.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
+		UserAgent: "dtectl fsck", Transport: way, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	asked := 0
 	for _, l := range list {
 		series := strings.Split(l.Series, "/")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -131,7 +130,7 @@ func recordMark(ctx context.Context, cfg *config.Config, store *storage.Store, w
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, time.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: what,
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: who(), From: "dtectl", What: what,
 		Target: cfg.Mark, Detail: detail, Outcome: audit.Done})
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -121,5 +120,5 @@ func recordRepairsIn(ctx context.Context, cfg *config.Config, store *storage.Sto
 	if err != nil {
 		return err
 	}
-	return audit.New(store, cfg.Ambiente, box, time.Now).RecordRepairs(ctx, who(), "dtectl")
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).RecordRepairs(ctx, who(), "dtectl")
 }

@@ -92,7 +92,7 @@ func (p *periodFlags) progress(day string) float64 {
 	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
 	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
-	return at.Sub(from).Hours() / max(24, to.Sub(from).Hours()+24)
+	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a branch that rehearses is beyond today
 }
 
 // follow prints a stream to out and returns its last line.

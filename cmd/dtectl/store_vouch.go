@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"text/tabwriter"
-	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -38,7 +37,7 @@ func inspect(cfg *config.Config, store *storage.Store) (*vouched, error) {
 		return nil, err
 	}
 	v := new(vouched)
-	if v.rules, err = shelf.Inspect(shelf.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: time.Now}); err != nil {
+	if v.rules, err = shelf.Inspect(shelf.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if v.acts, err = audit.Authenticate(store, box); err != nil {

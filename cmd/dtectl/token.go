@@ -37,7 +37,7 @@ func (c *tokenNewCommand) Run(top *cli) error {
 		return err
 	}
 	if c.NewFile {
-		if err := config.BeginTokens(cfg.Tokens, time.Now().In(dte.Zone)); err != nil {
+		if err := config.BeginTokens(cfg.Tokens, cfg.Now().In(dte.Zone)); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func withheld(t *config.Token) []string {
 
 func newToken(cfg *config.Config, point int64, name string, granted []string) (made *config.Token, token string, err error) {
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		made, token, err = f.Add(cfg, name, point, granted, who(), time.Now())
+		made, token, err = f.Add(cfg, name, point, granted, who(), cfg.Now())
 		return err
 	})
 	return made, token, err
@@ -87,7 +87,7 @@ func (c *tokenRotateCommand) Run(top *cli) error {
 	var token string
 	var t *config.Token
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, token, err = f.Rotate(c.ID, c.Grace, who(), time.Now())
+		t, token, err = f.Rotate(c.ID, c.Grace, who(), cfg.Now())
 		return err
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *tokenRevokeCommand) Run(top *cli) error {
 		return err
 	}
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, err := f.Revoke(c.ID, who(), time.Now())
+		t, err := f.Revoke(c.ID, who(), cfg.Now())
 		if err == nil {
 			screen.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
 		}
@@ -139,7 +139,7 @@ func (c *tokenListCommand) Run(top *cli) error {
 	screen.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
 	for _, t := range file.Tokens {
 		if t.Active() || c.All {
-			screen.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, time.Now()))
+			screen.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
 		}
 	}
 	return w.Flush()
