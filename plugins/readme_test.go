@@ -5,11 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
 )
 
 // block is a fenced block of the README with the last file that the text before it names.
@@ -67,6 +70,28 @@ func TestREADME(t *testing.T) {
 	}
 	if files != 9 || commands != 1 {
 		t.Errorf("the README has %d files and %d commands", files, commands)
+	}
+}
+
+// TestREADME_Manifest: the README's table of a manifest's members is all that a manifest can have.
+func TestREADME_Manifest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "\n| member | what it says |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var listed, members []string
+	for row := range strings.Lines(table) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(row, "| `"), "`")
+		listed = append(listed, name)
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[bundle.Manifest]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		members = append(members, name)
+	}
+	if !found || !slices.Equal(listed, members) {
+		t.Errorf("the README lists %q, a manifest has %q", listed, members)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 
 // TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its day, tried, sent, taken off,
 // sent again, in force by itself on a branch whose calendar says so, sealed by an authority that has the same law, and taken back.
-// Then the tax of the last paragraph, and five bundles that a branch refuses.
+// The verbs know what day it is there. Then the tax of the last paragraphs, sold and returned, and five bundles that a branch refuses.
 func TestLaw(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a demonstration, started twice")
@@ -49,6 +50,8 @@ func TestLaw(t *testing.T) {
 	defer func() { l.stop() }()
 	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`, "dte01 2.2.0 is retired")
 	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.2    live")
+	l.does("dtectl -c var/demo/dted.toml doctor", "clock          2027-01-01", "within 1m0s of MH's")
+	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays good until 2027-01-02")
 	l.tax()
 	l.bad()
 }
@@ -103,16 +106,21 @@ func (l *law) edit(file string, pairs ...string) {
 	}
 }
 
-// tax writes the section's tax on bags, and shows a sale of three.
+// tax writes the section's tax on bags, shows a sale of three, sells them and takes one back.
 func (l *law) tax() {
 	l.t.Helper()
 	l.edit("plugins/catalogues/catalogues.json", `    "C8": `, `    "B1": "Bolsa plástica ($0.05)",`+"\n    "+`"C8": `)
 	l.edit("plugins/catalogues/manifest.json", `"version": "1.1.0"`, `"version": "1.2.0"`)
-	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tbolsaAmount\n",
-		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "bolsaAmount", Unit: "USD"}}`,
+	l.edit("plugins/dte01/rule.go", "import (\n", "import (\n\t\"slices\"\n\n", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
+		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`,
 		"sdk.Taxes,", `append(slices.Clone(sdk.Taxes), "B1"),`, "sdk.TaxCotrans}", "sdk.TaxCotrans, sdk.TaxCotrans + 1}",
-		"Net: net}", "Net: net, Levies: []sdk.Levy{{Tax: sdk.TaxCotrans + 1, Of: sdk.ColCantidad, Rate: in.Params[bolsaAmount], By: sdk.One}}}")
-	l.edit("plugins/dte01/v2-2027/manifest.json", `"params": [`, `"params": [{"name": "bolsaAmount", "value": "0.05", "source": "Decreto 2, art. 1"},`)
+		"Net: net}", "Net: net, Levies: []sdk.Levy{{Tax: sdk.TaxCotrans + 1, Of: sdk.ColCantidad, Rate: in.Params[levyB1], By: sdk.One}}}")
+	const param = `"params": [{"name": "levyB1", "value": "0.05", "source": "Decreto 2, art. 1"},`
+	l.edit("plugins/dte01/v2-2027/manifest.json", `"params": [`, param)
+	l.edit("plugins/retorno/rule.go", `"D1", "C8"}`, `"D1", "C8", "B1"}`, "\tcotransRate\n", "\tcotransRate\n\tlevyB1\n",
+		`{Name: "cotransRate", Unit: "USD per gallon"}}`, `{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "levyB1", Unit: "USD"}}`, "[4]int64", "[5]int64")
+	l.edit("plugins/retorno/line.go", "[4]int64", "[5]int64", "{all, o.params[cotransRate], sdk.One}", "{all, o.params[cotransRate], sdk.One}, {all, o.params[levyB1], sdk.One}")
+	l.edit("plugins/retorno/v1/manifest.json", `"params": [`, param, `"version": "2.1.`, `"version": "2.2.`)
 	sale := `{"receptor":{"nombre":"Ana Morales"},"items":[{"descripcion":"Bolsa","cantidad":3,"precioUnitario":0.10,"tributos":["B1"]}],"condicionOperacion":1}`
 	if err := os.WriteFile(filepath.Join(l.source, "bags.json"), []byte(sale), 0o644); err != nil {
 		l.t.Fatal(err)
@@ -125,6 +133,21 @@ dtectl -c var/demo/dted.toml rules push catalogues-1.2.0.dterule --reason tax
 dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax
 dtectl -c var/demo/dted.toml rules try dte01-2.3.0.dterule catalogues-1.2.0.dterule --at 2027-01-02 --sale bags.json`,
 		"0 of 6 cases are written", "dte01 2.3.0  live", `"codigo": "B1"`, `"valor": 0.15`)
+	l.does(`dtectl -c var/demo/dted.toml rules build retorno/v1 --key var/demo/rules.key
+dtectl -c var/demo/dted.toml rules push retorno-2.2.*.dterule --reason tax
+for law in catalogues-1.2.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary @${law%.dterule}.dterule http://127.0.0.1:8083/law; done`,
+		"dte01 2.3.0 is law from 2027-01-01 on", "retorno 2.2.")
+	post := `curl -sS http://127.0.0.1:8080/dte/%s -H "x-api-token: $(cat var/demo/pos.token)" -H 'Content-Type: application/json' -d @%s`
+	sold := l.does(fmt.Sprintf(post, "dte01", "bags.json"), `"estado":"PROCESSED"`, `"valor":0.15`, `"totalPagar":0.45`)
+	code := regexp.MustCompile(`"codigoGeneracion":"([^"]+)"`).FindStringSubmatch(sold)
+	if code == nil {
+		l.t.Fatal(sold)
+	}
+	back := fmt.Sprintf(`{"documentoOrigen":%q,"items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"Rota"}`, code[1])
+	if err := os.WriteFile(filepath.Join(l.source, "back.json"), []byte(back), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	l.does(fmt.Sprintf(post, "retorno", "back.json"), `"estado":"PROCESSED"`, `"valor":0.05`, `"totalPagar":0.15`)
 }
 
 // bad has the branch refuse five bundles, each in words that name what is wrong.
@@ -170,7 +193,7 @@ func checkoutCopy(t *testing.T, root string) string {
 	for _, name := range []string{"go.mod", "go.sum", "rules", "deploy", "engine", "storage", "plugins/sdk"} {
 		must(os.Symlink(filepath.Join(root, name), filepath.Join(source, name)))
 	}
-	for _, name := range []string{"plugins/dte01", "plugins/catalogues"} {
+	for _, name := range []string{"plugins/dte01", "plugins/retorno", "plugins/catalogues"} {
 		must(os.CopyFS(filepath.Join(source, name), os.DirFS(filepath.Join(root, name))))
 	}
 	return source

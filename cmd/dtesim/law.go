@@ -35,7 +35,7 @@ func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 		law.Codes, err = codes(b.Parts["catalogues.json"])
 		return []simulator.Law{law}, name, err
 	}
-	law.Document, law.PerGallon = m.Document, make(map[string]*big.Rat)
+	law.Document, law.PerGallon, law.PerUnit = m.Document, make(map[string]*big.Rat), make(map[string]*big.Rat)
 	for _, p := range m.Params {
 		value, ok := new(big.Rat).SetString(p.Value)
 		if !ok {
@@ -56,6 +56,10 @@ func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 			law.PerGallon["D1"] = value
 		case "cotransRate":
 			law.PerGallon["C8"] = value
+		default: // a new tax in USD a unit bears its code of CAT-015: "levyB1"
+			if code, ok := strings.CutPrefix(p.Name, "levy"); ok {
+				law.PerUnit[code] = value
+			}
 		}
 	}
 	return []simulator.Law{law}, name, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
 
@@ -26,6 +27,12 @@ func TestLawsOf(t *testing.T) {
 	if l := laws[0]; l.From != "2027-01-01" || l.Document != "01" || l.VAT.FloatString(2) != "0.15" || l.Withheld.FloatString(2) != "0.01" ||
 		l.Identification.FloatString(2) != "25000.00" || l.PerGallon["D1"].FloatString(2) != "0.25" {
 		t.Errorf("%+v", l)
+	}
+	laws, _, err = lawsOf(bundletest.Edition(t, "dte01/v2", "3.0.0", func(_ map[string][]byte, m *bundle.Manifest) {
+		m.Params = append(m.Params, bundle.Param{Name: "levyB1", Value: "0.05", Source: "a law"})
+	}), "00")
+	if err != nil || len(laws[0].PerUnit) != 1 || laws[0].PerUnit["B1"].FloatString(2) != "0.05" {
+		t.Errorf("a tax of its own: %+v, %v", laws, err)
 	}
 	laws, _, err = lawsOf(bundletest.Edition(t, "catalogues", "3.0.0"), "00")
 	if err != nil || !slices.Contains(laws[0].Codes["CAT-015"], "D1") || !slices.Contains(laws[0].Codes["CAT-017"], "01") {

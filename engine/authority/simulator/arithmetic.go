@@ -79,7 +79,7 @@ func taxed(_ *Simulator, d *document) *refusal {
 		}
 		listed[code] = true
 	}
-	gallons, byGallon := make(map[string]*big.Rat), make(map[string]bool)
+	units, byGallon := make(map[string]*big.Rat), make(map[string]bool)
 	used := make(map[string]bool)
 	for _, it := range d.root.objects("cuerpoDocumento") {
 		for _, code := range it.texts("tributos") {
@@ -87,9 +87,9 @@ func taxed(_ *Simulator, d *document) *refusal {
 				return lacking("resumen.tributos")
 			}
 			if !used[code] {
-				used[code], gallons[code], byGallon[code] = true, new(big.Rat), true
+				used[code], units[code], byGallon[code] = true, new(big.Rat), true
 			}
-			gallons[code].Add(gallons[code], it.number("cantidad"))
+			units[code].Add(units[code], it.number("cantidad"))
 			byGallon[code] = byGallon[code] && it.integer("uniMedida") == gallon
 		}
 	}
@@ -98,8 +98,11 @@ func taxed(_ *Simulator, d *document) *refusal {
 		if !used[code] {
 			return lacking("cuerpoDocumento.tributos")
 		}
-		rate, perGallon := d.law.PerGallon[code]
-		if perGallon && byGallon[code] && !near(rounded(new(big.Rat).Mul(gallons[code], rate), 2), t.number("valor")) {
+		rate, known := d.law.PerUnit[code]
+		if !known && byGallon[code] {
+			rate, known = d.law.PerGallon[code]
+		}
+		if known && !near(rounded(product(units[code], rate), 2), t.number("valor")) {
 			return miscalculated("resumen.tributos.codigo." + code)
 		}
 	}

@@ -22,6 +22,8 @@ type Law struct {
 	Identification *big.Rat // in USD: see identification
 	// PerGallon are the taxes in USD a gallon, by code.
 	PerGallon map[string]*big.Rat
+	// PerUnit are further taxes of the summary in USD a unit, whatever the unit is, by code.
+	PerUnit map[string]*big.Rat
 	// Codes are further codes by catalogue, "CAT-015". A further code of CAT-015 is a tax that is added in the summary.
 	Codes map[string][]string
 }
@@ -73,10 +75,7 @@ func (s *Simulator) law(tipo, day string) Law {
 				*pair.to = *pair.from
 			}
 		}
-		if len(l.PerGallon) > 0 {
-			now.PerGallon = maps.Clone(now.PerGallon)
-			maps.Copy(now.PerGallon, l.PerGallon)
-		}
+		now.PerGallon, now.PerUnit = replaced(now.PerGallon, l.PerGallon), replaced(now.PerUnit, l.PerUnit)
 		for catalogue, codes := range l.Codes {
 			if now.Codes == nil {
 				now.Codes = make(map[string][]string)
@@ -85,6 +84,17 @@ func (s *Simulator) law(tipo, day string) Law {
 		}
 	}
 	return now
+}
+
+// replaced is a table of rates in which the fresh ones hold.
+func replaced(rates, fresh map[string]*big.Rat) map[string]*big.Rat {
+	if len(fresh) == 0 {
+		return rates
+	}
+	all := make(map[string]*big.Rat, len(rates)+len(fresh))
+	maps.Copy(all, rates)
+	maps.Copy(all, fresh)
+	return all
 }
 
 // under finds the law that a document is held to: of its own day, and of a note or retorno, which give back what was

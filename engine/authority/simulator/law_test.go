@@ -60,3 +60,27 @@ func TestLaw_Codes(t *testing.T) {
 		}
 	}
 }
+
+// A new tax in USD a unit is computed here too: only what the lines' quantities make of its rate is taken.
+func TestLaw_PerUnit(t *testing.T) {
+	b := open(t, fifteen, func(o *simulator.Options) {
+		o.Laws = append(o.Laws, simulator.Law{Document: "03", From: "2026-12-16", PerUnit: map[string]*big.Rat{"B9": big.NewRat(5, 100)}})
+	})
+	// 110.00 taxed at 15 %, and 12 and 4 units that are levied: 0.80.
+	levied := func(n_ int, levy, operation, pay string) *tree {
+		d := sample(t, "03", n_).set("identificacion.fecEmi", "2026-12-16").set("resumen.ivaRete", n("0")).set("resumen.montoTotalOperacion", n(operation)).
+			set("resumen.totalPagar", n(pay)).set("resumen.pagos.0.montoPago", n(pay))
+		for _, line := range []string{"0", "1"} {
+			d.set("cuerpoDocumento."+line+".tributos", []any{"20", "B9"})
+		}
+		return d.set("resumen.tributos", []any{map[string]any{"codigo": "20", "descripcion": "Impuesto al Valor Agregado 15%", "valor": n("16.5")},
+			map[string]any{"codigo": "B9", "descripcion": "Bolsa", "valor": n(levy)}})
+	}
+	b.acceptedOn("2026-12-16", levied(1, "0.8", "127.3", "129.8"))
+	b.accepted(levied(2, "0.81", "127.31", "129.81")) // a cent is MH's tolerance
+	for i, c := range [][3]string{{"0.82", "127.32", "129.82"}, {"0.60", "127.1", "129.6"}} {
+		if a := b.send(levied(3+i, c[0], c[1], c[2])); a.Estado != "RECHAZADO" || !strings.Contains(a.DescripcionMsg, "tributos.codigo.B9") {
+			t.Errorf("%s for 0.80: %v", c[0], a)
+		}
+	}
+}
