@@ -18,7 +18,6 @@ type Sale struct {
 
 	sums        [3]int64 // of the lines, by ColImpuesto
 	descu, sold int64    // discounts of the lines; not zero when anything is sold
-	levied      int64    // taxes beside those of the list Taxes, in cents
 }
 
 // total rounds what the lines add up to and applies the global discounts.
@@ -32,13 +31,6 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	if s.Named>>1 != 0 { // any but the IVA
 		for i := range s.Taxes {
 			s.Taxes[i] = Round2(s.Taxes[i])
-			if i <= TaxCotrans {
-				continue
-			}
-			var ok bool
-			if s.levied, ok = Add(s.levied, s.Taxes[i]); !ok {
-				return s.overflows(out, -1)
-			}
 		}
 	}
 	var global int64
@@ -88,12 +80,12 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
 // Close adds what the sale's taxes, retention and perception make of the subtotal: pay is totalPagar before its floor of
-// zero. All in cents.
+// zero. All in cents. Until then a rule may change its Taxes: a levy with a floor, or of which so much is free.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
-	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans] + s.levied
+	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
 	pay = s.SubTotal + taxes + perci - rete + s.NoGravado
-	if small(s.SubTotal | t[TaxIVA] | t[TaxTurismo] | t[TaxSalida] | t[TaxFovial] | t[TaxCotrans] | s.levied | perci | rete | (s.NoGravado ^ s.NoGravado>>63)) {
+	if s.Named>>len(Taxes) == 0 && small(s.SubTotal|t[TaxIVA]|t[TaxTurismo]|t[TaxSalida]|t[TaxFovial]|t[TaxCotrans]|perci|rete|(s.NoGravado^s.NoGravado>>63)) {
 		return taxes, pay, true
 	}
 	taxes, pay, ok = 0, s.SubTotal, true
