@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
@@ -179,9 +179,9 @@ func (t *AuthorisationTally) countEvent(entry storage.Entry) error {
 	if entry.State < record.EventSigned || entry.State > record.EventDone {
 		return nil
 	}
-	h := new(eventHead)
-	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return fmt.Errorf("decoding contingency event %s: %w", dte.Code(entry.Code), err)
+	h, err := contingency.DecodeEvent(entry)
+	if err != nil {
+		return err
 	}
 	switch {
 	case entry.State == record.EventSigned:

@@ -182,7 +182,7 @@ func TestCause_Refused(t *testing.T) {
 		if err := b.engine.contingency.Lift(context.Background()); !errors.As(err, &e) || e.Code != refusal.CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
-		if b.engine.contingency.current() != nil {
+		if b.engine.contingency.Current() != nil {
 			t.Error("the branch is in contingency")
 		}
 	})
@@ -209,7 +209,7 @@ func TestFlapping(t *testing.T) {
 					b.cable.set(plugged)
 					time.Sleep(c.up)
 				}
-				periods, err := b.engine.contingency.periods()
+				periods, err := b.store.Due(record.QueuePeriod, b.now().Add(record.Distant), 100)
 				if err != nil || len(periods) == 0 || len(periods) > c.periods {
 					t.Errorf("%d periods of %d at most, %v", len(periods), c.periods, err)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleettest"
@@ -296,7 +297,7 @@ func (s *site) newMember(point int) *chainBox {
 	s.made++
 	key := signer32(s.name, s.made)
 	b := &box{t: c.t, sim: c.sim, cable: newCable(), fs: disktest.New(c.rules), rand: fork(c.rand), log: quiet, password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
-		policy: Contingency{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
+		policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
 	if os.Getenv("DTE_LOG") != "" {
 		b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
@@ -40,7 +41,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}
-	until := h.CorrectableUntil(e.contingency.law().correction)
+	until := h.CorrectableUntil(e.contingency.CorrectWithin())
 	switch {
 	case entry.State != record.Rejected:
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
@@ -55,7 +56,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	}
 	e.metrics.corrections.WithLabelValues(h.Document).Inc()
 	e.acted(req.Caller, ActCorrect, code, "")
-	e.contingency.wake()
+	e.contingency.Wake()
 	r, err := e.public(entry)
 	if err == nil {
 		r.Stored = stored
@@ -119,16 +120,20 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 	if len(e.gaps) > 0 {
 		until = until.Add(record.Distant)
 	}
-	refused, err := e.contingency.owing(record.QueueCorrect, until, 1000)
+	refused, err := e.store.Due(record.QueueCorrect, until, 1000)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("reading queue %s: %w", record.QueueCorrect, err)
 	}
-	for _, o := range refused {
-		late := !o.entry.Due.At.After(e.now())
-		if !late && !e.mayBeFurther(o.entry.Code, o.head) {
+	for _, entry := range refused {
+		h, err := record.DecodeHead(entry)
+		if err != nil {
+			return progress, err
+		}
+		late := !entry.Due.At.After(e.now())
+		if !late && !e.mayBeFurther(entry.Code, h) {
 			continue
 		}
-		done, err := e.reconsider(ctx, o.entry.Code, late)
+		done, err := e.reconsider(ctx, entry.Code, late)
 		if err != nil {
 			return progress, err
 		}
@@ -156,7 +161,7 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 		_, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
 		return true, err
 	case q.Kind != authority.NotFound:
-		return false, errAway
+		return false, contingency.ErrAway
 	case !last:
 		return false, nil
 	}

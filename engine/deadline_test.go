@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 )
@@ -14,7 +15,7 @@ import (
 // time that there is, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *Contingency) { p.DoubtFor = 40 * time.Hour }) // nothing is certain before
+		b.restart(func(p *contingency.Options) { p.DoubtFor = 40 * time.Hour }) // nothing is certain before
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		doubtful := b.issue(sale("doubtful", 200))

@@ -308,7 +308,7 @@ func saleTo(key, address string) Request {
 // delivery is what is owed to receivers now.
 func (b *box) undelivered() outbox.Undelivered {
 	b.t.Helper()
-	o, err := b.engine.account()
+	o, err := b.engine.countOwed()
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/ledger"
@@ -46,7 +47,7 @@ type Options struct {
 	Issuer seller.Issuer
 	Policy Policy
 	// Contingency is how the branch lives without MH.
-	Contingency Contingency
+	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
 	Now         func() time.Time // the clock
 	Rand        io.Reader        // of generation codes, default crypto/rand
@@ -84,13 +85,13 @@ type Engine struct {
 	onAct   func(Act)
 	metrics *metrics
 
-	*contingency
-	gaps   []storage.Gap                 // times that the store lost in restorations
-	ahead  atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
-	asked  sync.Map                      // storage.Code: documents that MH was asked for by this process
-	owed   owedCache
-	outbox *outbox.Outbox // what the receivers and the archive are owed
-	ledger *ledger.Ledger
+	contingency *contingency.Contingency
+	gaps        []storage.Gap                 // times that the store lost in restorations
+	ahead       atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
+	asked       sync.Map                      // storage.Code: documents that MH was asked for by this process
+	owed        owedCache
+	outbox      *outbox.Outbox // what the receivers and the archive are owed
+	ledger      *ledger.Ledger
 }
 
 // New returns an engine; it starts nothing.
@@ -135,47 +136,26 @@ func New(o Options) (e *Engine, err error) {
 	} else {
 		e.rules = func() *rulebook.Book { return o.Rules }
 	}
-	e.contingency = newContingency(e, o)
 	if e.gaps, err = o.Store.Gaps(); err != nil {
 		return nil, err
 	}
-	return e, e.contingency.restorePeriod()
+	e.contingency, err = contingency.New(contingency.Branch{Documents: deferred{e}, Store: e.store, Signer: e.signer, Client: e.client, Rules: e.rules, Issuer: e.issuer,
+		Logger: e.log, Now: e.now, Rand: e.rand, SendID: func() int64 { return e.sends.Add(1) }, Reachable: o.Reachable, Every: o.RecoverEvery, SettleAfter: settleAfter}, o.Contingency)
+	return e, err
 }
 
 // Run settles what a crash left open, at once, and later whatever a request gave up on; it watches MH, and sends what is
 // owed. It returns when ctx ends, with nil.
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { e.contingency.watch(ctx) })
 	wg.Go(func() { e.outbox.Run(ctx) })
-	defer wg.Wait()
-	if e.contingency.current() != nil {
-		e.contingency.suspect()
-	}
-	before := e.now().Add(settleAfter) // everything: no request is older than this process
-	var swept time.Time
-	for ctx.Err() == nil {
-		if now := e.now(); now.Sub(swept) >= e.every || now.Before(swept) {
-			e.sweep(ctx, before)
-			swept, before = now, now
-		}
-		next, err := e.contingency.drain(ctx)
-		if err != nil && ctx.Err() == nil {
-			e.log.Error("sending what is owed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-e.contingency.work:
-			// More may come with it: a branch that sells in contingency rings with every sale.
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-		case <-time.After(next):
-		}
-	}
+	e.contingency.Run(ctx)
+	wg.Wait()
 	return nil
 }
+
+// Contingency is how the branch lives without MH.
+func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
 // sweep settles documents that nobody settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {

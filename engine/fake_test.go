@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/authority/link"
 	"dtegate/engine/authority/link/linktest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
@@ -134,7 +135,7 @@ type box struct {
 	fs     *disktest.Disk
 	skew   atomic.Int64 // of the branch's clock, ns
 	log    *slog.Logger
-	policy Contingency
+	policy contingency.Options
 	rand   *rand.Rand
 	// password is what the branch logs in with; MH knows "secreto-mh.2026".
 	password authority.Password
@@ -167,7 +168,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
 		b := &box{t: t, cable: newCable(), fs: disktest.New(disktest.Strict), rand: rand.New(rand.NewPCG(1, 1)), log: quiet, password: "secreto-mh.2026",
-			policy: Contingency{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
+			policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
 		b.server = &http.Server{Handler: b.sim.Protocol(), ErrorLog: nil}
@@ -229,7 +230,7 @@ func (b *box) start() {
 }
 
 // restart ends the branch in order and starts it with a policy without MH that is another.
-func (b *box) restart(change func(*Contingency)) {
+func (b *box) restart(change func(*contingency.Options)) {
 	b.close()
 	change(&b.policy)
 	b.start()
@@ -294,7 +295,7 @@ func (b *box) document(code string) *record.View {
 // audit is what must hold when everything is sent: nothing owed, each document what MH holds, no breach that MH saw.
 func (b *box) audit() {
 	b.t.Helper()
-	owed, err := b.engine.account()
+	owed, err := b.engine.countOwed()
 	if err != nil {
 		b.t.Fatal(err)
 	}

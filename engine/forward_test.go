@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 	"dtegate/engine/record"
 )
 
@@ -82,7 +83,7 @@ func TestForward_LotSizes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {
-				b.restart(func(p *Contingency) { p.LotSize = c.size })
+				b.restart(func(p *contingency.Options) { p.LotSize = c.size })
 				b.chaos(simulator.Chaos{RejectLots: c.refusals})
 				b.issue(sale("before", 100))
 				codes := b.outage(8)
@@ -105,7 +106,7 @@ func TestForward_LotSizes(t *testing.T) {
 // hour. What goes in a lot is in the form of contingency, and a night does not hold it up.
 func TestForward_AtNight(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *Contingency) { p.LotSize = 2 })
+		b.restart(func(p *contingency.Options) { p.LotSize = 2 })
 		b.chaos(simulator.Chaos{})
 		time.Sleep(15 * time.Hour) // 23:00
 		b.chaos(simulator.Chaos{LostRequests: 9, Only: "documents"})

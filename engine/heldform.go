@@ -43,7 +43,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 		}
 	}
 	e.metrics.adopted.WithLabelValues(proof).Inc()
-	e.contingency.forwarding.forget(entry.Code)
+	e.contingency.Settled(entry.Code)
 	return e.move(ctx, entry, change, &next)
 }
 
@@ -96,7 +96,7 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
-	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.contingency.options.DoubtFor)):
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.contingency.DoubtFor())):
 		return true // before the other form was sent, or may have been
 	}
 	next.Form = last
@@ -189,7 +189,7 @@ func (e *Engine) query(ctx context.Context, code storage.Code, document string) 
 
 // decidable is when a query that does not find a document proves that MH does not hold it.
 func (e *Engine) decidable(h *record.Head) time.Time {
-	at := h.Sent.Add(e.contingency.options.DoubtFor)
+	at := h.Sent.Add(e.contingency.DoubtFor())
 	if restored := e.restoredUntil(h); restored.After(at) {
 		return restored
 	}

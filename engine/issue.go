@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
@@ -67,7 +68,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 			return nil, pathRefused, err
 		}
 	}
-	if period, release := e.contingency.hold(); period != nil {
+	if period, release := e.contingency.Hold(); period != nil {
 		defer release()
 		d.within(period)
 	} else {
@@ -118,7 +119,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	e.shelf.OfferToShadow(req.Document, entry.Code)
 	now := standing{entry, made.head, made.jws, made.document}
 	if d.form == record.FormContingency {
-		e.contingency.wake()
+		e.contingency.Wake()
 		shown, err = e.show(now)
 		return made.stored(shown), pathContingency, err
 	}
@@ -271,11 +272,11 @@ type draft struct {
 	none    string    // the control number that stands for the one to come
 	facts   dte.Value // with none
 	form    string
-	period  *Period       // the contingency that it is issued in
-	cause   int64         // CAT-005
-	motive  string        // of cause 5
-	reason  string        // why it is in contingency form, for people
-	draws   []record.Draw // what it takes of its origin
+	period  *contingency.Period // the contingency that it is issued in
+	cause   int64               // CAT-005
+	motive  string              // of cause 5
+	reason  string              // why it is in contingency form, for people
+	draws   []record.Draw       // what it takes of its origin
 
 	ruleDay  string               // of the original, "" for its own: the day whose rule computes it
 	rule     *rulebook.Rule       // valid on its day; computed.rule has computed it
@@ -341,8 +342,8 @@ func (d *draft) mark(cause int64, motive string) {
 }
 
 // within issues the draft in a contingency of the branch.
-func (d *draft) within(p *Period) {
-	d.mark(p.Cause, p.motiveOnDocument())
+func (d *draft) within(p *contingency.Period) {
+	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
 }
 
@@ -391,7 +392,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 		h.Why = d.reason
 		h.Until, h.Cause, h.Motive = h.CreatedAt, d.cause, d.motive
 		if d.period != nil {
-			h.Period = d.period.code.String()
+			h.Period = d.period.Code()
 		}
 		s.State, s.Due = record.Deferred, &storage.Due{Queue: record.QueueReport, At: d.now}
 	}

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
@@ -32,3 +34,42 @@ func (k keeper) Catalogue(catalogue, code string) (string, bool) {
 
 // Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
 func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) { k.e.acted(c, ActMail, code, to) }
+
+// deferred is the engine as the contingency sees it.
+type deferred struct{ e *Engine }
+
+// Settle settles documents that nobody settles any more, and sends pending invalidations.
+func (d deferred) Settle(ctx context.Context, before time.Time) { d.e.sweep(ctx, before) }
+
+// Move takes a document to another state, with what follows from the step.
+func (d deferred) Move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
+	return d.e.move(ctx, entry, change, h)
+}
+
+// AdoptHeld makes the form that MH holds the record of a document.
+func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+	return d.e.adoptHeld(ctx, entry, h, held, doubt)
+}
+
+// SettleRefusal settles a refusal that may not be MH's last word.
+func (d deferred) SettleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome {
+	return d.e.settleRefusal(ctx, code, document, refused, sent)
+}
+
+// Query asks MH for a document, once.
+func (d deferred) Query(ctx context.Context, code storage.Code, document string) authority.Outcome {
+	return d.e.query(ctx, code, document)
+}
+
+// Decidable is when a query that does not find a document proves that MH does not hold it.
+func (d deferred) Decidable(h *record.Head) time.Time { return d.e.decidable(h) }
+
+// MayBeFurther tells that MH may hold more of a document than the store knows.
+func (d deferred) MayBeFurther(code storage.Code, h *record.Head) bool {
+	return d.e.mayBeFurther(code, h)
+}
+
+// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
+func (d deferred) ExpireCorrections(ctx context.Context) (bool, error) {
+	return d.e.expireCorrections(ctx)
+}

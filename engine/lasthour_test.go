@@ -6,6 +6,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 )
 
 // TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one cause
@@ -25,8 +26,9 @@ func TestEvent_LastHour(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {
 				// The event of the first cause waits for its document, which MH may hold. Without that it would be made as soon as the
-				// second cause is no more part of the first (ReportAfter).
-				b.restart(func(p *Contingency) { p.DoubtFor = 2 * time.Hour })
+				// second cause is no more part of the first (reportAfter).
+				const reportAfter = 15 * time.Second
+				b.restart(func(p *contingency.Options) { p.DoubtFor, p.ReportAfter = 2*time.Hour, reportAfter })
 				b.issue(sale("before", 100)) // logs in
 				b.chaos(simulator.Chaos{Silence: true})
 				b.issue(sale("first", 100))
@@ -34,7 +36,7 @@ func TestEvent_LastHour(t *testing.T) {
 				b.chaos(simulator.Chaos{})
 				b.plugIn()
 				ended := time.Now()
-				time.Sleep(2 * b.engine.contingency.options.ReportAfter)
+				time.Sleep(2 * reportAfter)
 				if n := b.sim.Received().Events; n != 0 {
 					t.Errorf("MH has %d events already", n)
 					return

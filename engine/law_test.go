@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/plugins/plugintest"
@@ -43,7 +43,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
 		}
 		b.cable.set(plugged)
-		for b.engine.contingency.current() != nil {
+		for b.engine.contingency.Current() != nil {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(3 * time.Second) // what is owed is counted anew
@@ -70,8 +70,8 @@ func TestContingency_OtherLaw(t *testing.T) {
 		if entry, err = b.store.Get(storage.Code(codeOf(&record.View{Code: h.Event}))); err != nil {
 			b.t.Fatal(err)
 		}
-		event := new(eventHead)
-		if err := json.Unmarshal(entry.Head, event); err != nil {
+		event, err := contingency.DecodeEvent(entry)
+		if err != nil {
 			b.t.Fatal(err)
 		}
 		if took := h.Limit.Sub(event.Sealed); took != 36*time.Hour {

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 	"dtegate/engine/record"
 )
 
@@ -36,7 +37,7 @@ func (b *box) outageOf(d time.Duration, name string) {
 
 func (b *box) plugIn() {
 	b.cable.set(plugged)
-	for b.engine.contingency.current() != nil {
+	for b.engine.contingency.Current() != nil {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -76,7 +77,7 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("MH has the event, and the report is due at %v", at)
 		}
-		if _, err := b.engine.contingency.TechnicalReport(context.Background()); err != errNoContingency {
+		if _, err := b.engine.contingency.TechnicalReport(context.Background()); err != contingency.ErrNone {
 			b.t.Errorf("a report of nothing: %v", err)
 		}
 		time.Sleep(time.Hour)
@@ -95,7 +96,7 @@ func TestLongPeriod(t *testing.T) {
 func TestLongPeriod_Noted(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
-		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != errNoContingency {
+		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != contingency.ErrNone {
 			b.t.Errorf("without a contingency: %v", err)
 		}
 		b.cable.set(refusing)
@@ -108,7 +109,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if err != nil || !r.Needed || !r.Ended.IsZero() || len(r.Periods) != 1 || r.Noted != nil {
 			b.t.Fatalf("%+v %v", r, err)
 		}
-		want := ReportCount{"01", "M001", "P001", 3, records[0].ControlNumber, records[2].ControlNumber}
+		want := contingency.ReportCount{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 3, First: records[0].ControlNumber, Last: records[2].ControlNumber}
 		if len(r.Documents) != 1 || r.Documents[0] != want {
 			b.t.Errorf("the report counts %+v, not %+v", r.Documents, want)
 		}
@@ -143,7 +144,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 // longer than it may; the event of a short one waits for nobody.
 func TestLongPeriod_Waits(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *Contingency) { p.AwaitReport = 48 * time.Hour }) // more than there is: 20 hours are taken
+		b.restart(func(p *contingency.Options) { p.AwaitReport = 48 * time.Hour }) // more than there is: 20 hours are taken
 		b.outageOf(time.Hour, "short")
 		time.Sleep(10 * time.Minute)
 		if got := b.sim.Received(); got.Events != 1 {
@@ -173,42 +174,4 @@ func TestLongPeriod_Waits(t *testing.T) {
 		}
 		b.audit()
 	})
-}
-
-// TestStretches: what MH counts as one contingency.
-func TestStretches(t *testing.T) {
-	at := func(h float64) time.Time { return time.Unix(0, 0).UTC().Add(time.Duration(h * float64(time.Hour))) }
-	period := func(began, ended float64) *Period {
-		p := &Period{Began: at(began)}
-		if ended > 0 {
-			p.Ended = at(ended)
-		}
-		return p
-	}
-	l := law{report: 72 * time.Hour}
-	for name, c := range map[string]struct {
-		periods []*Period
-		now     float64
-		want    []bool // too long, by stretch
-	}{
-		"nothing":                    {nil, 0, nil},
-		"three days to the second":   {[]*Period{period(0, 72)}, 100, []bool{false}},
-		"a second more":              {[]*Period{period(0, 72+1./3600)}, 100, []bool{true}},
-		"going on":                   {[]*Period{period(0, 0)}, 73, []bool{true}},
-		"three in a row":             {[]*Period{period(0, 30), period(40, 60), period(65, 73)}, 100, []bool{true}},
-		"the gap is a day":           {[]*Period{period(0, 50), period(74, 100)}, 100, []bool{false, false}},
-		"going on after a short gap": {[]*Period{period(0, 50), period(60, 0)}, 80, []bool{true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			list := stretches(c.periods, 24*time.Hour)
-			if len(list) != len(c.want) {
-				t.Fatalf("%d stretches, want %d", len(list), len(c.want))
-			}
-			for i, s := range list {
-				if got := s.tooLong(l, at(c.now)); got != c.want[i] {
-					t.Errorf("stretch %d: too long is %v", i, got)
-				}
-			}
-		})
-	}
 }

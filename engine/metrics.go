@@ -2,8 +2,10 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"dtegate/engine/contingency"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -26,14 +28,9 @@ type metrics struct {
 	recovered prometheus.Counter
 	events    *prometheus.CounterVec
 
-	periods        prometheus.Counter
-	eventResults   *prometheus.CounterVec
-	lots           *prometheus.CounterVec
-	lateRejections *prometheus.CounterVec
-	corrections    *prometheus.CounterVec
-
-	adopted *prometheus.CounterVec
-	ahead   prometheus.Gauge
+	corrections *prometheus.CounterVec
+	adopted     *prometheus.CounterVec
+	ahead       prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -49,14 +46,6 @@ func newMetrics() *metrics {
 			[]string{"path"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_invalidations_total",
 			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."}, []string{"result"}),
-		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
-			Help: "Times that the branch went into contingency, those that went on with a period that had just ended included."}),
-		eventResults: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_events_total",
-			Help: "Contingency events that MH decided, by result: accepted, rejected."}, []string{"result"}),
-		lots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_lots_total",
-			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its result)."}, []string{"result"}),
-		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
-			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."}, []string{"document"}),
 		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
 			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
 		ahead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
@@ -67,12 +56,8 @@ func newMetrics() *metrics {
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
 	// At 0 from the start: a series that began at 1 would hide its first from Prometheus' increase.
-	for counter, results := range map[*prometheus.CounterVec][]string{
-		m.eventResults: {"accepted", "rejected"}, m.lots: {"received", "rejected", "unknown", "done"},
-		m.adopted: {"times", "archive", "likeliest"}} {
-		for _, result := range results {
-			counter.WithLabelValues(result)
-		}
+	for _, by := range []string{"times", "archive", "likeliest"} {
+		m.adopted.WithLabelValues(by)
 	}
 	return m
 }
@@ -104,30 +89,30 @@ func (m *metrics) invalidated(r *record.View, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.periods, m.eventResults, m.lots, m.lateRejections, m.corrections, m.adopted, m.ahead}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted, m.ahead}
+}
+
+func (e *Engine) collectors() []prometheus.Collector {
+	return slices.Concat(e.metrics.own(), e.outbox.Counters(), e.contingency.Counters())
 }
 
 // Describe makes the engine its own collector.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range append(e.metrics.own(), e.outbox.Counters()...) {
+	for _, c := range e.collectors() {
 		c.Describe(ch)
 	}
 	e.ledger.Describe(ch)
-	for _, g := range owedGauges {
-		ch <- g.desc
-	}
+	contingency.Describe(ch)
 	outbox.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range append(e.metrics.own(), e.outbox.Counters()...) {
+	for _, c := range e.collectors() {
 		c.Collect(ch)
 	}
 	e.ledger.Collect(ch)
 	o := e.Owed()
-	for _, g := range owedGauges {
-		g.collect(o, ch)
-	}
+	o.Collect(ch)
 	o.Delivery.Collect(ch)
 }

@@ -48,7 +48,7 @@ func (b *box) drained() {
 				waiting += n
 			}
 		}
-		if waiting == 0 && b.engine.contingency.current() == nil {
+		if waiting == 0 && b.engine.contingency.Current() == nil {
 			return
 		}
 	}
@@ -178,8 +178,8 @@ func TestPolicy_OneDocument(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
 		r := b.issue(sale("unlucky", 200))
-		if r.Estado != record.EstadoContingency || b.engine.contingency.current() != nil {
-			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.contingency.current())
+		if r.Estado != record.EstadoContingency || b.engine.contingency.Current() != nil {
+			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.contingency.Current())
 		}
 		if next := b.issue(sale("next", 300)); next.Estado != record.EstadoProcessed {
 			t.Errorf("the next sale is %s", next.Estado)

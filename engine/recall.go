@@ -142,7 +142,7 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending && !(again && a.Verdict == RecallRefused) {
 		return a, err
 	}
-	if r.e.contingency.current() != nil {
+	if r.e.contingency.Current() != nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "The branch is in contingency, and MH takes no invalidations then", Operator: true, RetryAfter: invalidateAfter}
 	}
 	if err := r.e.traffic.rest(ctx, giveWayFor); err != nil {

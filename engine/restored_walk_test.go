@@ -216,7 +216,7 @@ func (w *walk) restore() {
 // read, printed and mailed. What was issued after the backup is not in the store.
 func (w *walk) settled() {
 	w.t.Helper()
-	owed, err := w.engine.account()
+	owed, err := w.engine.countOwed()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -145,22 +145,16 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
 func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
-	switch {
-	case impatient:
-		e.contingency.suspect()
-	case e.contingency.current() == nil:
-		if p := e.contingency.probe(ctx); p.Kind == authority.Unknown {
-			began := Period{Began: h.CreatedAt, Cause: e.contingency.cause(ctx, p), Motive: p.Reason()}
-			if err := e.contingency.enter(ctx, began); err != nil {
-				return d, refusal.Internal(err)
-			}
-		}
+	if impatient {
+		e.contingency.Suspect()
+	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
+		return d, refusal.Internal(err)
 	}
-	period, release := e.contingency.hold()
+	period, release := e.contingency.Hold()
 	defer release()
 	h.Cause = 1
 	if period != nil {
-		h.Cause, h.Motive, h.Period = period.Cause, period.motiveOnDocument(), period.code.String()
+		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	form, err := e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive))
 	if err != nil {
@@ -171,7 +165,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o aut
 	if o.Sent {
 		h.Sent = h.Until
 	}
-	defer e.contingency.wake()
+	defer e.contingency.Wake()
 	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
 	return standing{entry: entry, head: h, jws: form.Data}, err
 }

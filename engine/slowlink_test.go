@@ -83,8 +83,8 @@ func TestSlowLink_Sales(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if b.engine.contingency.current() != nil {
-					b.t.Errorf("the branch is in %+v", b.engine.contingency.current())
+				if b.engine.contingency.Current() != nil {
+					b.t.Errorf("the branch is in %+v", b.engine.contingency.Current())
 				}
 				p50, p99 := quantiles(took)
 				b.t.Logf("%d sales took %v at the median, %v at p99", len(took), p50, p99)
@@ -137,7 +137,7 @@ func TestSlowLink_Property(t *testing.T) {
 			time.Sleep(link.ConnectTimeout + 15*time.Second + link.ConnectTimeout + 10*time.Second)
 			for i := range 10 {
 				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
-					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.contingency.current())
+					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name, path.Connect, r.Estado, b.engine.contingency.Current())
 				}
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Minute))))
 			}

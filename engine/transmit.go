@@ -20,7 +20,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 	sends, queries, ever := 0, 0, doubtful
 	last := authority.Outcome{Kind: authority.Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
-		if sends+queries > 0 && e.contingency.current() != nil {
+		if sends+queries > 0 && e.contingency.Current() != nil {
 			break // the branch has found meanwhile that nobody is there
 		}
 		if doubtful {
@@ -63,7 +63,7 @@ func (e *Engine) transmit(ctx context.Context, s authority.Submission, doubtful 
 			sent = e.now()
 		}
 		if o.Sent || e.now().Sub(began) > promptly {
-			e.contingency.suspect() // silence, or worse: is it this document, or everybody's?
+			e.contingency.Suspect() // silence, or worse: is it this document, or everybody's?
 		}
 		if o.Unreachable() && e.now().Sub(began) > certainly {
 			break // a login that hangs: to wait as long again helps nobody
@@ -91,7 +91,7 @@ func (e *Engine) settleRefusal(ctx context.Context, code storage.Code, document 
 			switch {
 			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
 				continue // MH has the code and has it not: it has not made up its mind
-			case sent.IsZero() || e.now().Sub(sent) >= e.contingency.options.DoubtFor:
+			case sent.IsZero() || e.now().Sub(sent) >= e.contingency.DoubtFor():
 				if again {
 					e.numberTaken(code)
 				}

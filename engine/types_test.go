@@ -152,13 +152,13 @@ func everyType(b *box, l layouts) {
 	if got := b.drawn(o); got != [5]int64{} {
 		b.t.Errorf("refused documents hold %v", got)
 	}
-	refused, err := b.engine.contingency.owing(record.QueueCorrect, b.now().Add(record.Distant), 100)
+	refused, err := b.store.Due(record.QueueCorrect, b.now().Add(record.Distant), 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var listed []string
 	for _, o := range refused {
-		listed = append(listed, dte.Code(o.entry.Code).String())
+		listed = append(listed, dte.Code(o.Code).String())
 	}
 	slices.Sort(listed)
 	slices.Sort(wanted)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
+	"dtegate/engine/contingency"
 	"dtegate/gateway/door"
 	"dtegate/gateway/form"
 )
@@ -62,7 +62,7 @@ func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
 type Contingency interface {
 	Declare(ctx context.Context, cause int64, reason string) error
 	Lift(context.Context) error
-	TechnicalReport(context.Context) (*engine.TechnicalReport, error)
+	TechnicalReport(context.Context) (*contingency.TechnicalReport, error)
 	NoteTechnicalReport(ctx context.Context, reference string) error
 }
 

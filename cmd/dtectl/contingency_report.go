@@ -11,7 +11,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
-	"dtegate/engine"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 )
 
@@ -36,7 +36,7 @@ func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
 		s.Owed.print(screen.Out, cfg.Now())
 		return nil
 	}
-	var r engine.TechnicalReport
+	var r contingency.TechnicalReport
 	if err := askOps(ctx, cfg, http.MethodGet, "/admin/contingency/report", nil, &r); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ var causes = map[int64]string{1: "No disponibilidad de sistema del MH", 2: "No d
 	5: "Otro"}
 
 // printReport writes the report as a text for MH, hence in Spanish and in El Salvador's time.
-func printReport(out io.Writer, r *engine.TechnicalReport, now time.Time) error {
+func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) error {
 	var issuer struct {
 		NIT, NRC, Nombre, Correo, Telefono string
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine"
+	"dtegate/engine/contingency"
 	"dtegate/engine/seller"
 )
 
@@ -14,11 +14,11 @@ import (
 // that is over.
 func TestContingencyReport(t *testing.T) {
 	began := time.Date(2026, 12, 1, 14, 0, 0, 0, time.UTC)
-	r := &engine.TechnicalReport{Needed: true, NeededFrom: began.Add(72 * time.Hour), Began: began, Ambiente: "01",
-		Periods: []*engine.Period{{Began: began, Ended: began.Add(time.Hour), Cause: 3, Motive: "sin ruta"}, {Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
+	r := &contingency.TechnicalReport{Needed: true, NeededFrom: began.Add(72 * time.Hour), Began: began, Ambiente: "01",
+		Periods: []*contingency.Period{{Began: began, Ended: began.Add(time.Hour), Cause: 3, Motive: "sin ruta"}, {Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
 		Issuer:  json.RawMessage(`{"nit":"06140101901011","nrc":"1234567","nombre":"Café de Prueba","correo":"dte@example.com","telefono":"22001100"}`),
 		Who:     seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
-		Documents: []engine.ReportCount{
+		Documents: []contingency.ReportCount{
 			{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 12, First: "DTE-01-M001P001-000000000000007", Last: "DTE-01-M001P001-000000000000018"},
 			{Document: "03", Establishment: "M001", PointOfSale: "P002", Documents: 1, First: "DTE-03-M001P002-000000000000001", Last: "DTE-03-M001P002-000000000000001"}}}
 	var out strings.Builder
@@ -62,7 +62,7 @@ MEDIDAS PARA QUE NO SE REPITA
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 	r.Needed, r.Ended, r.EventDue = false, began.Add(time.Hour), began.Add(25*time.Hour)
-	r.Noted = &engine.ReportNote{At: began.Add(2 * time.Hour), Reference: "DGII-7"}
+	r.Noted = &contingency.ReportNote{At: began.Add(2 * time.Hour), Reference: "DGII-7"}
 	out.Reset()
 	if err := printReport(&out, r, began.Add(100*time.Hour)); err != nil {
 		t.Fatal(err)

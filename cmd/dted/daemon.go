@@ -95,7 +95,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingency(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
+		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err
@@ -134,7 +134,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
-	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine, Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
+	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
 		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, cfg.Now()).Of, Keeper: d.access,

@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
+	"dtegate/engine/contingency"
 	"dtegate/engine/seller"
 	"dtegate/gateway"
 )
 
-// contingency is how the branch lives without MH; what the file does not say takes the engine's defaults.
-func contingency(c config.Contingency) engine.Contingency {
-	return engine.Contingency{
+// contingencyOptions are how the branch lives without MH; what the file does not say takes the engine's defaults.
+func contingencyOptions(c config.Contingency) contingency.Options {
+	return contingency.Options{
 		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
 		ProbeEvery:  time.Duration(c.ProbeEvery), ProbeMax: time.Duration(c.ProbeMax), ProbeTimeout: time.Duration(c.ProbeTimeout),
 		Stable: time.Duration(c.Stable), StableMax: time.Duration(c.StableMax), ReportAfter: time.Duration(c.ReportAfter),

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dtegate/engine"
+	"dtegate/engine/contingency"
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
 	"dtegate/gateway/codes"
@@ -22,7 +22,7 @@ var ailments = []struct {
 }{
 	{"MH silent", "yellow", func(o *Overview) { o.MH.Up = false }},
 	{"contingency", "yellow", func(o *Overview) {
-		o.Owed.Contingency = &engine.Period{Began: o.At.Add(-time.Hour), Cause: 1}
+		o.Owed.Contingency = &contingency.Period{Began: o.At.Add(-time.Hour), Cause: 1}
 	}},
 	{"event late", "red", func(o *Overview) { o.Owed.EventDeadline = o.At.Add(-time.Minute) }},
 	{"documents nearly late", "yellow", func(o *Overview) { o.Owed.DocumentDeadline = o.At.Add(time.Hour) }},

@@ -25,6 +25,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/simulator"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
@@ -157,7 +158,7 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
-		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: engine.Contingency{
+		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
 			DoubtFor: time.Millisecond, LotPoll: 20 * time.Millisecond}})

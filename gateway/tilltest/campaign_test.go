@@ -147,7 +147,7 @@ func (c *campaign) online(n int) {
 
 // offline plays n requests without MH, then gives it back, and follows every document to its seal.
 func (c *campaign) offline(n int) {
-	if err := c.b.Engine.Declare(c.t.Context(), 3, "sin Internet"); err != nil {
+	if err := c.b.Engine.Contingency().Declare(c.t.Context(), 3, "sin Internet"); err != nil {
 		c.t.Fatal(err)
 	}
 	c.wait = make(map[string]asked)
@@ -162,7 +162,7 @@ func (c *campaign) offline(n int) {
 		}
 		c.wait[a.Code] = q
 	}
-	if err := c.b.Engine.Lift(c.t.Context()); err != nil {
+	if err := c.b.Engine.Contingency().Lift(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
 	for limit := time.Now().Add(5 * time.Minute); len(c.wait) > 0; {

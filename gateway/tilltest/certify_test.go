@@ -293,7 +293,7 @@ func TestCertify_Production(t *testing.T) {
 	if _, err := certify.New(o).Run(t.Context()); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}
-	if err := b.Engine.Declare(t.Context(), 3, "sin Internet"); err != nil {
+	if err := b.Engine.Contingency().Declare(t.Context(), 3, "sin Internet"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := certify.New(b.options()).Run(t.Context()); !errors.Is(err, certify.ErrDeclared) {

@@ -102,7 +102,7 @@ func TestCounter_Refuses(t *testing.T) {
 			b := Open(t, "00", begin)
 			for _, online := range []bool{true, false} {
 				if !online {
-					if err := b.Engine.Declare(t.Context(), 3, "sin Internet"); err != nil {
+					if err := b.Engine.Contingency().Declare(t.Context(), 3, "sin Internet"); err != nil {
 						t.Fatal(err)
 					}
 				}

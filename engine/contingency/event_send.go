@@ -1,4 +1,4 @@
-package engine
+package contingency
 
 import (
 	"context"
@@ -14,27 +14,27 @@ import (
 	"dtegate/storage"
 )
 
-// sendEvents sends what is due and tells the documents what came of it.
-func (c *contingency) sendEvents(ctx context.Context) (progress bool, err error) {
-	due, err := c.store.Due(record.QueueEvent, c.now(), 100)
+// send sends what is due and tells the documents what came of it.
+func (e events) send(ctx context.Context) (progress bool, err error) {
+	due, err := e.Store.Due(record.QueueEvent, e.Now(), 100)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueEvent, err)
 	}
 	for _, entry := range due {
-		h := new(eventHead)
-		if err := json.Unmarshal(entry.Head, h); err != nil {
-			return progress, fmt.Errorf("decoding contingency event: %w", err)
+		h, err := DecodeEvent(entry)
+		if err != nil {
+			return progress, err
 		}
 		if entry.State == record.EventSigned {
-			if entry, err = c.sendEvent(ctx, entry, h); err != nil {
+			if entry, err = e.sendEvent(ctx, entry, h); err != nil {
 				return progress, err
 			}
 		}
 		switch entry.State {
 		case record.EventAccepted:
-			err = c.spread(ctx, entry, h)
+			err = e.spread(ctx, entry, h)
 		case record.EventRejected:
-			err = c.disperse(ctx, entry, h)
+			err = e.disperse(ctx, entry, h)
 		}
 		if err != nil {
 			return progress, err
@@ -45,36 +45,36 @@ func (c *contingency) sendEvents(ctx context.Context) (progress bool, err error)
 }
 
 // sendEvent sends one event and records what MH says.
-func (c *contingency) sendEvent(ctx context.Context, entry storage.Entry, h *eventHead) (storage.Entry, error) {
-	jws, err := c.store.Part(entry.Code, partEvent)
+func (e events) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (storage.Entry, error) {
+	jws, err := e.Store.Part(entry.Code, partEvent)
 	if err != nil {
 		return entry, err
 	}
-	o, receipt := c.client.Report(ctx, string(jws))
+	o, receipt := e.Client.Report(ctx, string(jws))
 	if o.Kind == authority.Unknown {
 		if ctx.Err() == nil {
-			c.log.Warn("reporting a contingency", refusal.LogAttr(o.Err))
+			e.Logger.Warn("reporting a contingency", refusal.LogAttr(o.Err))
 		}
-		return entry, errAway
+		return entry, ErrAway
 	}
-	now := c.now()
+	now := e.Now()
 	h.Receipt = receipt
 	to := record.EventAccepted
 	h.Again = o.Kind == authority.Rejected && ours(receipt)
 	if o.Kind == authority.Rejected && !h.Again {
 		to = record.EventRejected
-		c.metrics.eventResults.WithLabelValues("rejected").Inc()
-		c.log.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
+		e.metrics.eventResults.WithLabelValues("rejected").Inc()
+		e.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents", h.Documents, "text", receipt.Text())
 	} else {
-		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(c.law().documents)
-		c.metrics.eventResults.WithLabelValues("accepted").Inc()
-		c.log.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
+		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(e.law().documents)
+		e.metrics.eventResults.WithLabelValues("accepted").Inc()
+		e.Logger.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}
 	head, err := json.Marshal(h)
 	if err != nil {
 		return entry, err
 	}
-	next, err := record.Move(ctx, c.store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
+	next, err := record.Move(ctx, e.Store, entry.Code, record.EventSigned, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now}})
 	if err != nil {
 		return entry, fmt.Errorf("recording the event: %w", err)
 	}
@@ -98,34 +98,34 @@ func registered(r *authority.Receipt, code string, documents int) bool {
 }
 
 // spread marks the documents of a sealed event: they are forwarded from now on.
-func (c *contingency) spread(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := c.documents(event.Code, record.Deferred)
+func (e events) spread(ctx context.Context, event storage.Entry, h *Event) error {
+	list, err := e.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = each(ctx, list, func(ctx context.Context, o owing) error {
+	err = each(ctx, list, func(ctx context.Context, o document) error {
 		next := *o.head
 		// An event that MH had already may be older than this process knows: its documents may be at MH too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()}}, &next)
+		_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.Now()}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.finish(ctx, event, record.EventDone)
+	return e.finish(ctx, event, record.EventDone)
 }
 
 // disperse frees the documents of a refused event. MH says at times that it has some of them already: all are asked for
 // before the next event lists them, and those that MH has in another event go on to forwarding.
-func (c *contingency) disperse(ctx context.Context, event storage.Entry, h *eventHead) error {
-	list, err := c.documents(event.Code, record.Deferred)
+func (e events) disperse(ctx context.Context, event storage.Entry, h *Event) error {
+	list, err := e.documents(event.Code, record.Deferred)
 	if err != nil {
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = each(ctx, list, func(ctx context.Context, o owing) error {
+	err = each(ctx, list, func(ctx context.Context, o document) error {
 		if o.head.Event == code {
 			return nil // done before a crash
 		}
@@ -133,23 +133,15 @@ func (c *contingency) disperse(ctx context.Context, event storage.Entry, h *even
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
 		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
 		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
-			_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.now()}}, &next)
+			_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.Now()}}, &next)
 			return err
 		}
-		wait := min(c.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, c.options.CorrectAfter))
-		_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: c.now().Add(wait)}}, &next)
+		wait := min(e.options.CorrectAfter<<min(next.Refusals-1, 10), max(time.Hour, e.options.CorrectAfter))
+		_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.Now().Add(wait)}}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.finish(ctx, event, record.EventRejected)
-}
-
-// finish takes a record out of its queue.
-func (c *contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
-	if _, err := record.Move(ctx, c.store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
-		return fmt.Errorf("closing record: %w", err)
-	}
-	return nil
+	return e.finish(ctx, event, record.EventRejected)
 }

@@ -1,4 +1,4 @@
-package engine
+package contingency
 
 import (
 	"context"
@@ -17,41 +17,41 @@ import (
 // parallel is how many documents are looked at or moved at once: their commits share the disk's syncs.
 const parallel = 32
 
-// owing is a document that is owed to MH.
-type owing struct {
+// document is a document that is owed to MH.
+type document struct {
 	entry storage.Entry
 	head  *record.Head
 }
 
 // mayTurnUp tells that the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
 // however late.
-func (o owing) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
+func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
 // newlyCorrected tells that the last correction of a document was not sent yet. MH may have accepted an earlier form after
 // all.
-func (o owing) newlyCorrected() bool {
+func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
-func (c *contingency) owing(queue string, before time.Time, limit int) ([]owing, error) {
-	entries, err := c.store.Due(queue, before, limit)
+func (c *common) waiting(queue string, before time.Time, limit int) ([]document, error) {
+	entries, err := c.Store.Due(queue, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
-	list := make([]owing, len(entries))
+	list := make([]document, len(entries))
 	for i, entry := range entries {
 		h, err := record.DecodeHead(entry)
 		if err != nil {
 			return nil, err
 		}
-		list[i] = owing{entry, h}
+		list[i] = document{entry, h}
 	}
 	return list, nil
 }
 
 // each calls fn for every document, several at once. The first error ends it.
-func each(ctx context.Context, list []owing, fn func(context.Context, owing) error) error {
+func each(ctx context.Context, list []document, fn func(context.Context, document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, o := range list {
@@ -61,8 +61,8 @@ func each(ctx context.Context, list []owing, fn func(context.Context, owing) err
 }
 
 // listed are the documents that the records of a queue name, in the given states.
-func (c *contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
-	records, err := c.store.Due(queue, c.now().Add(record.Distant), 100_000)
+func (c *common) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
+	records, err := c.Store.Due(queue, c.Now().Add(record.Distant), 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
@@ -82,8 +82,8 @@ func (c *contingency) listed(queue string, states ...storage.State) (map[storage
 	return listed, nil
 }
 
-func (c *contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
-	part, err := c.store.Part(shown, partCodes)
+func (c *common) codesOf(shown storage.Code) ([]storage.Code, error) {
+	part, err := c.Store.Part(shown, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
@@ -103,14 +103,14 @@ func (c *contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
 }
 
 // documents reads those of a list that are in a state.
-func (c *contingency) documents(shown storage.Code, states ...storage.State) ([]owing, error) {
+func (c *common) documents(shown storage.Code, states ...storage.State) ([]document, error) {
 	codes, err := c.codesOf(shown)
 	if err != nil {
 		return nil, err
 	}
-	var list []owing
+	var list []document
 	for _, code := range codes {
-		entry, err := c.store.Get(code)
+		entry, err := c.Store.Get(code)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (c *contingency) documents(shown storage.Code, states ...storage.State) ([]
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, owing{entry, h})
+		list = append(list, document{entry, h})
 	}
 	return list, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package contingency
 
 import (
 	"context"
@@ -74,8 +74,8 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 
 // longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
 // neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
-func (c *contingency) longContingency(unreported map[string]time.Time) (*stretch, error) {
-	all, err := c.periods()
+func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, error) {
+	all, err := r.periods()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (c *contingency) longContingency(unreported map[string]time.Time) (*stretch
 		if known[code] {
 			continue
 		}
-		p, err := c.periodOf(code)
+		p, err := r.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (c *contingency) longContingency(unreported map[string]time.Time) (*stretch
 		return !waits && !p.Ended.IsZero()
 	})
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := c.law(), c.now()
+	law, now := r.law(), r.Now()
 	var current *stretch
 	for _, s := range stretches(all, law.event) {
 		if s.tooLong(law, now) && s.noted() == nil {
@@ -111,10 +111,9 @@ func (c *contingency) longContingency(unreported map[string]time.Time) (*stretch
 	return current, nil
 }
 
-// awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report.
-func (c *contingency) awaitsReport(p *Period, periods []*Period, now time.Time) bool {
-	law := c.law()
-	most := min(c.options.AwaitReport, law.event-4*time.Hour)
+// awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
+func awaitsReport(p *Period, periods []*Period, law law, most time.Duration, now time.Time) bool {
+	most = min(most, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {
 		return false
 	}
@@ -151,29 +150,35 @@ type TechnicalReport struct {
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
 
-// errNoContingency answers who asks for the report of nothing.
-var errNoContingency = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
+// ErrNone answers who asks for the report of nothing.
+var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
+
+// Reports is what a person tells MH of a contingency, and what the branch owes MH.
+type Reports struct {
+	*common
+	watch *Watch
+}
 
 // TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
 // sealed yet. Errors: CodeNoContingency when there is none, or the store's.
-func (c *contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
-	s, err := c.reportable()
+func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
+	s, err := r.reportable()
 	if err != nil {
 		return nil, err
 	}
-	law := c.law()
-	r := &TechnicalReport{Needed: s.tooLong(law, c.now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: c.issuer.Facts.Append(nil), Ambiente: c.issuer.Ambiente, Who: c.options.Responsible, Noted: s.noted()}
+	law := r.law()
+	report := &TechnicalReport{Needed: s.tooLong(law, r.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: r.Issuer.Facts.Append(nil), Ambiente: r.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.noted()}
 	if !s.ended.IsZero() {
-		r.EventDue = s.ended.Add(law.event)
+		report.EventDue = s.ended.Add(law.event)
 	}
-	r.Documents, err = c.countPeriods(ctx, s)
-	return r, err
+	report.Documents, err = r.countPeriods(ctx, s)
+	return report, err
 }
 
 // reportable is the stretch that a technical report would be about.
-func (c *contingency) reportable() (*stretch, error) {
-	waiting, err := c.owing(record.QueueReport, c.now().Add(record.Distant), record.MaxCounted)
+func (r *Reports) reportable() (*stretch, error) {
+	waiting, err := r.waiting(record.QueueReport, r.Now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -183,37 +188,37 @@ func (c *contingency) reportable() (*stretch, error) {
 			unreported[o.head.Period] = time.Time{}
 		}
 	}
-	s, err := c.longContingency(unreported)
+	s, err := r.longContingency(unreported)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
 	if s == nil && len(unreported) > 0 { // over, and not long
-		if s, err = c.oldestOf(unreported); err != nil {
+		if s, err = r.oldestOf(unreported); err != nil {
 			return nil, refusal.Internal(err)
 		}
 	}
 	if s == nil {
-		return nil, errNoContingency
+		return nil, ErrNone
 	}
 	return s, nil
 }
 
-func (c *contingency) oldestOf(codes map[string]time.Time) (*stretch, error) {
+func (r *Reports) oldestOf(codes map[string]time.Time) (*stretch, error) {
 	var periods []*Period
 	for code := range codes {
-		p, err := c.periodOf(code)
+		p, err := r.periodOf(code)
 		if err != nil {
 			return nil, err
 		}
 		periods = append(periods, p)
 	}
 	slices.SortFunc(periods, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return stretches(periods, c.law().event)[0], nil
+	return stretches(periods, r.law().event)[0], nil
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
-func (c *contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
-	first, err := record.FirstID(c.store, dte.Date(s.began))
+func (r *Reports) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
+	first, err := record.FirstID(r.Store, dte.Date(s.began))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -223,7 +228,7 @@ func (c *contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	}
 	var counts []ReportCount
 	late := 0 // documents in a row that were issued after the stretch
-	err = c.store.Records(first, func(entry storage.Entry) error {
+	err = r.Store.Records(first, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
@@ -268,33 +273,20 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 
 // NoteTechnicalReport keeps the operator's word that MH has the technical report of the contingency that needs one: 1 to
 // 200 characters that name it. Errors: CodeNoContingency without such a contingency, CodeValidation, or the store's.
-func (c *contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
+func (r *Reports) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})
 	}
-	s, err := c.reportable()
+	s, err := r.reportable()
 	if err != nil {
 		return err
 	}
-	note := &ReportNote{At: c.now().UTC().Truncate(time.Second), Reference: reference}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, err := c.periodOf(s.periods[len(s.periods)-1].code.String()) // as it is now that nobody else may move it
+	note := &ReportNote{At: r.Now().UTC().Truncate(time.Second), Reference: reference}
+	p, err := r.watch.note(ctx, s.periods[len(s.periods)-1].code.String(), note)
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	p.Report = note
-	state := record.PeriodEnded
-	if p.Ended.IsZero() {
-		state = record.PeriodOpen
-	}
-	if err := c.movePeriod(ctx, p, state, state); err != nil {
-		return refusal.Internal(err)
-	}
-	if c.period != nil && c.period.code == p.code {
-		c.period = p
-	}
-	c.log.Info("MH has the technical report", "reference", reference, "began", p.Began)
-	c.wake()
+	r.Logger.Info("MH has the technical report", "reference", reference, "began", p.Began)
+	r.work.Ring()
 	return nil
 }

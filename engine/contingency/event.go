@@ -1,4 +1,4 @@
-package engine
+package contingency
 
 import (
 	"context"
@@ -21,8 +21,11 @@ const (
 	partCodes = "codes"
 )
 
-// eventHead is an event as it stands.
-type eventHead struct {
+// events tells MH which documents were issued in contingency.
+type events struct{ *common }
+
+// Event is the head of an event's record: the event as it stands.
+type Event struct {
 	Version   int                `json:"version"`
 	Rule      record.RuleRef     `json:"rule"`
 	Cause     int64              `json:"cause"`
@@ -35,23 +38,32 @@ type eventHead struct {
 	Again     bool               `json:"again,omitempty"` // MH had it already when it was sent
 }
 
+// DecodeEvent reads the head of an event's record.
+func DecodeEvent(entry storage.Entry) (*Event, error) {
+	h := new(Event)
+	if err := json.Unmarshal(entry.Head, h); err != nil {
+		return nil, fmt.Errorf("decoding contingency event %s: %w", dte.Code(entry.Code), err)
+	}
+	return h, nil
+}
+
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
-func (c *contingency) report(ctx context.Context) (progress bool, err error) {
-	all, err := c.owing(record.QueueReport, c.now().Add(record.Distant), 20_000)
+func (e events) report(ctx context.Context) (progress bool, err error) {
+	all, err := e.waiting(record.QueueReport, e.Now().Add(record.Distant), 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
-	listed, err := c.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
+	listed, err := e.listed(record.QueueEvent, record.EventSigned, record.EventAccepted)
 	if err != nil {
 		return false, err
 	}
-	unripe, err := c.unripe()
+	unripe, err := e.unripe()
 	if err != nil {
 		return false, err
 	}
-	now, law := c.now(), c.law()
-	var list []owing
+	now, law := e.Now(), e.law()
+	var list []document
 	for _, o := range all {
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
@@ -65,12 +77,12 @@ func (c *contingency) report(ctx context.Context) (progress bool, err error) {
 			list = append(list, o)
 		}
 	}
-	if list, err = c.undoubted(ctx, list, unripe); err != nil {
+	if list, err = e.undoubted(ctx, list, unripe); err != nil {
 		return false, err
 	}
-	list = slices.DeleteFunc(list, func(o owing) bool { return unripe[o.head.Period] })
+	list = slices.DeleteFunc(list, func(o document) bool { return unripe[o.head.Period] })
 	for _, g := range groups(list, law.eventDocuments) {
-		if err := c.makeEvent(ctx, g); err != nil {
+		if err := e.makeEvent(ctx, g); err != nil {
 			return progress, err
 		}
 		progress = true
@@ -80,20 +92,20 @@ func (c *contingency) report(ctx context.Context) (progress bool, err error) {
 
 // unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
-func (c *contingency) unripe() (map[string]bool, error) {
-	periods, err := c.periods()
+func (e events) unripe() (map[string]bool, error) {
+	periods, err := e.periods()
 	if err != nil {
 		return nil, err
 	}
-	now, most, unripe := c.now(), c.law().event, make(map[string]bool)
+	now, law, unripe := e.Now(), e.law(), make(map[string]bool)
 	for _, p := range periods {
 		switch {
-		case p.Ended.IsZero() || p.Ended.Add(c.options.ReportAfter).After(now):
+		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
-		case c.awaitsReport(p, periods, now):
+		case awaitsReport(p, periods, law, e.options.AwaitReport, now):
 			unripe[p.code.String()] = true
-		case now.Sub(p.Ended) > 2*most:
-			if _, err := record.Move(context.Background(), c.store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
+		case now.Sub(p.Ended) > 2*law.event:
+			if _, err := record.Move(context.Background(), e.Store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
@@ -101,76 +113,44 @@ func (c *contingency) unripe() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// extend returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
-// cause, which ended with the last.
-func (c *contingency) extend(ended time.Time) (time.Time, error) {
-	now, most := c.now(), c.law().event
-	if now.Sub(ended) < most-time.Hour {
-		return ended, nil
-	}
-	periods, err := c.periods()
-	for _, p := range periods {
-		if !p.Ended.IsZero() && p.Ended.After(ended) && p.Began.Sub(ended) < most {
-			ended = p.Ended
-		}
-	}
-	return ended, err
-}
-
-// periods returns the open period and those of the last two days, by their beginning.
-func (c *contingency) periods() ([]*Period, error) {
-	entries, err := c.store.Due(record.QueuePeriod, c.now().Add(record.Distant), 10_000)
-	if err != nil {
-		return nil, fmt.Errorf("reading contingency periods: %w", err)
-	}
-	list := make([]*Period, len(entries))
-	for i, entry := range entries {
-		if list[i], err = decodePeriod(entry); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	return list, nil
-}
-
 // undoubted asks MH for every document whose normal form it may hold, and returns those that it does not hold. Where it is
 // too early to ask, the period is not ripe.
-func (c *contingency) undoubted(ctx context.Context, list []owing, unripe map[string]bool) ([]owing, error) {
+func (e events) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
 	index := make(map[storage.Code]int, len(list))
 	for i, o := range list {
 		index[o.entry.Code] = i
 	}
-	err := each(ctx, list, func(ctx context.Context, o owing) error {
+	err := each(ctx, list, func(ctx context.Context, o document) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful && !c.docs.mayBeFurther(o.entry.Code, o.head) {
+		if !o.head.Doubtful && !e.Documents.MayBeFurther(o.entry.Code, o.head) {
 			keep[i] = true
 			return nil
 		}
-		if wait := c.docs.decidable(o.head); c.now().Before(wait) {
+		if wait := e.Documents.Decidable(o.head); e.Now().Before(wait) {
 			if o.head.Period != "" {
 				mu.Lock()
 				unripe[o.head.Period] = true
 				mu.Unlock()
 			}
-			return c.later(ctx, o, wait)
+			return e.later(ctx, o, wait)
 		}
-		q := c.docs.query(ctx, o.entry.Code, o.head.Document)
+		q := e.Documents.Query(ctx, o.entry.Code, o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
-			_, err := c.docs.adoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
+			_, err := e.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
 			return err
 		case authority.NotFound:
 			if o.head.Known {
-				return c.forwardKnown(ctx, o)
+				return e.forwardKnown(ctx, o)
 			}
 			keep[i] = true
 			return nil
 		}
-		return errAway
+		return ErrAway
 	})
-	var kept []owing
+	var kept []document
 	for i, o := range list {
 		if keep[i] {
 			kept = append(kept, o)
@@ -182,16 +162,10 @@ func (c *contingency) undoubted(ctx context.Context, list []owing, unripe map[st
 // forwardKnown has a document forwarded that MH has in an event already, one that this store does not know, and that MH does
 // not hold itself. The event was sealed after the document was deferred: the time that MH gives it runs from then at the
 // earliest.
-func (c *contingency) forwardKnown(ctx context.Context, o owing) error {
+func (e events) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
-	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
-	_, err := c.docs.move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()}}, &next)
-	return err
-}
-
-// later puts a document off.
-func (c *contingency) later(ctx context.Context, o owing, at time.Time) error {
-	_, err := c.docs.move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: o.entry.Due.Queue, At: at}}, o.head)
+	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
+	_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.Now()}}, &next)
 	return err
 }
 
@@ -199,11 +173,11 @@ func (c *contingency) later(ctx context.Context, o owing, at time.Time) error {
 type group struct {
 	period, motive, establishment string
 	cause                         int64
-	documents                     []owing
+	documents                     []document
 }
 
 // groups cuts documents into events of at most so many; what MH has refused in an event goes into ever smaller ones.
-func groups(list []owing, most int) []*group {
+func groups(list []document, most int) []*group {
 	type key struct {
 		period, motive, establishment string
 		cause                         int64
@@ -226,13 +200,13 @@ func groups(list []owing, most int) []*group {
 }
 
 // makeEvent fills, signs and stores an event. After it a crash is safe.
-func (c *contingency) makeEvent(ctx context.Context, g *group) error {
-	now := c.now()
-	rule, err := c.rules().PickEvent("contingencia", c.issuer.Ambiente, dte.Date(now))
+func (e events) makeEvent(ctx context.Context, g *group) error {
+	now := e.Now()
+	rule, err := e.Rules().PickEvent("contingencia", e.Issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
-	h := &eventHead{Version: rule.Filler.Version(), Rule: rule.Ref, Cause: g.cause, Documents: len(g.documents)}
+	h := &Event{Version: rule.Filler.Version(), Rule: rule.Ref, Cause: g.cause, Documents: len(g.documents)}
 	codes := make([]string, len(g.documents))
 	items := make([]dte.Value, len(g.documents))
 	for i, o := range g.documents {
@@ -247,7 +221,7 @@ func (c *contingency) makeEvent(ctx context.Context, g *group) error {
 		}
 	}
 	if g.period != "" {
-		p, err := c.periodOf(g.period)
+		p, err := e.periodOf(g.period)
 		if err != nil {
 			return err
 		}
@@ -258,18 +232,18 @@ func (c *contingency) makeEvent(ctx context.Context, g *group) error {
 			h.Ended = p.Ended
 		}
 	}
-	if h.Ended, err = c.extend(h.Ended); err != nil {
+	if h.Ended, err = e.extend(h.Ended); err != nil {
 		return err
 	}
-	code, err := dte.NewCode(c.rand)
+	code, err := dte.NewCode(e.Rand)
 	if err != nil {
 		return err
 	}
-	document, faults := rule.Filler.Fill(nil, c.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, faults := rule.Filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}
-	jws, err := c.signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := e.Signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
@@ -281,26 +255,14 @@ func (c *contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.store.Append(ctx, storage.Keys{Series: c.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
+	_, err = e.Store.Append(ctx, storage.Keys{Series: e.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
 
-func (c *contingency) periodOf(code string) (*Period, error) {
-	id, err := dte.ParseCode(code)
-	if err != nil {
-		return nil, err
-	}
-	entry, err := c.store.Get(storage.Code(id))
-	if err != nil {
-		return nil, err
-	}
-	return decodePeriod(entry)
-}
-
 // eventFacts are the event's facts. MH writes times in seconds: the cause began in that of its first document and had
 // ended by the one behind its last.
-func (c *contingency) eventFacts(g *group, h *eventHead, items []dte.Value, code dte.Code, now time.Time) dte.Value {
+func (e events) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {
 			return dte.Member{Name: name, Value: dte.Null()}
@@ -314,11 +276,11 @@ func (c *contingency) eventFacts(g *group, h *eventHead, items []dte.Value, code
 	if ended.After(now) {
 		ended = now
 	}
-	who := c.options.Responsible
+	who := e.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", c.issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: seller.Emisor(c.issuer, seller.Point{Establishment: g.establishment}).
+			text("ambiente", e.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+		dte.Member{Name: "emisor", Value: seller.Emisor(e.Issuer, seller.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

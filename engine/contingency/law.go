@@ -1,4 +1,4 @@
-package engine
+package contingency
 
 import (
 	"time"
@@ -18,9 +18,9 @@ type law struct {
 
 // law is that of today. What the bundle does not say is as it was when this was written (MF2 pp.19-20, MT1 §4.4, Normativa
 // 2.0 p.31).
-func (c *contingency) law() law {
+func (c *common) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
-	rule, err := c.rules().PickEvent("contingencia", c.issuer.Ambiente, dte.Date(c.now()))
+	rule, err := c.Rules().PickEvent("contingencia", c.Issuer.Ambiente, dte.Date(c.Now()))
 	if err != nil {
 		return l
 	}

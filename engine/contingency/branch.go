@@ -1,0 +1,83 @@
+package contingency
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/bell"
+	"dtegate/engine/record"
+	"dtegate/engine/rulebook"
+	"dtegate/engine/seller"
+	"dtegate/engine/sign"
+	"dtegate/storage"
+)
+
+// Branch is what a contingency needs of the branch that it is of. Every field but Reachable is required.
+type Branch struct {
+	Documents Documents
+	Store     *storage.Store
+	Signer    *sign.Signer
+	Client    *authority.Client
+	Rules     func() *rulebook.Book // in force
+	Issuer    seller.Issuer
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader    // of generation codes
+	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
+	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
+	Reachable <-chan struct{}
+	// Every is how often is looked for what is owed; SettleAfter how long a request may hold a document that it has signed.
+	Every, SettleAfter time.Duration
+}
+
+// Documents is who holds the documents and asks MH about one of them.
+type Documents interface {
+	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
+	Settle(ctx context.Context, before time.Time)
+	// Move takes a document to another state, with what follows from the step.
+	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
+	// AdoptHeld makes the form that MH holds the record of a document. doubt is how far the times of its sendings and MH's may differ.
+	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error)
+	// SettleRefusal settles a refusal that may not be MH's last word; sent is the last sending without an answer.
+	SettleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome
+	// Query asks MH for a document, once.
+	Query(ctx context.Context, code storage.Code, document string) authority.Outcome
+	// Decidable is when a query that does not find a document proves that MH does not hold it.
+	Decidable(*record.Head) time.Time
+	// MayBeFurther tells that MH may hold more of a document than the store knows.
+	MayBeFurther(storage.Code, *record.Head) bool
+	// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
+	ExpireCorrections(context.Context) (progress bool, err error)
+}
+
+// common is what the parts of a contingency share.
+type common struct {
+	Branch
+	options Options
+	metrics *metrics
+	work    bell.Bell // something may be sent
+}
+
+// series is that of a kind of record.
+func (c *common) series(kind string) string { return c.Issuer.Ambiente + "/" + kind }
+
+// DoubtFor is how long after the last sending of a document MH may still be at work on it.
+func (c *common) DoubtFor() time.Duration { return c.options.DoubtFor }
+
+// later puts a document off.
+func (c *common) later(ctx context.Context, d document, at time.Time) error {
+	_, err := c.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
+	return err
+}
+
+// finish takes a record out of its queue.
+func (c *common) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
+	if _, err := record.Move(ctx, c.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+		return fmt.Errorf("closing record: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package contingency is life without MH: it watches whether MH is there, puts the branch in contingency and takes it out again,
+// and sends afterwards what is owed: events, then documents, alone or in lots. Each step starts from the store alone, so that a crash
+// between two of them loses nothing.
+//
+// This file is the loop. A period is in period.go and watch.go, an event in event.go and event_send.go, the sending of documents in
+// lots.go and lot.go, the deadlines in law.go and owed.go, the technical report of a long contingency in technical.go.
+package contingency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"dtegate/engine/bell"
+	"dtegate/engine/record"
+	"dtegate/storage"
+)
+
+// Contingency is that of one branch. Make it with New; it is safe for concurrent use.
+type Contingency struct {
+	*common
+	*Watch
+	*Reports
+	events events
+	lots   *lots
+}
+
+// New returns the contingency of a branch, in the period that the last process left open. It starts nothing.
+func New(b Branch, o Options) (*Contingency, error) {
+	o.setDefaults()
+	in := &common{Branch: b, options: o, metrics: newMetrics(), work: bell.New()}
+	w := &Watch{common: in, suspicion: bell.New()}
+	c := &Contingency{common: in, Watch: w, Reports: &Reports{in, w}, events: events{in}, lots: &lots{common: in, watch: w}}
+	return c, w.restore()
+}
+
+// Run settles what a crash left signed, at once, and later whatever a request gave up on; it watches MH, and sends what is owed.
+// It returns when ctx ends.
+func (c *Contingency) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Watch.run(ctx) })
+	defer wg.Wait()
+	if c.Current() != nil {
+		c.Suspect()
+	}
+	before := c.Now().Add(c.SettleAfter) // everything: no request is older than this process
+	var swept time.Time
+	for ctx.Err() == nil {
+		if now := c.Now(); now.Sub(swept) >= c.Every || now.Before(swept) {
+			c.Documents.Settle(ctx, before)
+			swept, before = now, now
+		}
+		next, err := c.drain(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.Logger.Error("sending what is owed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.work:
+			// More may come with it: a branch that sells in contingency rings with every sale.
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		case <-time.After(next):
+		}
+	}
+}
+
+// drain sends what is owed as far as it goes: results first, then events, then documents. It stops where MH is away. next
+// is when there may be more to do.
+func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
+	steps := []func(context.Context) (progress bool, err error){c.lots.poll, c.events.send, c.events.report, c.lots.forward, c.Documents.ExpireCorrections}
+	for ctx.Err() == nil {
+		if c.Current() != nil {
+			return c.Every, nil
+		}
+		again := false
+		for _, step := range steps {
+			progress, err := step(ctx)
+			if errors.Is(err, ErrAway) {
+				c.Suspect()
+				return c.Every, nil
+			}
+			if err != nil {
+				return c.Every, err
+			}
+			again = again || progress
+		}
+		if !again {
+			break
+		}
+	}
+	return c.soon()
+}
+
+// soon is the time until something is due, at most Every.
+func (c *Contingency) soon() (time.Duration, error) {
+	now, next := c.Now(), c.Every
+	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
+		first, err := c.Store.Due(queue, now.Add(next), 1)
+		if err != nil {
+			return next, fmt.Errorf("reading queue %s: %w", queue, err)
+		}
+		if len(first) > 0 {
+			next = min(next, max(first[0].Due.At.Sub(now), c.options.LotPoll))
+		}
+	}
+	return next, nil
+}
+
+// Wake has what is owed looked at soon.
+func (c *Contingency) Wake() { c.work.Ring() }
+
+// CorrectWithin is the time from a refusal of MH to what puts it right.
+func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
+
+// Settled tells that MH has decided a document.
+func (c *Contingency) Settled(code storage.Code) { c.lots.forget(code) }
+
+// ErrAway means that MH cannot be reached now: what is owed waits.
+var ErrAway = errors.New("MH is away")

@@ -1,0 +1,310 @@
+package contingency
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"dtegate/engine/authority"
+	"dtegate/engine/bell"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/storage"
+)
+
+// Watch knows whether MH is there. It probes MH when somebody doubts it, puts the branch in contingency and takes it out again.
+type Watch struct {
+	*common
+
+	// mu: a sale reads the period and is stored under it, so that no document of a period is stored behind its end.
+	mu        sync.RWMutex
+	period    *Period     // nil: MH is there
+	begun     []time.Time // the periods of the last hour
+	suspicion bell.Bell   // MH may be away: it is probed
+}
+
+// restore finds the period that the last process left open.
+func (w *Watch) restore() error {
+	list, err := w.periods()
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.Ended.IsZero() {
+			w.period = p
+			w.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+		}
+	}
+	return nil
+}
+
+// Current is the period that the branch is in, nil when it is not in contingency.
+func (w *Watch) Current() *Period {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.period
+}
+
+// Hold returns the current period and keeps it from ending until release.
+func (w *Watch) Hold() (p *Period, release func()) {
+	w.mu.RLock()
+	return w.period, w.mu.RUnlock
+}
+
+// enter puts the branch in contingency, unless it is. A period that ended a moment ago goes on.
+func (w *Watch) enter(ctx context.Context, p Period) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.period != nil {
+		if !p.Declared {
+			return nil
+		}
+		return w.redeclare(ctx, p) // the operator knows better
+	}
+	last, err := w.resumable()
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		last.Ended, last.Cause, last.Motive, last.Declared = time.Time{}, p.Cause, p.Motive, p.Declared
+		last.Resumed++
+		if err := w.move(ctx, last, record.PeriodEnded, record.PeriodOpen); err != nil {
+			return err
+		}
+		w.period = last
+	} else {
+		if p.code, err = dte.NewCode(w.Rand); err != nil {
+			return err
+		}
+		p.Began = p.Began.UTC().Truncate(time.Second)
+		head, err := json.Marshal(&p)
+		if err != nil {
+			return err
+		}
+		_, err = w.Store.Append(ctx, storage.Keys{Series: w.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
+		if err != nil {
+			return fmt.Errorf("recording the contingency: %w", err)
+		}
+		w.period = &p
+	}
+	w.begun = append(w.begun, w.Now())
+	w.metrics.periods.Inc()
+	w.Suspect() // the watch begins to probe
+	w.Logger.Warn("in contingency", "cause", w.period.Cause, "motive", w.period.Motive, "resumed", w.period.Resumed)
+	return nil
+}
+
+// enterFor puts the branch in contingency from a moment, because of what MH did not answer.
+func (w *Watch) enterFor(ctx context.Context, began time.Time, o authority.Outcome) error {
+	return w.enter(ctx, Period{Began: began, Cause: w.cause(ctx, o), Motive: o.Reason()})
+}
+
+// Check asks whether MH is there, and puts the branch in contingency from a moment where it is not. A branch that is in
+// contingency is not asked again.
+func (w *Watch) Check(ctx context.Context, began time.Time) error {
+	if w.Current() != nil {
+		return nil
+	}
+	if o := w.probe(ctx); o.Kind == authority.Unknown {
+		return w.enterFor(ctx, began, o)
+	}
+	return nil
+}
+
+func (w *Watch) redeclare(ctx context.Context, p Period) error {
+	next := *w.period
+	next.Cause, next.Motive, next.Declared = p.Cause, p.Motive, true
+	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+		return err
+	}
+	w.period = &next
+	return nil
+}
+
+// resumable is the last period, if it ended so recently that it is not reported yet.
+func (w *Watch) resumable() (*Period, error) {
+	list, err := w.periods()
+	for _, p := range list {
+		if !p.Ended.IsZero() && p.Ended.Add(w.options.ReportAfter).After(w.Now()) {
+			return p, nil
+		}
+	}
+	return nil, err
+}
+
+// leave ends the period. The caller does not hold mu.
+func (w *Watch) leave(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.period == nil {
+		return nil
+	}
+	next := *w.period
+	next.Ended = w.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
+	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
+		return err
+	}
+	w.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
+	w.period = nil
+	return nil
+}
+
+// move records a period as it is now.
+func (w *Watch) move(ctx context.Context, p *Period, from, to storage.State) error {
+	head, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
+	if _, err := record.Move(ctx, w.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+		return fmt.Errorf("recording the contingency: %w", err)
+	}
+	return nil
+}
+
+// note keeps the operator's word that MH has the technical report of a contingency, in the last of its periods.
+func (w *Watch) note(ctx context.Context, period string, n *ReportNote) (*Period, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, err := w.periodOf(period) // as it is now that nobody else may move it
+	if err != nil {
+		return nil, err
+	}
+	p.Report = n
+	state := record.PeriodEnded
+	if p.Ended.IsZero() {
+		state = record.PeriodOpen
+	}
+	if err := w.move(ctx, p, state, state); err != nil {
+		return nil, err
+	}
+	if w.period != nil && w.period.code == p.code {
+		w.period = p
+	}
+	return p, nil
+}
+
+// Declare puts the branch in contingency by the operator's word, with a cause of CAT-005 and a reason; it lasts until
+// Lift. In contingency already, it sets the cause of the documents to come.
+func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
+	var faults []dte.Fault
+	if cause < 1 || cause > 5 {
+		faults = append(faults, dte.Fault{Path: "cause", Code: dte.FaultEnum, Message: "must be 1 to 5 (CAT-005)"})
+	}
+	if n := len([]rune(reason)); n < 1 || n > 500 {
+		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength, Message: "must have 1 to 500 characters"})
+	}
+	if len(faults) > 0 {
+		return refusal.OfOperator(faults)
+	}
+	return w.enter(ctx, Period{Began: w.Now(), Cause: cause, Motive: reason, Declared: true})
+}
+
+// Lift takes the operator's word back: the probe ends the contingency when MH answers.
+func (w *Watch) Lift(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.period == nil || !w.period.Declared {
+		return &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency was declared by an operator", Operator: true}
+	}
+	next := *w.period
+	next.Declared = false
+	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodOpen); err != nil {
+		return refusal.Internal(err)
+	}
+	w.period = &next
+	w.Suspect()
+	return nil
+}
+
+// cause is the contingency type (CAT-005) that an outcome shows: 2, our own system, when MH refuses our credentials; 3,
+// no Internet, when not even a name or a route is found, or nobody else answers either; 1, MH's system, otherwise.
+func (w *Watch) cause(ctx context.Context, o authority.Outcome) int64 {
+	if errors.Is(o.Err, authority.ErrCredentials) {
+		return 2
+	}
+	if authority.NoRoute(o.Err) {
+		return 3
+	}
+	if len(w.options.Internet) == 0 || o.Kind != authority.Unknown {
+		return 1
+	}
+	for _, address := range w.options.Internet {
+		d := net.Dialer{Timeout: time.Second}
+		if c, err := d.DialContext(ctx, "tcp", address); err == nil {
+			_ = c.Close()
+			return 1
+		}
+	}
+	return 3
+}
+
+// run probes MH when somebody doubts that it is there, and while the branch is in contingency, until ctx ends.
+func (w *Watch) run(ctx context.Context) {
+	wait, up := w.options.ProbeEvery, time.Time{} // up: since when MH answers, in a period
+	for ctx.Err() == nil {
+		var timer <-chan time.Time
+		if p := w.Current(); p != nil {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.suspicion:
+		case <-w.Reachable:
+			if w.Current() == nil {
+				continue
+			}
+		case <-timer:
+		}
+		p := w.Current()
+		o := w.probe(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case o.Kind == authority.Unknown && p == nil:
+			if err := w.enterFor(ctx, w.Now(), o); err != nil {
+				w.Logger.Error("entering contingency", "error", err)
+			}
+			wait, up = w.options.ProbeEvery, time.Time{}
+		case o.Kind == authority.Unknown:
+			wait, up = min(2*wait, w.options.ProbeMax), time.Time{}
+		case p == nil:
+			wait = w.options.ProbeEvery
+		case p.Declared: // Lift ends it, and has MH probed at once
+			wait = min(2*wait, w.options.ProbeMax)
+		case up.IsZero():
+			wait, up = min(w.options.ProbeEvery, w.stable()), w.Now()
+		case w.Now().Sub(up) >= w.stable():
+			if err := w.leave(ctx); err != nil {
+				w.Logger.Error("leaving contingency", "error", err)
+			}
+			wait, up = w.options.ProbeEvery, time.Time{}
+			w.work.Ring()
+		}
+	}
+}
+
+// stable is how long MH must have answered: longer the more periods there were of late.
+func (w *Watch) stable() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.begun) > 0 && w.Now().Sub(w.begun[0]) > time.Hour {
+		w.begun = w.begun[1:]
+	}
+	return min(w.options.Stable<<min(max(0, len(w.begun)-1), 20), w.options.StableMax)
+}
+
+func (w *Watch) probe(ctx context.Context) authority.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, w.options.ProbeTimeout)
+	defer cancel()
+	return w.Client.Probe(ctx)
+}
+
+// Suspect has MH probed soon.
+func (w *Watch) Suspect() { w.suspicion.Ring() }
