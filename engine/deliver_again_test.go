@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
@@ -115,5 +116,55 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		if err != nil || string(shelf.get(r.JSONURL)) != string(file) || string(shelf.get(r.PDFURL)) == string(printed) || b.undelivered().GivenUp != 0 {
 			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.get(r.JSONURL), shelf.get(r.PDFURL), b.undelivered())
 		}
+	})
+}
+
+// ending is a request's context that ends after it was looked at so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDeliver_AgainCutShort: the operator's request ends while what was given up is settled. Settled without an error means all of it;
+// after an error the rest is still on the list, and the next request settles it.
+func TestDeliver_AgainCutShort(t *testing.T) {
+	withMail(t, func(b *box, p *postOffice) {
+		for name, settle := range map[string]func(context.Context, dte.Code) (int, error){
+			"retry":  func(ctx context.Context, code dte.Code) (int, error) { return b.engine.Retry(ctx, code, false) },
+			"forget": b.engine.Forget,
+		} {
+			p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
+			r := b.issue(saleTo(name, "gone@example.com"))
+			if resent, err := b.engine.Resend(context.Background(), codeOf(r), "other@example.com", testCaller(1)); err != nil || resent.Sent {
+				t.Fatalf("%+v %v", resent, err)
+			}
+			time.Sleep(time.Minute)
+			if u := b.undelivered(); u.GivenUp != 2 {
+				t.Fatalf("%+v", u)
+			}
+			p.set(func() { p.replies = nil })
+			for failed := 0; ; failed++ {
+				_, err := settle(&ending{Context: context.Background(), left: failed}, codeOf(r))
+				left := b.undelivered().GivenUp
+				if err == nil && (left != 0 || failed < 2) || left > 0 && failed > 50 {
+					t.Fatalf("%s, cut short after %d looks: %d are on the list, %v", name, failed, left, err)
+				}
+				if err == nil {
+					break
+				}
+			}
+			time.Sleep(time.Hour)
+			if n := len(p.of(r.Code)); (n == 2) != (name == "retry") || n > 2 {
+				t.Errorf("%s: mailed %d times", name, n)
+			}
+		}
+		b.audit()
 	})
 }

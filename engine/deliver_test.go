@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 func TestDeliver_Accepted(t *testing.T) {
@@ -130,6 +131,31 @@ func TestDeliver_GivenUp(t *testing.T) {
 			t.Errorf("after a resend: %+v", u)
 		}
 		b.audit()
+	})
+}
+
+// TestDeliver_OnTime: a message that was put off goes out when it is due, whenever else the outbox is busy, and no sooner.
+func TestDeliver_OnTime(t *testing.T) {
+	withMail(t, func(b *box, p *postOffice) {
+		p.set(func() { p.replies["grey@example.com"] = 451 })
+		r := b.issue(saleTo("grey", "grey@example.com"))
+		time.Sleep(time.Second)
+		for range 3 {
+			entry, err := b.store.Get(storage.Code(codeOf(r)))
+			if err != nil || entry.Due == nil {
+				t.Fatalf("%+v, %v", entry, err)
+			}
+			for time.Now().Before(entry.Due.At.Add(-100 * time.Second)) {
+				time.Sleep(time.Minute)
+			}
+			b.issue(saleTo("", "ana@example.com")) // the outbox wakes up, at another second of the minute
+			time.Sleep(time.Until(entry.Due.At) - time.Second)
+			before := p.attempts("grey@example.com")
+			time.Sleep(2 * time.Second)
+			if n := p.attempts("grey@example.com"); n != before+1 {
+				t.Errorf("at %v it was tried %d times", entry.Due.At, n-before)
+			}
+		}
 	})
 }
 

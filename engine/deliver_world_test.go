@@ -40,6 +40,7 @@ type postOffice struct {
 	sender  int            // to this box
 	hold    chan struct{}  // if not nil, messages are answered for when it is closed
 	letters []received
+	asked   map[string]int // how often for each receiver
 	dials   int
 }
 
@@ -85,6 +86,13 @@ func (p *postOffice) taken() []received {
 	return append([]received(nil), p.letters...)
 }
 
+// attempts is how often a message for a receiver was offered.
+func (p *postOffice) attempts(to string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[to]
+}
+
 // of are the messages about a document.
 func (p *postOffice) of(code string) (list []received) {
 	for _, l := range p.taken() {
@@ -116,6 +124,7 @@ func (x *smtpSession) Mail(string, *smtp.MailOptions) error {
 func (x *smtpSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	x.office.mu.Lock()
 	code := x.office.replies[to]
+	x.office.asked[to]++
 	x.office.mu.Unlock()
 	if code != 0 {
 		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: "no"}
@@ -190,7 +199,7 @@ func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
 		t.Fatal(err)
 	}
 	inBubble(t, func(b *box) {
-		p := &postOffice{conns: make(chan net.Conn, 64), replies: make(map[string]int)}
+		p := &postOffice{conns: make(chan net.Conn, 64), replies: make(map[string]int), asked: make(map[string]int)}
 		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &smtpSession{office: p, conn: c}, nil }))
 		server.Domain, server.ErrorLog = "mx.example", log.New(io.Discard, "", 0)
 		serving := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 
 // TestRate_NewGeneration: the rate changes on the first day of a new generation of the layout, of which no bundle was in force when the
 // original was issued. The original's day decides all the same, once the generation has a bundle for what came before: one of
-// the same first day, of a lower version, with the old rate, whose own dates end on that day.
+// the same first day, of a lower version, with the old rate, whose own dates end on that day; of two of those, the later version.
 func TestRate_NewGeneration(t *testing.T) {
 	for name, carried := range map[string]bool{"the first bundle alone": false, "with one for originals": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,8 @@ func TestRate_NewGeneration(t *testing.T) {
 			files := [][]byte{names}
 			for name, document := range map[string]string{"dte03/v4": "03", "dte05/v4": "05"} {
 				if carried {
-					files = append(files, bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, changeDay)))
+					wrong := bundletest.Edition(t, name, "7.9.9", bundletest.In(changeDay, changeDay), bundletest.Param("ivaRate", "0.10"), bundletest.Refusals)
+					files = append(files, wrong, bundletest.Edition(t, name, "8.0.0", bundletest.In(changeDay, changeDay)))
 				}
 				files = append(files, bundletest.Edition(t, name, "8.0.1", bundletest.In(changeDay, ""), bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
 				if err := w.sim.Enact(simulator.Law{Document: document, From: changeDay, VAT: big.NewRat(15, 100)}); err != nil {

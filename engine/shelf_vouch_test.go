@@ -193,6 +193,22 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 	if got := onList(s, "2.1.1"); got.Vouched != shelf.VouchedByKeys || got.Part == "" {
 		t.Errorf("%+v", got)
 	}
+	// A store that nobody runs shows the same; it has no engine.
+	o, err := x.shelfOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Host, o.Interpreter = nil, nil
+	still, err := shelf.Inspect(o)
+	running := s.List()
+	if err != nil || still.Engine != "" || running.Engine != "compiler" || len(still.Rules) != len(running.Rules) {
+		t.Fatalf("%+v, running %+v, %v", still, running, err)
+	}
+	for n, r := range still.Rules {
+		if other := running.Rules[n]; r.State != other.State || r.Vouched != other.Vouched || r.Digest != other.Digest || r.Sentence() != other.Sentence() {
+			t.Errorf("%+v, running %+v", r, other)
+		}
+	}
 	// What the installation ships mends a record as a push does.
 	refused := func() float64 { return metrictest.Values(t, s)["dte_rules_refused/unvouched"] }
 	before := refused()

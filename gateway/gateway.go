@@ -152,7 +152,7 @@ func New(o Options) *Gateway {
 	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes(), g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes().Handler, g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}

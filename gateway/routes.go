@@ -39,7 +39,7 @@ func (g *Gateway) routes() *router.Router {
 }
 
 // opsRoutes are the operators' routes.
-func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
+func (g *Gateway) opsRoutes() *router.Router {
 	r, get := g.router()
 	rules, deliveries := ruleRoutes{g.o.Rules, g.o.Now, g.serving}, deliveryRoutes{g.o.Deliveries, g.o.Logger, g.serving}
 	tokens, backups := tokenRoutes{g.o.Keeper}, backupRoutes{g.o.Backups}
@@ -78,7 +78,7 @@ func (g *Gateway) opsRoutes() fasthttp.RequestHandler {
 	r.POST("/admin/delivery/retry", g.administered(deliveries.retryDelivery))
 	r.POST("/admin/delivery/forget", g.administered(deliveries.forgetDelivery))
 	get("/admin/archive/check", g.administered(deliveries.checkArchive))
-	return r.Handler
+	return r
 }
 
 // router is an empty router, and what adds a route that is read: by GET, and by HEAD, whose answer has no body.

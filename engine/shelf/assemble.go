@@ -66,11 +66,10 @@ func (s *Shelf) named(ctx context.Context, on []*shelved, current *rules.Rule) (
 	named := make(map[string]*dte.Catalogues)
 	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
 	for _, i := range on {
-		day := namesOn(on, i, s.today())
-		if i.Kind != "document" || day == s.today() {
+		if i.Kind != "document" {
 			continue
 		}
-		other := inForce(on, like, day)
+		other := inForce(on, like, namesOn(on, i, s.today()))
 		if other == nil || other.Digest == current.Bundle.Digest {
 			continue
 		}

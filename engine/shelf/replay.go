@@ -102,12 +102,14 @@ func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, e
 
 // replay tries the catalogues from the latest on until one gives the same bytes.
 func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
+	if len(r.catalogues) == 0 {
+		return d.unmade(rulebook.ErrNoCatalogue), nil
+	}
 	var first *Comparison
 	for _, catalogue := range r.catalogues {
 		computed, err := r.compile(ctx, d.head.Rule, catalogue)
 		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errTroubled) || errors.Is(err, errUnvouched) {
-			return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
-				Rule: d.head.Rule, Result: MadeNothing, Error: err.Error()}, nil
+			return d.unmade(err), nil
 		}
 		if err != nil {
 			return nil, err
@@ -124,6 +126,12 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 		}
 	}
 	return first, nil
+}
+
+// unmade is the comparison of a document that cannot be made again.
+func (d *stored) unmade(why error) *Comparison {
+	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
+		Rule: d.head.Rule, Result: MadeNothing, Error: why.Error()}
 }
 
 func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *rules.Rule) (*rulebook.Rule, error) {

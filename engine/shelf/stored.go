@@ -66,7 +66,7 @@ const (
 	MadeLayout  = "layout"    // every number is the same, other bytes differ
 	MadeRefused = "refused"   // the rule refuses what was sold
 	MadeFailed  = "failed"    // the rule failed
-	MadeNothing = "no bundle" // the document's bundle is not in the store
+	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not compute
 )
 
 // Comparison is a stored document beside what a rule makes of its facts.

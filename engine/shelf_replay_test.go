@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"crypto/ed25519"
+	"strings"
+	"testing"
+
+	"dtegate/engine/rulebook"
+	"dtegate/engine/shelf"
+	"dtegate/engine/vouch"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
+)
+
+// TestShelf_ReplayUnvouched: the key that signed a document's bundle is pinned no longer, on a new box. The document is named as one that
+// cannot be made again, with why, and the others are made again. Without any catalogue none is.
+func TestShelf_ReplayUnvouched(t *testing.T) {
+	x := newWorld(t)
+	defer func() { x.close() }()
+	former := bundle.Signer{ID: "former", Private: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
+	x.pinned = []bundle.Key{plugintest.Key(), {ID: former.ID, Public: former.Private.Public().(ed25519.PublicKey)}}
+	s := x.shelf(shipped(t))
+	push(t, s, bundletest.EditionSigned(t, "dte01/v2", "2.1.6", former))
+	doubtful, err := x.engine.Issue(t.Context(), sale("a", 1130))
+	if err != nil || doubtful.Rule.Version != "2.1.6" {
+		t.Fatalf("%+v, %v", doubtful, err)
+	}
+	push(t, s, edition(t, "2.1.7"))
+	good, err := x.engine.Issue(t.Context(), sale("b", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := shelf.DocumentPeriod{From: "2026-11-21", To: "2026-11-21"}
+	for _, c := range []struct {
+		name            string
+		pinned          []bundle.Key
+		doubtful, other string // results
+		why             string
+	}{
+		{"both keys", x.pinned, shelf.MadeSame, shelf.MadeSame, ""},
+		{"one key", x.pinned[:1], shelf.MadeNothing, shelf.MadeSame, "nobody vouches for it"},
+		{"no key", []bundle.Key{{ID: "x", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}, shelf.MadeNothing, shelf.MadeNothing, rulebook.ErrNoCatalogue.Error()},
+	} {
+		x.box, x.pinned = vouch.New(), c.pinned
+		s, _ = x.restart()
+		got := make(map[string]*shelf.Comparison)
+		if err := s.ReplayPeriod(t.Context(), day, func(c *shelf.Comparison) error { got[c.Code] = c; return nil }); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		for code, want := range map[string]string{doubtful.Code: c.doubtful, good.Code: c.other} {
+			if m := got[code]; m == nil || m.Result != want || want == shelf.MadeNothing && !strings.Contains(m.Error, c.why) {
+				t.Errorf("%s: %+v, want %s", c.name, m, want)
+			}
+		}
+	}
+}
