@@ -117,7 +117,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 // once: the document may have been corrected after the backup.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
-	if len(e.gaps) > 0 {
+	if len(e.sender.Lost) > 0 {
 		until = until.Add(record.Distant)
 	}
 	refused, err := e.store.Due(record.QueueCorrect, until, 1000)
@@ -130,7 +130,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 			return progress, err
 		}
 		late := !entry.Due.At.After(e.now())
-		if !late && !e.mayBeFurther(entry.Code, h) {
+		if !late && !e.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
 			continue
 		}
 		done, err := e.reconsider(ctx, entry.Code, late)
@@ -152,10 +152,10 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 	if entry.State != record.Rejected {
 		return false, nil // corrected meanwhile
 	}
-	if !last && !e.restoredUntil(h).IsZero() {
+	if !last && !e.sender.RestoredUntil(h.CreatedAt).IsZero() {
 		return false, nil
 	}
-	switch q := e.query(ctx, code, h.Document); {
+	switch q := e.sender.Query(ctx, dte.Code(code).String(), h.Document); {
 	case q.Kind == authority.Accepted:
 		e.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
 		_, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)

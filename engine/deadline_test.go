@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"dtegate/engine/authority/simulator"
-	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 )
@@ -15,7 +14,8 @@ import (
 // time that there is, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.restart(func(p *contingency.Options) { p.DoubtFor = 40 * time.Hour }) // nothing is certain before
+		b.doubtFor = 40 * time.Hour // nothing is certain before
+		b.restart(nil)
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		doubtful := b.issue(sale("doubtful", 200))

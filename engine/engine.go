@@ -28,14 +28,6 @@ import (
 	"dtegate/storage"
 )
 
-// Policy is how long the authority is given (MT1 §3.3: 8 s, then query, at most two resends).
-type Policy struct {
-	// Resends after the first transmission, default 2.
-	Resends int
-	// Queries without an answer after which the outcome is left open, default 1 more than Resends.
-	Queries int
-}
-
 // Options of New. Every field without a default is required.
 type Options struct {
 	Store     *storage.Store
@@ -45,7 +37,7 @@ type Options struct {
 	Shelf  *shelf.Shelf
 	Rules  *rulebook.Book
 	Issuer seller.Issuer
-	Policy Policy
+	Policy authority.Policy
 	// Contingency is how the branch lives without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
@@ -71,7 +63,6 @@ type Engine struct {
 	shelf   *shelf.Shelf          // may be nil
 	rules   func() *rulebook.Book // in force
 	issuer  seller.Issuer
-	policy  Policy
 	log     *slog.Logger
 	now     func() time.Time
 	rand    io.Reader
@@ -86,9 +77,8 @@ type Engine struct {
 	metrics *metrics
 
 	contingency *contingency.Contingency
-	gaps        []storage.Gap                 // times that the store lost in restorations
 	ahead       atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
-	asked       sync.Map                      // storage.Code: documents that MH was asked for by this process
+	sender      *authority.Sender
 	owed        owedCache
 	outbox      *outbox.Outbox // what the receivers and the archive are owed
 	ledger      *ledger.Ledger
@@ -96,12 +86,6 @@ type Engine struct {
 
 // New returns an engine; it starts nothing.
 func New(o Options) (e *Engine, err error) {
-	if o.Policy.Resends == 0 {
-		o.Policy.Resends = 2
-	}
-	if o.Policy.Queries == 0 {
-		o.Policy.Queries = o.Policy.Resends + 1
-	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -118,7 +102,7 @@ func New(o Options) (e *Engine, err error) {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}
 	e = &Engine{
-		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer, policy: o.Policy,
+		store: o.Store, signer: o.Signer, client: o.Authority, issuer: o.Issuer,
 		log: o.Logger, now: o.Now, rand: o.Rand, every: o.RecoverEvery, gate: o.Gate, onAct: o.Acted, metrics: newMetrics(),
 	}
 	e.large = newLarge(o.Now)
@@ -136,10 +120,17 @@ func New(o Options) (e *Engine, err error) {
 	} else {
 		e.rules = func() *rulebook.Book { return o.Rules }
 	}
-	if e.gaps, err = o.Store.Gaps(); err != nil {
+	gaps, err := o.Store.Gaps()
+	if err != nil {
 		return nil, err
 	}
-	e.contingency, err = contingency.New(contingency.Branch{Documents: deferred{e}, Store: e.store, Signer: e.signer, Client: e.client, Rules: e.rules, Issuer: e.issuer,
+	lost := make([]authority.Span, len(gaps))
+	for i, g := range gaps {
+		lost[i] = authority.Span(g)
+	}
+	e.sender = authority.NewSender(authority.SenderOptions{Client: e.client, Policy: o.Policy, Lost: lost, Now: e.now, Taken: e.numberTaken,
+		Away: func() bool { return e.contingency.Current() != nil }, Suspect: func() { e.contingency.Suspect() }})
+	e.contingency, err = contingency.New(contingency.Branch{Documents: deferred{e}, Store: e.store, Signer: e.signer, Sender: e.sender, Rules: e.rules, Issuer: e.issuer,
 		Logger: e.log, Now: e.now, Rand: e.rand, SendID: func() int64 { return e.sends.Add(1) }, Reachable: o.Reachable, Every: o.RecoverEvery, SettleAfter: settleAfter}, o.Contingency)
 	return e, err
 }

@@ -128,15 +128,16 @@ func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 
 // box is a branch with its authority in fake time. Everything of it lives in a bubble of testing/synctest.
 type box struct {
-	t      testing.TB
-	sim    *simulator.Simulator
-	cable  *cable
-	path   *linktest.Path // to the cable, where connections are kept ready; nil: none are
-	fs     *disktest.Disk
-	skew   atomic.Int64 // of the branch's clock, ns
-	log    *slog.Logger
-	policy contingency.Options
-	rand   *rand.Rand
+	t        testing.TB
+	sim      *simulator.Simulator
+	cable    *cable
+	path     *linktest.Path // to the cable, where connections are kept ready; nil: none are
+	fs       *disktest.Disk
+	skew     atomic.Int64 // of the branch's clock, ns
+	log      *slog.Logger
+	policy   contingency.Options
+	doubtFor time.Duration // authority.Policy
+	rand     *rand.Rand
 	// password is what the branch logs in with; MH knows "secreto-mh.2026".
 	password authority.Password
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
@@ -206,7 +207,7 @@ func (b *box) start() {
 	b.wire = &wire{under: b.link}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00", UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client, Rules: cmp.Or(b.book, common(b.t).book),
-		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
+		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(), Policy: authority.Policy{DoubtFor: b.doubtFor}, Contingency: b.policy, RecoverEvery: cmp.Or(b.every, time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -232,7 +233,9 @@ func (b *box) start() {
 // restart ends the branch in order and starts it with a policy without MH that is another.
 func (b *box) restart(change func(*contingency.Options)) {
 	b.close()
-	change(&b.policy)
+	if change != nil {
+		change(&b.policy)
+	}
 	b.start()
 }
 

@@ -37,7 +37,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 	change := storage.Change{To: record.Accepted, Announce: true}
 	sealed := authority.ParseTime(held.FhProcesamiento)
 	proof := "times"
-	if next.Form = h.FormSealed(names, sealed, doubt); e.lost(sealed) {
+	if next.Form = h.FormSealed(names, sealed, doubt); e.sender.InLostTime(sealed) {
 		if proof, err = e.formOfLostTime(ctx, entry, &next, forms, sealed, &change); err != nil {
 			return entry, err
 		}
@@ -96,7 +96,7 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
-	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.contingency.DoubtFor())):
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.Policy.DoubtFor)):
 		return true // before the other form was sent, or may have been
 	}
 	next.Form = last
@@ -144,54 +144,4 @@ func totalOf(document dte.Value, otherwise string) string {
 		}
 	}
 	return otherwise
-}
-
-// lotsOutlive is how long after the restoration of a branch MH may still be at work on what it was sent before.
-const lotsOutlive = 15 * time.Minute
-
-// restoredUntil is until when nothing of a document is sent that was issued before the branch was restored: MH may still be at
-// work on what it was sent then, and a query does not show that. Zero: it is not to wait.
-func (e *Engine) restoredUntil(h *record.Head) (until time.Time) {
-	for _, g := range e.gaps {
-		if at := g.To.Add(lotsOutlive); !h.CreatedAt.After(g.To) && at.After(e.now()) && g.To.Before(e.now().Add(time.Hour)) && at.After(until) {
-			until = at
-		}
-	}
-	return until
-}
-
-// lost tells that a time is one that this store has lived through and lost. MH's clock and the box's may differ by minutes.
-func (e *Engine) lost(at time.Time) bool {
-	const differ = 2 * time.Minute
-	return slices.ContainsFunc(e.gaps, func(g storage.Gap) bool {
-		return !at.Before(g.From.Add(-differ)) && !at.After(g.To.Add(lotsOutlive))
-	})
-}
-
-// mayBeFurther tells that MH may hold more of a document than this store knows, because the store was taken back since
-// the document was issued, and MH was not asked yet by this process.
-func (e *Engine) mayBeFurther(code storage.Code, h *record.Head) bool {
-	if !slices.ContainsFunc(e.gaps, func(g storage.Gap) bool { return !h.CreatedAt.After(g.To) }) {
-		return false
-	}
-	_, asked := e.asked.Load(code)
-	return !asked
-}
-
-// query asks MH for a document, once.
-func (e *Engine) query(ctx context.Context, code storage.Code, document string) authority.Outcome {
-	q := e.client.Query(ctx, document, dte.Code(code).String())
-	if q.Kind != authority.Unknown && len(e.gaps) > 0 {
-		e.asked.Store(code, true)
-	}
-	return q
-}
-
-// decidable is when a query that does not find a document proves that MH does not hold it.
-func (e *Engine) decidable(h *record.Head) time.Time {
-	at := h.Sent.Add(e.contingency.DoubtFor())
-	if restored := e.restoredUntil(h); restored.After(at) {
-		return restored
-	}
-	return at
 }

@@ -51,24 +51,6 @@ func (d deferred) AdoptHeld(ctx context.Context, entry storage.Entry, h *record.
 	return d.e.adoptHeld(ctx, entry, h, held, doubt)
 }
 
-// SettleRefusal settles a refusal that may not be MH's last word.
-func (d deferred) SettleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome {
-	return d.e.settleRefusal(ctx, code, document, refused, sent)
-}
-
-// Query asks MH for a document, once.
-func (d deferred) Query(ctx context.Context, code storage.Code, document string) authority.Outcome {
-	return d.e.query(ctx, code, document)
-}
-
-// Decidable is when a query that does not find a document proves that MH does not hold it.
-func (d deferred) Decidable(h *record.Head) time.Time { return d.e.decidable(h) }
-
-// MayBeFurther tells that MH may hold more of a document than the store knows.
-func (d deferred) MayBeFurther(code storage.Code, h *record.Head) bool {
-	return d.e.mayBeFurther(code, h)
-}
-
 // ExpireCorrections takes the documents out of their queue that can no longer be corrected.
 func (d deferred) ExpireCorrections(ctx context.Context) (bool, error) {
 	return d.e.expireCorrections(ctx)

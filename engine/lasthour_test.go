@@ -28,7 +28,8 @@ func TestEvent_LastHour(t *testing.T) {
 				// The event of the first cause waits for its document, which MH may hold. Without that it would be made as soon as the
 				// second cause is no more part of the first (reportAfter).
 				const reportAfter = 15 * time.Second
-				b.restart(func(p *contingency.Options) { p.DoubtFor, p.ReportAfter = 2*time.Hour, reportAfter })
+				b.doubtFor = 2 * time.Hour
+				b.restart(func(p *contingency.Options) { p.ReportAfter = reportAfter })
 				b.issue(sale("before", 100)) // logs in
 				b.chaos(simulator.Chaos{Silence: true})
 				b.issue(sale("first", 100))

@@ -78,7 +78,7 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	if until := e.restoredUntil(h); !until.IsZero() {
+	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
 	}
 	jws, err := e.store.Part(code, record.FormNormal)
@@ -110,9 +110,11 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
-	o := e.transmit(within, authority.Submission{
+	end := e.traffic.begin()
+	o := e.sender.Transmit(within, authority.Submission{
 		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: e.sends.Add(1),
 	}, how.doubtful, how.sent)
+	end()
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
@@ -125,7 +127,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	case authority.Rejected:
 		to = record.Rejected
 	case authority.Accepted:
-		if e.lost(authority.ParseTime(o.Response.FhProcesamiento)) {
+		if e.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
 			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
 			if err != nil {
 				err = refusal.Internal(err)

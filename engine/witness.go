@@ -57,8 +57,12 @@ func (e *Engine) Behind() error {
 
 // numberTaken is told that MH holds a number of ours under another code. The document is refused and its number spent; the
 // next ones would meet the same.
-func (e *Engine) numberTaken(code storage.Code) {
-	entry, err := e.store.Get(code)
+func (e *Engine) numberTaken(code string) {
+	id, err := dte.ParseCode(code)
+	var entry storage.Entry
+	if err == nil {
+		entry, err = e.store.Get(storage.Code(id))
+	}
 	if err != nil {
 		e.log.Error("reading the document whose number MH holds", "error", err)
 		return

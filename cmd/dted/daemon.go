@@ -95,7 +95,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: start.Issuer(cfg), Policy: engine.Policy{Resends: cfg.Authority.Resends}, Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
+		Issuer: start.Issuer(cfg), Policy: authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)}, Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
 		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
 	if err != nil {
 		return d, err

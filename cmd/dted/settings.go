@@ -15,7 +15,7 @@ func contingencyOptions(c config.Contingency) contingency.Options {
 		Responsible: seller.Person{Name: c.Responsible.Name, DocumentType: c.Responsible.DocumentType, Document: c.Responsible.Document},
 		ProbeEvery:  time.Duration(c.ProbeEvery), ProbeMax: time.Duration(c.ProbeMax), ProbeTimeout: time.Duration(c.ProbeTimeout),
 		Stable: time.Duration(c.Stable), StableMax: time.Duration(c.StableMax), ReportAfter: time.Duration(c.ReportAfter),
-		DoubtFor: time.Duration(c.DoubtFor), LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
+		LotSize: c.LotSize, LotPoll: time.Duration(c.LotPoll), LotsInFlight: c.LotsInFlight,
 		LotPatience: time.Duration(c.LotPatience), CorrectAfter: time.Duration(c.CorrectAfter), AwaitReport: time.Duration(c.AwaitReport), Internet: c.Internet,
 	}
 }

@@ -21,7 +21,7 @@ type Branch struct {
 	Documents Documents
 	Store     *storage.Store
 	Signer    *sign.Signer
-	Client    *authority.Client
+	Sender    *authority.Sender
 	Rules     func() *rulebook.Book // in force
 	Issuer    seller.Issuer
 	Logger    *slog.Logger
@@ -34,7 +34,7 @@ type Branch struct {
 	Every, SettleAfter time.Duration
 }
 
-// Documents is who holds the documents and asks MH about one of them.
+// Documents is who holds the documents.
 type Documents interface {
 	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
 	Settle(ctx context.Context, before time.Time)
@@ -42,14 +42,6 @@ type Documents interface {
 	Move(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
 	// AdoptHeld makes the form that MH holds the record of a document. doubt is how far the times of its sendings and MH's may differ.
 	AdoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error)
-	// SettleRefusal settles a refusal that may not be MH's last word; sent is the last sending without an answer.
-	SettleRefusal(ctx context.Context, code storage.Code, document string, refused authority.Outcome, sent time.Time) authority.Outcome
-	// Query asks MH for a document, once.
-	Query(ctx context.Context, code storage.Code, document string) authority.Outcome
-	// Decidable is when a query that does not find a document proves that MH does not hold it.
-	Decidable(*record.Head) time.Time
-	// MayBeFurther tells that MH may hold more of a document than the store knows.
-	MayBeFurther(storage.Code, *record.Head) bool
 	// ExpireCorrections takes the documents out of their queue that can no longer be corrected.
 	ExpireCorrections(context.Context) (progress bool, err error)
 }
@@ -64,9 +56,6 @@ type common struct {
 
 // series is that of a kind of record.
 func (c *common) series(kind string) string { return c.Issuer.Ambiente + "/" + kind }
-
-// DoubtFor is how long after the last sending of a document MH may still be at work on it.
-func (c *common) DoubtFor() time.Duration { return c.options.DoubtFor }
 
 // later puts a document off.
 func (c *common) later(ctx context.Context, d document, at time.Time) error {

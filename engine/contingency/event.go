@@ -124,11 +124,11 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 	}
 	err := each(ctx, list, func(ctx context.Context, o document) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful && !e.Documents.MayBeFurther(o.entry.Code, o.head) {
+		if !o.head.Doubtful && !e.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
 			return nil
 		}
-		if wait := e.Documents.Decidable(o.head); e.Now().Before(wait) {
+		if wait := e.Sender.Decidable(o.head.CreatedAt, o.head.Sent); e.Now().Before(wait) {
 			if o.head.Period != "" {
 				mu.Lock()
 				unripe[o.head.Period] = true
@@ -136,7 +136,7 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 			}
 			return e.later(ctx, o, wait)
 		}
-		q := e.Documents.Query(ctx, o.entry.Code, o.head.Document)
+		q := e.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
 			_, err := e.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
@@ -210,7 +210,7 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	codes := make([]string, len(g.documents))
 	items := make([]dte.Value, len(g.documents))
 	for i, o := range g.documents {
-		codes[i] = dte.Code(o.entry.Code).String()
+		codes[i] = o.code()
 		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
 			dte.Member{Name: "codigoGeneracion", Value: dte.Str(codes[i])}, dte.Member{Name: "tipoDoc", Value: dte.Str(o.head.Document)})
 		if h.Began.IsZero() || o.head.CreatedAt.Before(h.Began) {

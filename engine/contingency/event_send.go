@@ -50,7 +50,7 @@ func (e events) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (s
 	if err != nil {
 		return entry, err
 	}
-	o, receipt := e.Client.Report(ctx, string(jws))
+	o, receipt := e.Sender.Client.Report(ctx, string(jws))
 	if o.Kind == authority.Unknown {
 		if ctx.Err() == nil {
 			e.Logger.Warn("reporting a contingency", refusal.LogAttr(o.Err))

@@ -37,7 +37,7 @@ func (l *lots) makeLot(ctx context.Context, list []document) error {
 	h := &lotHead{Documents: len(list), Sent: now}
 	codes := make([]string, len(list))
 	for i, o := range list {
-		codes[i] = dte.Code(o.entry.Code).String()
+		codes[i] = o.code()
 	}
 	head, err := json.Marshal(h)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *lots) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, lis
 		}
 		lot.JWS = append(lot.JWS, string(jws))
 	}
-	out, code, text := l.Client.SubmitLot(ctx, lot)
+	out, code, text := l.Sender.Client.SubmitLot(ctx, lot)
 	switch {
 	case out.Kind == authority.Accepted:
 		h.Code = code
@@ -141,7 +141,7 @@ func (l *lots) pollLot(ctx context.Context, entry storage.Entry) (done bool, err
 	var outcomes map[string]authority.Outcome
 	if h.Code != "" {
 		var done, known bool
-		outcomes, done, known, err = l.Client.QueryLot(ctx, h.Code)
+		outcomes, done, known, err = l.Sender.Client.QueryLot(ctx, h.Code)
 		late := l.Now().Sub(h.Sent) > l.options.LotPatience
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -161,10 +161,10 @@ func (l *lots) pollLot(ctx context.Context, entry storage.Entry) (done bool, err
 	var mu sync.Mutex
 	var missing []storage.Code
 	err = each(ctx, list, func(ctx context.Context, o document) error {
-		code := dte.Code(o.entry.Code).String()
+		code := o.code()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {
-			out = l.Documents.Query(ctx, o.entry.Code, o.head.Document)
+			out = l.Sender.Query(ctx, o.code(), o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
 				return ErrAway

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
-	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -114,16 +113,16 @@ func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) 
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
 	err := each(ctx, list, func(ctx context.Context, o document) error {
-		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.Documents.MayBeFurther(o.entry.Code, o.head) {
+		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
-		if wait := l.Documents.Decidable(o.head); l.Now().Before(wait) {
+		if wait := l.Sender.Decidable(o.head.CreatedAt, o.head.Sent); l.Now().Before(wait) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
 			return l.later(ctx, o, wait)
 		}
-		q := l.Documents.Query(ctx, o.entry.Code, o.head.Document)
+		q := l.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
 			mu.Lock()
@@ -157,7 +156,7 @@ func (l *lots) result(ctx context.Context, o document, out authority.Outcome) er
 		_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
-		switch q := l.Documents.SettleRefusal(ctx, o.entry.Code, o.head.Document, out, o.head.Sent); q.Kind {
+		switch q := l.Sender.SettleRefusal(ctx, o.code(), o.head.Document, out, o.head.Sent); q.Kind {
 		case authority.Accepted:
 			_, err := l.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, 0)
 			return err
@@ -171,7 +170,7 @@ func (l *lots) result(ctx context.Context, o document, out authority.Outcome) er
 		}
 		l.forget(o.entry.Code)
 		l.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
-		l.Logger.Error("MH refuses a document issued in contingency", "code", dte.Code(o.entry.Code).String(), "text", record.RefusalText(out.Response))
+		l.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
 		_, err := l.Documents.Move(ctx, o.entry, change, &next)
 		return err
 	}
@@ -180,7 +179,7 @@ func (l *lots) result(ctx context.Context, o document, out authority.Outcome) er
 
 // authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
 func (l *lots) authorityTime() time.Time {
-	if at := l.Client.Time(); !at.IsZero() {
+	if at := l.Sender.Client.Time(); !at.IsZero() {
 		return at.UTC()
 	}
 	return l.Now().UTC()
@@ -193,7 +192,7 @@ func (l *lots) doubt(ctx context.Context, o document) error {
 		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
 	}
 	next.Doubtful, next.Sent = true, l.Now().UTC()
-	_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(l.options.DoubtFor)}}, &next)
+	_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(l.Sender.Policy.DoubtFor)}}, &next)
 	return err
 }
 
@@ -207,8 +206,8 @@ func (l *lots) forwardOne(ctx context.Context, o document) error {
 	if o, err = l.sendingNow(ctx, o); err != nil {
 		return err
 	}
-	out := l.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
-		Code: dte.Code(o.entry.Code).String(), JWS: string(jws), SendID: l.SendID()})
+	out := l.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
+		Code: o.code(), JWS: string(jws), SendID: l.SendID()})
 	if out.Unreachable() {
 		if err := l.notSent(ctx, before); err != nil {
 			return err

@@ -21,9 +21,6 @@ type Options struct {
 	// ReportAfter is the time from the end of a period to its event, default 15 s. Trouble that returns before goes on with
 	// the same period.
 	ReportAfter time.Duration
-	// DoubtFor is how long after the last sending of a document MH may still be at work on it, default 2 min. Before, a
-	// query that does not find it proves nothing.
-	DoubtFor time.Duration
 	// LotSize is how many documents a lot holds, default and at most what the event's bundle says; LotPoll is how often MH is asked about
 	// a lot, default 5 s; LotsInFlight how many MH works on at once, default 4; LotPatience how long MH may be at work on a
 	// lot, or have lost it, before its documents are asked for one by one, default 15 min (MT1 §3.4: a lot takes three).
@@ -46,7 +43,7 @@ func (o *Options) setDefaults() {
 		at *time.Duration
 		is time.Duration
 	}{{&o.ProbeEvery, 2 * time.Second}, {&o.ProbeMax, 30 * time.Second}, {&o.ProbeTimeout, 4 * time.Second}, {&o.Stable, 2 * time.Second},
-		{&o.StableMax, 5 * time.Minute}, {&o.ReportAfter, 15 * time.Second}, {&o.DoubtFor, 2 * time.Minute}, {&o.LotPoll, 5 * time.Second},
+		{&o.StableMax, 5 * time.Minute}, {&o.ReportAfter, 15 * time.Second}, {&o.LotPoll, 5 * time.Second},
 		{&o.LotPatience, 15 * time.Minute}, {&o.CorrectAfter, time.Minute}} {
 		*d.at = cmp.Or(*d.at, d.is)
 	}

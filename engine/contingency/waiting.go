@@ -23,6 +23,9 @@ type document struct {
 	head  *record.Head
 }
 
+// code is its codigoGeneracion.
+func (o document) code() string { return dte.Code(o.entry.Code).String() }
+
 // mayTurnUp tells that the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
 // however late.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }

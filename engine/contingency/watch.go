@@ -303,7 +303,7 @@ func (w *Watch) stable() time.Duration {
 func (w *Watch) probe(ctx context.Context) authority.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, w.options.ProbeTimeout)
 	defer cancel()
-	return w.Client.Probe(ctx)
+	return w.Sender.Client.Probe(ctx)
 }
 
 // Suspect has MH probed soon.

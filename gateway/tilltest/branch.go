@@ -158,10 +158,10 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit, Password: "secreto-mh.2026",
 		Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now, AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
-		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Contingency: contingency.Options{
+		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond}, Contingency: contingency.Options{
 			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Stable:      50 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, ReportAfter: 20 * time.Millisecond,
-			DoubtFor: time.Millisecond, LotPoll: 20 * time.Millisecond}})
+			LotPoll: 20 * time.Millisecond}})
 	must(err)
 	b.run(func() error { return b.Engine.Run(ctx) })
 
