@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
 )
@@ -67,6 +68,57 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 		t.Error(err)
 	} else {
 		end()
+	}
+}
+
+// TestIssue_LargeRefused: a sale of many lines that gets no turn is refused with what the till may do, and spends no number; its key is free.
+func TestIssue_LargeRefused(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	const other = 99
+	token := manyLined("", 1).Caller.TokenID
+	var ends []func()
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		end, err := w.engine.large.Enter(t.Context(), other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	var waiting sync.WaitGroup
+	enter := func() {
+		if end, err := w.engine.large.Enter(context.Background(), token); err == nil {
+			end()
+		}
+	}
+	full := func() {
+		for w.engine.large.Refusal(token) == nil {
+			runtime.Gosched()
+		}
+	}
+	for range 15 {
+		waiting.Go(enter)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := w.engine.Issue(gone, manyLined("a", manyLines))
+		left <- err
+	}()
+	full() // the sale is the sixteenth that waits
+	hangUp()
+	err := <-left
+	refused(t, err, refusal.CodeUnavailable, "")
+	waiting.Go(enter)
+	full()
+	_, err = w.engine.Issue(t.Context(), manyLined("a", manyLines))
+	refused(t, err, refusal.CodeBusy, "")
+	for _, end := range ends {
+		end()
+	}
+	waiting.Wait()
+	if r, err := w.engine.Issue(t.Context(), manyLined("a", manyLines)); err != nil || text(t, r, "identificacion", "numeroControl") != "DTE-01-M001P001-000000000000001" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

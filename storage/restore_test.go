@@ -46,6 +46,20 @@ func trust(t testing.TB, s *Store, possible ...string) {
 	}
 }
 
+// told is the progress of a work whose first half is bytes read.
+type told struct{ done, of []int64 }
+
+func (p *told) progress(done, of int64) { p.done, p.of = append(p.done, done), append(p.of, of) }
+
+// check: it went forwards, reached its half and its end, and was told between the files.
+func (p *told) check(t *testing.T, what string, total int64) {
+	t.Helper()
+	n := len(p.done)
+	if n < 3 || !slices.IsSorted(p.done) || p.done[0] <= 0 || p.done[0] >= total/2 || !slices.Contains(p.done, total/2) || p.done[n-1] != total || p.of[0] != total || p.of[n-1] != total {
+		t.Errorf("%s: progress %d of %d, want %d", what, p.done, p.of, total)
+	}
+}
+
 func TestBackup_Restore(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 20; n++ {
@@ -54,16 +68,12 @@ func TestBackup_Restore(t *testing.T) {
 	if _, err := s.Advance(ctx, code(3), fresh, Change{To: done, Parts: []Part{{"answer", []byte("seal")}}}); err != nil {
 		t.Fatal(err)
 	}
-	var last, total int64
-	b, err := s.Backup(ctx, backupDir, func(done, of int64) {
-		if done < last || done > of {
-			t.Errorf("progress went from %d to %d of %d", last, done, of)
-		}
-		last, total = done, of
-	})
-	if err != nil || b.Documents != 20 || b.Last["a"] != 10 || last != total || total != 2*b.Bytes {
-		t.Fatalf("%+v, %d of %d, %v", b, last, total, err)
+	made := new(told)
+	b, err := s.Backup(ctx, backupDir, made.progress)
+	if err != nil || b.Documents != 20 || b.Last["a"] != 10 {
+		t.Fatalf("%+v, %v", b, err)
 	}
+	made.check(t, "backup", 2*b.Bytes)
 	if _, err := s.Backup(ctx, backupDir, nil); !errors.Is(err, ErrExists) {
 		t.Errorf("over a backup: %v", err)
 	}
@@ -75,9 +85,11 @@ func TestBackup_Restore(t *testing.T) {
 		t.Errorf("over a store: %v", err)
 	}
 	lose(t, s, fs)
-	if _, err := CheckBackup(ctx, backupDir, options(fs), nil); err != nil {
+	checked := new(told)
+	if _, err := CheckBackup(ctx, backupDir, options(fs), checked.progress); err != nil {
 		t.Error(err)
 	}
+	checked.check(t, "check", 2*b.Bytes)
 
 	s = restored(t, fs, backupDir)
 	_, err = s.build(ctx, Keys{Series: "a"}, nil)

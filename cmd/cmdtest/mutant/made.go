@@ -195,7 +195,7 @@ func told(c *ast.CallExpr) bool {
 		return false
 	}
 	switch s.Sel.Name {
-	case "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "Errorf", "Sprintf", "Fprintf", "Lock", "Unlock", "RLock", "RUnlock", "Grow":
+	case "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "die", "Errorf", "Sprintf", "Fprintf", "Lock", "Unlock", "RLock", "RUnlock", "Grow":
 		return true
 	}
 	of, ok := s.X.(*ast.Ident)
