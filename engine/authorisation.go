@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/storage"
 )
@@ -45,7 +46,7 @@ type Sealed struct {
 }
 
 // AuthorisationTally counts from the branch's own records what MH wants for the authorisation. The documents are those of
-// the ledger; of the events a call reads what has come since the call before, and at most tallyStep records.
+// the ledger; of the events a call reads what has come since the call before, and at most authorisationStep records.
 type AuthorisationTally struct {
 	engine *Engine
 	store  *storage.Store
@@ -80,8 +81,8 @@ func (t *AuthorisationTally) Count(ctx context.Context) (*Authorisation, error) 
 	for _, r := range Requirements {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
-	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
-		l, err := t.engine.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, MaxDays-1).Format(time.DateOnly), Limit: 1},
+	for day := first; !day.After(today); day = day.AddDate(0, 0, register.MaxDays) {
+		l, err := t.engine.List(ctx, register.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, register.MaxDays-1).Format(time.DateOnly), Limit: 1},
 			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
@@ -109,7 +110,7 @@ func (t *AuthorisationTally) Count(ctx context.Context) (*Authorisation, error) 
 
 // addTotal adds what a list's total says of documents. An invalidated document was sealed too, and so was the event that
 // took it back.
-func addTotal(counts map[string]*Sealed, t Total) {
+func addTotal(counts map[string]*Sealed, t register.Total) {
 	for document, k := range record.Types {
 		c := counts[document]
 		if k.Tipo != t.Tipo || c == nil {
@@ -160,7 +161,7 @@ func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
 	}
 	n := 0
 	err = t.store.Records(t.last, func(entry storage.Entry) error {
-		if n++; n > tallyStep {
+		if n++; n > authorisationStep {
 			return record.ErrEnough
 		}
 		if err := t.countEvent(entry); err != nil {
@@ -174,6 +175,9 @@ func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
 	}
 	return false, err
 }
+
+// authorisationStep is the most records that one call reads: about a tenth of a second of a small box.
+const authorisationStep = 10_000
 
 func (t *AuthorisationTally) countEvent(entry storage.Entry) error {
 	if entry.State < record.EventSigned || entry.State > record.EventDone {

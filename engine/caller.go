@@ -2,7 +2,6 @@ package engine
 
 import (
 	"dtegate/engine/dte"
-	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 )
 
@@ -27,8 +26,4 @@ func (e *Engine) acted(c seller.Caller, what string, code dte.Code, detail strin
 	if e.onAct != nil && !c.Operator {
 		e.onAct(Act{TokenID: c.TokenID, From: c.From, What: what, Code: code, Detail: detail})
 	}
-}
-
-func errReading() *refusal.Error {
-	return &refusal.Error{Code: refusal.CodePermission, Message: "El token no puede leer documentos de este tipo: necesita el permiso " + seller.PermissionRead}
 }

@@ -9,14 +9,15 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 )
 
 // changes reads the late results behind a cursor to their end, as a till does that does not wait.
-func (b *box) changes(after uint64) []Late {
+func (b *box) changes(after uint64) []register.Late {
 	b.t.Helper()
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	var all []Late
+	var all []register.Late
 	for {
 		list, next, err := b.engine.Changes(now, after, testCaller(1))
 		if err != nil {

@@ -24,7 +24,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	if _, err := e.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
 	}
-	release, err := e.codes.Acquire(ctx, code.String())
+	release, err := e.Hold(ctx, code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
@@ -144,7 +144,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 
 // reconsider asks MH for a document that it refused. last: it can no longer be corrected.
 func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
-	entry, h, release, err := e.lockDocument(ctx, code)
+	entry, h, release, err := e.Lock(ctx, code)
 	if err != nil {
 		return false, err
 	}

@@ -17,10 +17,10 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
-	"dtegate/engine/ledger"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
@@ -57,6 +57,8 @@ type Options struct {
 
 // Engine issues documents. Make one with New; it is safe for concurrent use.
 type Engine struct {
+	*register.Register // what was issued, and the lock of each document
+
 	store   *storage.Store
 	signer  *sign.Signer
 	client  *authority.Client
@@ -69,7 +71,6 @@ type Engine struct {
 	every   time.Duration
 	sends   atomic.Int64  // idEnvio, a free correlative of the envelope (MT1 §4.2)
 	keys    storage.Locks // idempotency keys at work
-	codes   storage.Locks // documents being settled
 	large   *fair.Queue   // sales of many lines, by token
 	traffic traffic       // documents on their way to MH
 	gate    func(seller.Point) error
@@ -81,7 +82,6 @@ type Engine struct {
 	sender      *authority.Sender
 	owed        owedCache
 	outbox      *outbox.Outbox // what the receivers and the archive are owed
-	ledger      *ledger.Ledger
 }
 
 // New returns an engine; it starts nothing.
@@ -113,7 +113,7 @@ func New(o Options) (e *Engine, err error) {
 			}
 			return e.shelf.GiveWay(2)
 		}})
-	e.ledger = newLedger(o.Store, o.Shelf)
+	e.Register = register.New(o.Store, o.Shelf, o.Issuer, o.Logger)
 	e.sends.Store(o.Now().UnixMilli())
 	if e.shelf = o.Shelf; e.shelf != nil {
 		e.rules = e.shelf.Book
@@ -186,63 +186,10 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	}
 }
 
-// Document returns a stored document of the caller's branch. One that is being settled is waited for.
-func (e *Engine) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
-	entry, err := e.store.Get(storage.Code(code))
-	if err == nil && entry.State == record.Signed {
-		entry, err = e.await(ctx, code)
-	}
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, refusal.NotFound(code)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading document %s: %w", code, err)
-	}
-	if record.Estado(entry.State) == "" {
-		return nil, refusal.NotFound(code)
-	}
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return nil, err
-	}
-	if h.BranchID != c.Point.BranchID && !c.Operator {
-		return nil, refusal.NotFound(code)
-	}
-	if !c.Reads(h) {
-		return nil, errReading()
-	}
-	return e.record(entry)
-}
-
-// await waits until whoever settles the document lets go of it.
-func (e *Engine) await(ctx context.Context, code dte.Code) (storage.Entry, error) {
-	release, err := e.codes.Acquire(ctx, code.String())
-	if err != nil {
-		return storage.Entry{}, refusal.Unavailable(err, "El documento aún se está transmitiendo")
-	}
-	defer release()
-	return e.store.Get(storage.Code(code))
-}
-
-// lockDocument reads a document's record while nobody else can change it; the caller ends with release, if err is nil.
-func (e *Engine) lockDocument(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(), err error) {
-	if release, err = e.codes.Acquire(ctx, dte.Code(code).String()); err != nil {
-		return entry, nil, nil, err
-	}
-	if entry, err = e.store.Get(code); err == nil {
-		h, err = record.DecodeHead(entry)
-	}
-	if err != nil {
-		release()
-		return entry, nil, nil, err
-	}
-	return entry, h, release, nil
-}
-
 // changeDelivery changes what a document's record knows of its delivery; a pending invalidation keeps its place in the queue.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // what was sent is written down, or it is sent twice
-	entry, h, release, err := e.lockDocument(ctx, code)
+	entry, h, release, err := e.Lock(ctx, code)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 	"dtegate/storage"
 )
 
@@ -41,8 +42,8 @@ func TestForms_Mended(t *testing.T) {
 				b.t.Fatal(err)
 			}
 		}
-		faults := func() (list []FormFault) {
-			if err := CheckForms(context.Background(), b.store, func(f FormFault) error { list = append(list, f); return nil }); err != nil {
+		faults := func() (list []register.FormFault) {
+			if err := register.CheckForms(context.Background(), b.store, func(f register.FormFault) error { list = append(list, f); return nil }); err != nil {
 				t.Error(err)
 			}
 			return list

@@ -48,7 +48,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	if _, err := e.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
-	release, err := e.codes.Acquire(ctx, req.Code.String())
+	release, err := e.Hold(ctx, req.Code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
@@ -188,7 +188,7 @@ func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) erro
 }
 
 func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
-	entry, h, release, err := e.lockDocument(ctx, code)
+	entry, h, release, err := e.Lock(ctx, code)
 	if err != nil {
 		return err
 	}

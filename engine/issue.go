@@ -102,7 +102,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its lock is taken
 	// before anybody can find it, so that nobody else settles it.
 	ctxNumbered := context.WithoutCancel(ctx)
-	release, err := e.codes.Acquire(ctxNumbered, d.code.String())
+	release, err := e.Hold(ctxNumbered, d.code)
 	if err != nil {
 		return nil, pathRefused, notStored(err)
 	}
@@ -256,7 +256,7 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	if err != nil {
 		return nil, err
 	}
-	shown, err := e.record(entry)
+	shown, err := e.View(entry)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}

@@ -20,7 +20,7 @@ func (k keeper) Document(ctx context.Context, code dte.Code, c seller.Caller) (*
 }
 
 // View makes the public record of a document that has left Signed.
-func (k keeper) View(entry storage.Entry) (*record.View, error) { return k.e.record(entry) }
+func (k keeper) View(entry storage.Entry) (*record.View, error) { return k.e.View(entry) }
 
 // ChangeDelivery changes what a document's record knows of its delivery.
 func (k keeper) ChangeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {

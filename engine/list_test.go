@@ -13,13 +13,14 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 )
 
 // books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar from
 // one to the next. One was refused, one waits, the first was invalidated.
-func books(t *testing.T) (*world, []Line) {
+func books(t *testing.T) (*world, []register.Line) {
 	w := newWorld(t)
-	var all []Line
+	var all []register.Line
 	for day := range 3 {
 		w.clock.set(start.AddDate(0, 0, day))
 		for i := range 4 {
@@ -41,7 +42,7 @@ func books(t *testing.T) (*world, []Line) {
 				w.wire.sever()
 			}
 			r := w.issued(req, estado)
-			all = append(all, Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
+			all = append(all, register.Line{ID: r.ID, Tipo: r.Tipo, Document: req.Document, Code: r.Code, ControlNumber: r.ControlNumber, Estado: estado,
 				Total: r.Total, Date: fmt.Sprint("2026-11-", 21+day), Sello: r.Sello, PointID: int64(1 + i%2), CreatedAt: r.CreatedAt})
 		}
 	}
@@ -55,9 +56,11 @@ func books(t *testing.T) (*world, []Line) {
 }
 
 // wholly chooses everything of books.
-func wholly() Filter { return Filter{From: "2026-11-21", To: "2026-11-23", Limit: 500} }
+func wholly() register.Filter {
+	return register.Filter{From: "2026-11-21", To: "2026-11-23", Limit: 500}
+}
 
-func (w *world) list(f Filter) *Listing {
+func (w *world) list(f register.Filter) *register.Listing {
 	w.t.Helper()
 	l, err := w.engine.List(context.Background(), f, testCaller(1))
 	if err != nil {
@@ -70,18 +73,18 @@ func (w *world) list(f Filter) *Listing {
 func TestList_Pages(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
-	totals := []Total{
-		{"CREDITO_FISCAL", record.EstadoContingency, 1, "13.56"}, // 12 and 13 %
-		{"CREDITO_FISCAL", record.EstadoProcessed, 5, "37.29"},   // 3+4+7+8+11 = 33, and 13 %
-		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoInvalidated, 1, "1.00"},
-		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoProcessed, 4, "26.00"}, // 2+5+9+10
-		{"FACTURA_CONSUMIDOR_FINAL", record.EstadoRejected, 1, "6.00"},
+	totals := []register.Total{
+		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoContingency, Count: 1, Amount: "13.56"}, // 12 and 13 %
+		{Tipo: "CREDITO_FISCAL", Estado: record.EstadoProcessed, Count: 5, Amount: "37.29"},   // 3+4+7+8+11 = 33, and 13 %
+		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoInvalidated, Count: 1, Amount: "1.00"},
+		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoProcessed, Count: 4, Amount: "26.00"}, // 2+5+9+10
+		{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoRejected, Count: 1, Amount: "6.00"},
 	}
 	// A closed last page, an open one, a page of all, one that has room.
 	for _, limit := range []int{2, 5, 12, 500} {
 		f := wholly()
 		f.Limit = limit
-		var got []Line
+		var got []register.Line
 		for pages := 0; ; pages++ {
 			l := w.list(f)
 			if got = append(got, l.Lines...); !reflect.DeepEqual(l.Totals, totals) {
@@ -107,30 +110,30 @@ func TestList_Filters(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
 	for name, c := range map[string]struct {
-		set  func(*Filter)
+		set  func(*register.Filter)
 		want []int // of books
 	}{
-		"from":        {func(f *Filter) { f.From = "2026-11-23" }, []int{8, 9, 10, 11}},
-		"to":          {func(f *Filter) { f.To = "2026-11-21" }, []int{0, 1, 2, 3}},
-		"one day":     {func(f *Filter) { f.From, f.To = "2026-11-22", "2026-11-22" }, []int{4, 5, 6, 7}},
-		"days before": {func(f *Filter) { f.From, f.To = "2026-11-01", "2026-11-20" }, nil},
-		"days after":  {func(f *Filter) { f.From, f.To = "2026-11-24", "2026-12-24" }, nil},
-		"point":       {func(f *Filter) { f.PointID = 2 }, []int{1, 3, 5, 7, 9, 11}},
-		"another":     {func(f *Filter) { f.PointID = 3 }, nil},
-		"type":        {func(f *Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
-		"types":       {func(f *Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
-		"processed":   {func(f *Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
-		"rejected":    {func(f *Filter) { f.Estado = record.EstadoRejected }, []int{5}},
-		"contingency": {func(f *Filter) { f.Estado = record.EstadoContingency }, []int{11}},
-		"invalidated": {func(f *Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
-		"all together": {func(f *Filter) {
+		"from":        {func(f *register.Filter) { f.From = "2026-11-23" }, []int{8, 9, 10, 11}},
+		"to":          {func(f *register.Filter) { f.To = "2026-11-21" }, []int{0, 1, 2, 3}},
+		"one day":     {func(f *register.Filter) { f.From, f.To = "2026-11-22", "2026-11-22" }, []int{4, 5, 6, 7}},
+		"days before": {func(f *register.Filter) { f.From, f.To = "2026-11-01", "2026-11-20" }, nil},
+		"days after":  {func(f *register.Filter) { f.From, f.To = "2026-11-24", "2026-12-24" }, nil},
+		"point":       {func(f *register.Filter) { f.PointID = 2 }, []int{1, 3, 5, 7, 9, 11}},
+		"another":     {func(f *register.Filter) { f.PointID = 3 }, nil},
+		"type":        {func(f *register.Filter) { f.Documents = []string{"03"} }, []int{2, 3, 6, 7, 10, 11}},
+		"types":       {func(f *register.Filter) { f.Documents = []string{"14", "01"} }, []int{0, 1, 4, 5, 8, 9}},
+		"processed":   {func(f *register.Filter) { f.Estado = record.EstadoProcessed }, []int{1, 2, 3, 4, 6, 7, 8, 9, 10}},
+		"rejected":    {func(f *register.Filter) { f.Estado = record.EstadoRejected }, []int{5}},
+		"contingency": {func(f *register.Filter) { f.Estado = record.EstadoContingency }, []int{11}},
+		"invalidated": {func(f *register.Filter) { f.Estado = record.EstadoInvalidated }, []int{0}},
+		"all together": {func(f *register.Filter) {
 			f.From, f.PointID, f.Documents, f.Estado = "2026-11-22", 1, []string{"01"}, record.EstadoProcessed
 		}, []int{4, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := wholly()
 			c.set(&f)
-			var want []Line
+			var want []register.Line
 			count, sum := 0, dte.Amount(0)
 			for _, i := range c.want {
 				want = append(want, all[i])
@@ -176,7 +179,7 @@ func TestList_Work(t *testing.T) {
 	for range n {
 		w.issued(voucher("", item(1, "1", "81415929200")), record.EstadoContingency) // and VAT of 13 %
 	}
-	read := func(f Filter) (*Listing, float64) {
+	read := func(f register.Filter) (*register.Listing, float64) {
 		before := metrictest.Value(t, w.engine, "dte_list_records_read_total")
 		l := w.list(f)
 		return l, metrictest.Value(t, w.engine, "dte_list_records_read_total") - before
@@ -195,7 +198,7 @@ func TestList_Work(t *testing.T) {
 	if got := first.Totals[0]; got.Count != n || got.Amount != sum.Fixed2() || strings.HasPrefix(got.Amount, "-") {
 		t.Errorf("%d sales of %s add up to %s, want %s", n, one.Fixed2(), got.Amount, sum.Fixed2())
 	}
-	for _, set := range []func(*Filter){func(*Filter) {}, func(f *Filter) { f.After = first.Next }, func(f *Filter) { f.Estado = record.EstadoRejected }, func(f *Filter) { f.Documents = []string{"14"} }, func(f *Filter) { f.Limit = 10 }} {
+	for _, set := range []func(*register.Filter){func(*register.Filter) {}, func(f *register.Filter) { f.After = first.Next }, func(f *register.Filter) { f.Estado = record.EstadoRejected }, func(f *register.Filter) { f.Documents = []string{"14"} }, func(f *register.Filter) { f.Limit = 10 }} {
 		f := f
 		set(&f)
 		if l, records := read(f); records != float64(len(l.Lines)) {
@@ -250,8 +253,8 @@ func TestList_LongDays(t *testing.T) {
 	long()
 	for day := range 2 {
 		at := dte.Date(start.AddDate(0, 0, day))
-		l := w.list(Filter{From: at, To: at, Limit: 1})
-		want := []Total{{"FACTURA_CONSUMIDOR_FINAL", record.EstadoContingency, sales + 1, fmt.Sprint(sales+1, ".00")}}
+		l := w.list(register.Filter{From: at, To: at, Limit: 1})
+		want := []register.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: record.EstadoContingency, Count: sales + 1, Amount: fmt.Sprint(sales+1, ".00")}}
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
 		}

@@ -101,7 +101,7 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range e.collectors() {
 		c.Describe(ch)
 	}
-	e.ledger.Describe(ch)
+	e.Register.Describe(ch)
 	contingency.Describe(ch)
 	outbox.Describe(ch)
 }
@@ -111,7 +111,7 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range e.collectors() {
 		c.Collect(ch)
 	}
-	e.ledger.Collect(ch)
+	e.Register.Collect(ch)
 	o := e.Owed()
 	o.Collect(ch)
 	o.Delivery.Collect(ch)

@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 	"dtegate/storage/disktest"
 )
 
@@ -29,7 +30,7 @@ type month struct {
 	rand  *rand.Rand
 	mu    sync.Mutex
 	sales map[string]*record.View // what was answered last, by key
-	late  []Late                  // what a till that follows the changes has read
+	late  []register.Late         // what a till that follows the changes has read
 	wg    sync.WaitGroup
 	n     int // sales so far
 	cuts  int // of the power

@@ -40,12 +40,9 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 // origin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
 func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
-	code := storage.Code(d.request.Origin.Code)
 	o := &origin{}
 	var err error
-	if o.entry, err = e.store.Get(code); err == nil && o.entry.State == record.Signed {
-		o.entry, err = e.await(ctx, d.request.Origin.Code)
-	}
+	o.entry, err = e.Settled(ctx, d.request.Origin.Code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
@@ -107,7 +104,7 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 
 // readOrigin reads what an origin was made of.
 func (e *Engine) readOrigin(o *origin) error {
-	jws, err := e.signed(o.entry, o.head)
+	jws, err := e.Signed(o.entry, o.head)
 	if err != nil {
 		return refusal.Internal(err)
 	}

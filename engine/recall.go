@@ -56,10 +56,7 @@ const giveWayFor = 2 * time.Second
 // Appraise returns what an invalidation would come to. It changes nothing and asks nobody.
 func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
 	a := &Appraisal{Code: req.Code.String(), Verdict: RecallUnknown}
-	entry, err := r.e.store.Get(storage.Code(req.Code))
-	if err == nil && entry.State == record.Signed {
-		entry, err = r.e.await(ctx, req.Code)
-	}
+	entry, err := r.e.Settled(ctx, req.Code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && record.Estado(entry.State) == "" {
 		return a, nil
 	}

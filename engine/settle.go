@@ -34,7 +34,7 @@ func (e *Engine) show(now standing) (*record.View, error) {
 			return nil, refusal.Internal(err)
 		}
 	}
-	r, err := e.view(now.entry, now.head, document, now.jws)
+	r, err := e.ViewOf(now.entry, now.head, document, now.jws)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -52,7 +52,7 @@ type sending struct {
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
 func (e *Engine) public(entry storage.Entry) (*record.View, error) {
-	r, err := e.record(entry)
+	r, err := e.View(entry)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -62,7 +62,7 @@ func (e *Engine) public(entry storage.Entry) (*record.View, error) {
 // settle brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
 func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
-	release, err := e.codes.Acquire(ctx, dte.Code(code).String())
+	release, err := e.Hold(ctx, dte.Code(code))
 	if err != nil {
 		return storage.Entry{}, refusal.Unavailable(err, pending)
 	}
@@ -212,7 +212,7 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 
 // moved tells who follows the documents that one has changed.
 func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
-	e.ledger.Touch(now.ID)
+	e.Touch(now.ID)
 	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
 		e.outbox.Ring()
 	}

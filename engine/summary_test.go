@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 	"dtegate/storage"
 )
 
@@ -31,10 +32,10 @@ func TestTally(t *testing.T) {
 		}
 	}
 	day := time.Date(2027, 3, 1, 0, 0, 0, 0, dte.Zone)
-	tally := NewTally(w.store, w.now)
-	look := func(date string, n int, want map[int]Hour) {
+	tally := register.NewTally(w.store, w.now)
+	look := func(date string, n int, want map[int]register.Hour) {
 		t.Helper()
-		for _, counter := range []*Tally{tally, NewTally(w.store, w.now)} {
+		for _, counter := range []*register.Tally{tally, register.NewTally(w.store, w.now)} {
 			got, err := counter.Today()
 			if err != nil || got.Partial || got.Date != date || got.Documents["01"] != n {
 				t.Fatalf("%+v %v", got, err)
@@ -47,13 +48,13 @@ func TestTally(t *testing.T) {
 		}
 	}
 	issue(day.Add(-time.Second), simulator.Chaos{}, false)
-	look("2027-02-28", 1, map[int]Hour{23: {Normal: 1}})
+	look("2027-02-28", 1, map[int]register.Hour{23: {Normal: 1}})
 	issue(day, simulator.Chaos{}, false)
 	issue(day.Add(9*time.Hour), simulator.Chaos{}, false)
 	issue(day.Add(9*time.Hour+59*time.Minute), simulator.Chaos{Reject: 1}, false)
-	look("2027-03-01", 3, map[int]Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}})
+	look("2027-03-01", 3, map[int]register.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}})
 	issue(day.Add(18*time.Hour), simulator.Chaos{}, true)
-	look("2027-03-01", 4, map[int]Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}, 18: {Contingency: 1}})
+	look("2027-03-01", 4, map[int]register.Hour{0: {Normal: 1}, 9: {Normal: 1, Rejected: 1}, 18: {Contingency: 1}})
 	w.clock.set(day.AddDate(0, 0, 1))
 	look("2027-03-02", 0, nil)
 }
@@ -65,9 +66,9 @@ func TestTally_Large(t *testing.T) {
 	w.clock.set(time.Date(2027, 3, 1, 12, 0, 0, 0, dte.Zone))
 	data, _ := json.Marshal(record.Head{Document: "01", Date: "2027-03-01", Form: record.FormNormal, CreatedAt: w.now()})
 	var last storage.Code
-	for i := range tallyStep + 5 {
+	for i := range register.TallyStep + 5 {
 		state := record.Accepted
-		if i == tallyStep+4 {
+		if i == register.TallyStep+4 {
 			state = record.Signed
 		}
 		binary.BigEndian.PutUint64(last[:], uint64(i+1))
@@ -76,11 +77,11 @@ func TestTally_Large(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tally := NewTally(w.store, w.now)
+	tally := register.NewTally(w.store, w.now)
 	for _, want := range []struct {
 		n       int
 		partial bool
-	}{{tallyStep, true}, {tallyStep + 4, false}, {tallyStep + 4, false}} {
+	}{{register.TallyStep, true}, {register.TallyStep + 4, false}, {register.TallyStep + 4, false}} {
 		got, err := tally.Today()
 		if err != nil || got.Documents["01"] != want.n || got.Hours[12].Normal != want.n || got.Partial != want.partial {
 			t.Fatalf("%+v %v, want %+v", got, err, want)
@@ -89,7 +90,7 @@ func TestTally_Large(t *testing.T) {
 	if _, err := w.store.Advance(context.Background(), last, record.Signed, storage.Change{To: record.Rejected}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tally.Today(); err != nil || got.Hours[12] != (Hour{Normal: tallyStep + 4, Rejected: 1}) {
+	if got, err := tally.Today(); err != nil || got.Hours[12] != (register.Hour{Normal: register.TallyStep + 4, Rejected: 1}) {
 		t.Fatalf("%+v %v", got.Hours[12], err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/register"
 )
 
 // maxWait is the longest that a request may ask to wait.
@@ -42,7 +42,7 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
 	list, next, err := g.o.Documents.Changes(until, after, g.caller(ctx, t))
-	if errors.Is(err, engine.ErrCursor) {
+	if errors.Is(err, register.ErrCursor) {
 		return wrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
 			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})
 	}

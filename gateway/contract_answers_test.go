@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
@@ -51,15 +52,15 @@ func (s *said) CheckInvalidation(context.Context, engine.InvalidationRequest) []
 func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error) {
 	return s.record()
 }
-func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]engine.Info, error) {
-	return []engine.Info{{Code: saidCode}}, s.err
+func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]register.Info, error) {
+	return []register.Info{{Code: saidCode}}, s.err
 }
-func (s *said) List(context.Context, engine.Filter, seller.Caller) (*engine.Listing, error) {
-	return &engine.Listing{Totals: []engine.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
-		Lines: []engine.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
+func (s *said) List(context.Context, register.Filter, seller.Caller) (*register.Listing, error) {
+	return &register.Listing{Totals: []register.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1, Amount: "1.00"}},
+		Lines: []register.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED", Date: "2026-01-02"}}}, s.err
 }
-func (s *said) Changes(context.Context, uint64, seller.Caller) ([]engine.Late, uint64, error) {
-	return []engine.Late{{Cursor: 7, Info: engine.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
+func (s *said) Changes(context.Context, uint64, seller.Caller) ([]register.Late, uint64, error) {
+	return []register.Late{{Cursor: 7, Info: register.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"}, Text: "no"}}, 7, s.err
 }
 func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err

@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/fair"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 	"dtegate/gateway/page"
@@ -39,9 +40,9 @@ type Sales interface {
 // Documents finds what was issued, and hands it over.
 type Documents interface {
 	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
-	Infos(context.Context, []dte.Code, seller.Caller) ([]engine.Info, error)
-	List(context.Context, engine.Filter, seller.Caller) (*engine.Listing, error)
-	Changes(context.Context, uint64, seller.Caller) ([]engine.Late, uint64, error)
+	Infos(context.Context, []dte.Code, seller.Caller) ([]register.Info, error)
+	List(context.Context, register.Filter, seller.Caller) (*register.Listing, error)
+	Changes(context.Context, uint64, seller.Caller) ([]register.Late, uint64, error)
 	Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
 	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 )
@@ -122,7 +122,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-func appendLine(b []byte, x *engine.Line) []byte {
+func appendLine(b []byte, x *register.Line) []byte {
 	b = strconv.AppendInt(append(b, `{"id":`...), x.ID, 10)
 	b = text(append(b, `,"tipo":`...), x.Tipo)
 	b = text(append(b, `,"tipoDte":`...), x.Document)
@@ -144,7 +144,7 @@ var states = []string{record.EstadoProcessed, record.EstadoRejected, record.Esta
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
 // (types of CAT-002, separated by commas), estado, cursor, limite.
-func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault) {
+func (g *Gateway) filter(q *fasthttp.Args, t *Token) (register.Filter, []dte.Fault) {
 	var faults []dte.Fault
 	fault := func(name, message string) {
 		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})
@@ -161,12 +161,12 @@ func (g *Gateway) filter(q *fasthttp.Args, t *Token) (engine.Filter, []dte.Fault
 		}
 		return s, at
 	}
-	f := engine.Filter{Limit: pageDefault}
+	f := register.Filter{Limit: pageDefault}
 	var from, to time.Time
 	f.From, from = day("desde", today)
 	f.To, to = day("hasta", max(f.From, today))
-	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (engine.MaxDays-1)*24*time.Hour) {
-		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", engine.MaxDays-1))
+	if len(faults) == 0 && (to.Before(from) || to.Sub(from) > (register.MaxDays-1)*24*time.Hour) {
+		fault("hasta", fmt.Sprintf("Debe estar entre desde y %d días después", register.MaxDays-1))
 	}
 	number := func(name string, base int, low, high int64, into *int64) {
 		v := string(q.Peek(name))

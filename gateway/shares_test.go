@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
-	"dtegate/engine"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 )
@@ -169,7 +169,7 @@ type slowLists struct {
 	most    int
 }
 
-func (l *slowLists) List(_ context.Context, _ engine.Filter, c seller.Caller) (*engine.Listing, error) {
+func (l *slowLists) List(_ context.Context, _ register.Filter, c seller.Caller) (*register.Listing, error) {
 	l.mu.Lock()
 	l.working[c.TokenID]++
 	l.most = max(l.most, l.working[c.TokenID])
@@ -178,7 +178,7 @@ func (l *slowLists) List(_ context.Context, _ engine.Filter, c seller.Caller) (*
 	l.mu.Lock()
 	l.working[c.TokenID]--
 	l.mu.Unlock()
-	return new(engine.Listing), nil
+	return new(register.Listing), nil
 }
 
 // Who asks for many lists at once waits behind himself; a till's sale and list do not.

@@ -141,7 +141,7 @@ func cells(row []string) []string {
 	return row
 }
 
-// storedHead is what an export needs of the engine's stored head (engine/head.go).
+// storedHead is what an export needs of a document's stored head (engine/record/head.go).
 type storedHead struct {
 	Document      string    `json:"document"`
 	Version       int       `json:"version"`

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine"
+	"dtegate/engine/register"
 	"dtegate/storage"
 )
 
@@ -21,7 +21,7 @@ func checkForms(ctx context.Context, cfg *config.Config, report *storage.Report)
 		}
 		return
 	}
-	err = engine.CheckForms(ctx, store, func(f engine.FormFault) error {
+	err = register.CheckForms(ctx, store, func(f register.FormFault) error {
 		if len(report.Problems) < storage.MaxProblems {
 			report.Problems = append(report.Problems, storage.Problem{Where: "form", What: f.String()})
 		}

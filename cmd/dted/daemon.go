@@ -23,6 +23,7 @@ import (
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/month"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
@@ -112,7 +113,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry.MustRegister(d.access)
 	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, cfg.Now, log)
 	status := &status{month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
-		tally: engine.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
+		tally: register.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
 	}
@@ -137,7 +138,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
 		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: engine.NewUsage(d.store, d.shelf, cfg.Now()).Of, Keeper: d.access,
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: register.NewUsage(d.store, d.shelf, cfg.Now()).Of, Keeper: d.access,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups,
 		Books: month.New(d.store)})
 	d.access.publish = d.gateway.SetTokens

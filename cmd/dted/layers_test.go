@@ -58,13 +58,14 @@ var layers = map[string][]string{
 	"engine/seller":              {"engine/record", "engine/dte"},
 	"engine/outbox":              {"engine/seller", "engine/mail", "engine/bell", "engine/pdf", "engine/fair", "engine/archive", "storage", "engine/refusal", "engine/record", "engine/dte"},
 	"engine/contingency":         {"engine/authority", "engine/bell", "engine/dte", "engine/record", "engine/refusal", "engine/rulebook", "engine/seller", "engine/sign", "storage"},
-	"engine":                     {"engine/contingency", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/ledger", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
+	"engine/register":            {"engine/dte", "engine/ledger", "engine/outbox", "engine/record", "engine/refusal", "engine/seller", "engine/shelf", "storage"},
+	"engine":                     {"engine/contingency", "engine/register", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
 
 	"gateway/codes":       {"engine/refusal"},
-	"gateway/page":        {"engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
+	"gateway/page":        {"engine/register", "engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
 	"gateway/form":        {"rules/near", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway/door":        {"engine/audit"},
-	"gateway":             {"engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"engine/register", "engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -81,12 +82,12 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"engine/outbox", "engine/seller", "engine/fleet/bucket", "engine/fleet/wire", "engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"engine/contingency", "engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/register", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte"},
 	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl":               {"engine/contingency", "engine/outbox", "engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop", "gateway/form"},
+	"cmd/dtectl":               {"engine/register", "engine/contingency", "engine/outbox", "engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop", "gateway/form"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/page"
 )
@@ -51,7 +52,7 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		case <-m.asked:
 		}
 		today := dte.Date(m.now())
-		l, err := m.engine.List(ctx, engine.Filter{From: today[:8] + "01", To: today, Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
+		l, err := m.engine.List(ctx, register.Filter{From: today[:8] + "01", To: today, Limit: 1}, seller.Caller{Point: seller.Point{BranchID: m.branch}})
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
+	"dtegate/engine/register"
 	"dtegate/engine/shelf"
 	"dtegate/gateway/page"
 	"dtegate/rules"
@@ -25,7 +26,7 @@ type status struct {
 	host    *rules.Host
 	gate    *gate
 	store   *storage.Store
-	tally   *engine.Tally
+	tally   *register.Tally
 	permit  *engine.AuthorisationTally // nil outside of the test ambiente
 	month   *monthSoFar
 	access  *access

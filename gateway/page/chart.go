@@ -1,9 +1,8 @@
 package page
 
 import (
+	"dtegate/engine/register"
 	"fmt"
-
-	"dtegate/engine"
 )
 
 // chart is the day by the hour, as stacked bars. Its unit is a point of the drawing, which is chartWide by chartHigh.
@@ -38,7 +37,7 @@ const (
 	chartTop             = 8
 )
 
-func newChart(lang string, day engine.Today, now int) *chart {
+func newChart(lang string, day register.Today, now int) *chart {
 	c := &chart{Wide: chartWide, High: chartHigh}
 	most, best, total := 0, 0, 0
 	for h, x := range day.Hours {
@@ -60,7 +59,7 @@ func newChart(lang string, day engine.Today, now int) *chart {
 		if h == now {
 			c.Now = int(left)
 		}
-		if x == (engine.Hour{}) {
+		if x == (register.Hour{}) {
 			continue
 		}
 		b := bar{Title: fmt.Sprintf("%02d:00–%02d:59 · %s", h, h, tally(lang, x))}
@@ -87,7 +86,7 @@ func newChart(lang string, day engine.Today, now int) *chart {
 }
 
 // tally says what an hour holds, leaving out what it has none of.
-func tally(lang string, h engine.Hour) string {
+func tally(lang string, h register.Hour) string {
 	s := ""
 	for _, p := range []struct {
 		key string

@@ -5,14 +5,14 @@ import (
 
 	g "maragu.dev/gomponents"
 
-	"dtegate/engine"
 	"dtegate/engine/record"
+	"dtegate/engine/register"
 )
 
 // Month is what the branch issued from the first of a month on, by type and state.
 type Month struct {
 	Name   string // "2026-11"
-	Totals []engine.Total
+	Totals []register.Total
 }
 
 // month is the month so far: documents that stand, and what they add up to, by type; what does not stand is a remark. A Month

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine"
+	"dtegate/engine/register"
 	"dtegate/engine/shelf"
 )
 
@@ -22,7 +23,7 @@ type Overview struct {
 	Stopped error
 	MH      Reach
 	Owed    *engine.Owed
-	Today   engine.Today
+	Today   register.Today
 	// Authorisation is nil outside of the test ambiente.
 	Authorisation *engine.Authorisation
 	Rules         *shelf.Listing

@@ -2,16 +2,15 @@ package page
 
 import (
 	"bytes"
+	"dtegate/engine/register"
 	"strings"
 	"testing"
 	"time"
-
-	"dtegate/engine"
 )
 
 // TestParts: small pieces of the pages, to the letter.
 func TestParts(t *testing.T) {
-	for want, h := range map[string]engine.Hour{
+	for want, h := range map[string]register.Hour{
 		"":                     {},
 		"2 normal":             {Normal: 2},
 		"2 normal, 1 rejected": {Normal: 2, Rejected: 1},

@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/engine/register"
 	"dtegate/engine/shelf"
 )
 
@@ -29,12 +30,12 @@ func overviews() map[string]*Overview {
 		return shelf.ShownBundle{Admitted: shelf.Admitted{RuleRef: record.RuleRef{Version: version}, Kind: kind, Document: document, From: "2026-01-01"}, State: "live"}
 	}
 	normal := func() *Overview {
-		day := engine.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
+		day := register.Today{Date: "2026-12-04", Documents: map[string]int{"01": 1184, "03": 61, "05": 7, "07": 2, "14": 12, "18": 3}}
 		for h, n := range []int{0, 0, 0, 0, 0, 0, 12, 64, 118, 143, 151, 172, 208, 196, 104} {
 			day.Hours[h].Normal = n
 		}
 		day.Hours[9].Rejected, day.Hours[12].Rejected = 2, 3
-		month := &Month{Name: "2026-12", Totals: []engine.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
+		month := &Month{Name: "2026-12", Totals: []register.Total{{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "PROCESSED", Count: 4210, Amount: "1234567.80"}, {Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "INVALIDATED", Count: 3, Amount: "40.00"},
 			{Tipo: "FACTURA_CONSUMIDOR_FINAL", Estado: "CONTINGENCIA", Count: 12, Amount: "96.10"}, {Tipo: "NOTA_CREDITO", Estado: "REJECTED", Count: 1, Amount: "9.00"}}}
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
@@ -54,8 +55,8 @@ func overviews() map[string]*Overview {
 	offline.Owed = &engine.Owed{Owed: contingency.Owed{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting: map[string]int{"report": 187, "settle": 1}},
 		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
-	offline.Today.Hours[13] = engine.Hour{Normal: 133, Contingency: 63}
-	offline.Today.Hours[14] = engine.Hour{Contingency: 124}
+	offline.Today.Hours[13] = register.Hour{Normal: 133, Contingency: 63}
+	offline.Today.Hours[14] = register.Hour{Contingency: 124}
 	offline.Trouble = []Trouble{{At: now.Add(-51 * time.Minute), Message: "in contingency", Text: "in contingency cause=1 motive= resumed=false", Count: 1},
 		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot", Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
 
@@ -76,7 +77,7 @@ func overviews() map[string]*Overview {
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
 	done := engine.Authorisation{Since: "2026-10-04", Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
-	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{Owed: contingency.Owed{At: now, Waiting: map[string]int{}}}, Today: engine.Today{Partial: true}}
+	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{Owed: contingency.Owed{At: now, Waiting: map[string]int{}}}, Today: register.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
 }
 

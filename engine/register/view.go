@@ -1,4 +1,4 @@
-package engine
+package register
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 	"dtegate/storage"
 )
 
-// record makes the public record of a stored document that has left Signed.
-func (e *Engine) record(entry storage.Entry) (*record.View, error) {
+// View makes the public record of a stored document that has left Signed.
+func (r *Register) View(entry storage.Entry) (*record.View, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
 	}
 	named := h.Form
-	jws, err := e.signed(entry, h)
+	jws, err := r.Signed(entry, h)
 	if err == nil && h.Form != named {
-		err = e.mend(entry, h)
+		err = r.mend(entry, h)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading signed document: %w", err)
@@ -28,15 +28,16 @@ func (e *Engine) record(entry storage.Entry) (*record.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.view(entry, h, document, jws)
+	return r.ViewOf(entry, h, document, jws)
 }
 
-func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte) (*record.View, error) {
+// ViewOf is View of a document whose head, text and signature are at hand.
+func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []byte) (*record.View, error) {
 	estado := record.Estado(entry.State)
 	if estado == "" {
 		return nil, fmt.Errorf("record %s is in state %d, which has no public name", dte.Code(entry.Code), entry.State)
 	}
-	r := &record.View{
+	v := &record.View{
 		ID:             int64(entry.ID),
 		Document:       h.Document,
 		Tipo:           record.Types[h.Document].Tipo,
@@ -58,13 +59,13 @@ func (e *Engine) view(entry storage.Entry, h *record.Head, document, jws []byte)
 		Invalidation: h.Invalidation,
 	}
 	if entry.State == record.Rejected {
-		r.TechnicalError = "Rechazado por Hacienda: " + record.RefusalText(h.Response)
-		return r, nil
+		v.TechnicalError = "Rechazado por Hacienda: " + record.RefusalText(h.Response)
+		return v, nil
 	}
 	if h.Response != nil {
-		r.Sello = h.Response.SelloRecibido
+		v.Sello = h.Response.SelloRecibido
 	}
-	r.JSONURL = outbox.ArchivePath(e.issuer.Slug, h, "json", r.Code)
-	r.PDFURL = outbox.ArchivePath(e.issuer.Slug, h, "pdf", r.Code)
-	return r, nil
+	v.JSONURL = outbox.ArchivePath(r.slug, h, "json", v.Code)
+	v.PDFURL = outbox.ArchivePath(r.slug, h, "pdf", v.Code)
+	return v, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package register
 
 import (
 	"context"
@@ -24,14 +24,11 @@ type Info struct {
 
 // Infos looks documents of the caller's branch up, in the order of the codes. Those that are being settled are waited
 // for; one that stays unsettled counts as not found.
-func (e *Engine) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
+func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
 	infos := make([]Info, len(codes))
 	for i, code := range codes {
 		infos[i].Code = code.String()
-		entry, err := e.store.Get(storage.Code(code))
-		if err == nil && entry.State == record.Signed {
-			entry, err = e.await(ctx, code)
-		}
+		entry, err := r.Settled(ctx, code)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
@@ -97,7 +94,7 @@ type Listing struct {
 
 // List reads the documents that a filter chooses. It reads the records of the page alone: the ledger knows which these
 // are, and what all add up to.
-func (e *Engine) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
+func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
 		return nil, err
@@ -107,7 +104,7 @@ func (e *Engine) List(ctx context.Context, f Filter, c seller.Caller) (*Listing,
 		return estado != "" && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
 			(f.Estado == "" || estado == f.Estado) && f.wants(g.Document)
 	}
-	page, err := e.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
+	page, err := r.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, refusal.Unavailable(err, "Las sumas de esos días aún se están preparando")
@@ -115,11 +112,11 @@ func (e *Engine) List(ctx context.Context, f Filter, c seller.Caller) (*Listing,
 		return nil, fmt.Errorf("listing documents: %w", err)
 	}
 	l := &Listing{Totals: totals(page.Totals)}
-	entries, err := e.store.ByID(page.IDs)
+	entries, err := r.store.ByID(page.IDs)
 	if err != nil {
 		return nil, fmt.Errorf("listing documents: %w", err)
 	}
-	e.ledger.Shown(len(entries))
+	r.ledger.Shown(len(entries))
 	for _, entry := range entries {
 		h, err := record.DecodeHead(entry)
 		if err != nil {

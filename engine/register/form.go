@@ -1,4 +1,4 @@
-package engine
+package register
 
 import (
 	"context"
@@ -58,10 +58,10 @@ func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault)
 	return nil
 }
 
-// signed returns the JWS of a document in the form that was signed. Where its record names another, h gets that form's name; mend
+// Signed returns the JWS of a document in the form that was signed. Where its record names another, h gets that form's name; mend
 // makes that durable.
-func (e *Engine) signed(entry storage.Entry, h *record.Head) ([]byte, error) {
-	jws, form, err := record.SignedForm(e.store, entry, h)
+func (r *Register) Signed(entry storage.Entry, h *record.Head) ([]byte, error) {
+	jws, form, err := record.SignedForm(r.store, entry, h)
 	if err == nil {
 		h.Form = form
 	}
@@ -70,17 +70,17 @@ func (e *Engine) signed(entry storage.Entry, h *record.Head) ([]byte, error) {
 
 // mend writes a record anew as it stands, but for its head. Whoever changes the record meanwhile has read it, and mends it too.
 // The caller holds no lock of the store.
-func (e *Engine) mend(entry storage.Entry, h *record.Head) error {
-	e.log.Warn("the record of a document named a form that was never signed: mended", "code", dte.Code(entry.Code).String(), "form", h.Form)
+func (r *Register) mend(entry storage.Entry, h *record.Head) error {
+	r.log.Warn("the record of a document named a form that was never signed: mended", "code", dte.Code(entry.Code).String(), "form", h.Form)
 	data, err := h.Encode()
 	if err != nil {
 		return err
 	}
-	now, err := e.store.Get(entry.Code)
+	now, err := r.store.Get(entry.Code)
 	if err != nil || now.Revision != entry.Revision {
 		return err
 	}
-	_, err = record.Move(context.Background(), e.store, entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: now.Due})
+	_, err = record.Move(context.Background(), r.store, entry.Code, entry.State, storage.Change{To: entry.State, Head: data, Due: now.Due})
 	var conflict *storage.ConflictError
 	if errors.As(err, &conflict) || errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrRestored) {
 		return nil

@@ -1,4 +1,4 @@
-package engine
+package register
 
 import (
 	"context"
@@ -30,20 +30,20 @@ const maxChanges = 500
 // Changes returns the late results of the caller's branch behind a cursor, in order, and the cursor to go on from. None is
 // missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends. Errors:
 // ErrCursor, or the store's.
-func (e *Engine) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
-	if after > e.store.LastAnnounced() {
+func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
+	if after > r.store.LastAnnounced() {
 		return nil, after, ErrCursor
 	}
 	for {
-		rung := e.store.Announced()
-		list, err := e.store.Changes(after, maxChanges)
+		rung := r.store.Announced()
+		list, err := r.store.Changes(after, maxChanges)
 		if err != nil {
 			return nil, after, fmt.Errorf("reading late results: %w", err)
 		}
 		var late []Late
 		for _, a := range list {
 			after = a.Sequence
-			entry, err := e.store.Get(a.Code)
+			entry, err := r.store.Get(a.Code)
 			if err != nil {
 				return nil, after, fmt.Errorf("reading a late result: %w", err)
 			}

@@ -1,4 +1,4 @@
-package engine
+package register
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ type Today struct {
 type Hour struct{ Normal, Contingency, Rejected int }
 
 // Tally counts the day's documents for people who look often: a call reads what has come since the call before, and at
-// most tallyStep records.
+// most TallyStep records.
 type Tally struct {
 	store *storage.Store
 	now   func() time.Time
@@ -38,8 +38,8 @@ type Tally struct {
 	settling []storage.Entry // counted when MH has decided
 }
 
-// tallyStep is the most records that one call reads: about a tenth of a second of a small box.
-const tallyStep = 10_000
+// TallyStep is the most records that one call reads: about a tenth of a second of a small box.
+const TallyStep = 10_000
 
 // NewTally returns a tally that has counted nothing.
 func NewTally(store *storage.Store, now func() time.Time) *Tally {
@@ -81,7 +81,7 @@ func (t *Tally) goOn() (partial bool, err error) {
 	}
 	n := 0
 	err = t.store.Records(t.last, func(entry storage.Entry) error {
-		if n++; n > tallyStep {
+		if n++; n > TallyStep {
 			return record.ErrEnough
 		}
 		t.last = entry.ID

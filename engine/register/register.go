@@ -1,0 +1,105 @@
+// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their sums, the
+// results that came late, the day so far. It also keeps the lock of each document, so that a reader waits for whoever settles it.
+//
+// A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts in tally.go,
+// what each token has stored in usage.go.
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/ledger"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
+	"dtegate/engine/shelf"
+	"dtegate/storage"
+)
+
+// Register is that of one store. Make it with New; it is safe for concurrent use.
+type Register struct {
+	store  *storage.Store
+	slug   string // of the issuer, in addresses of files
+	log    *slog.Logger
+	codes  storage.Locks // documents being settled
+	ledger *ledger.Ledger
+}
+
+// New returns the register of a store. The shelf, which may be nil, knows when tills sell: long readings give way to them.
+func New(store *storage.Store, shelf *shelf.Shelf, issuer seller.Issuer, log *slog.Logger) *Register {
+	return &Register{store: store, slug: issuer.Slug, log: log, ledger: newLedger(store, shelf)}
+}
+
+// Document returns a stored document of the caller's branch. One that is being settled is waited for.
+func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+	entry, err := r.Settled(ctx, code)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, refusal.NotFound(code)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading document %s: %w", code, err)
+	}
+	if record.Estado(entry.State) == "" {
+		return nil, refusal.NotFound(code)
+	}
+	h, err := record.DecodeHead(entry)
+	if err != nil {
+		return nil, err
+	}
+	if h.BranchID != c.Point.BranchID && !c.Operator {
+		return nil, refusal.NotFound(code)
+	}
+	if !c.Reads(h) {
+		return nil, &refusal.Error{Code: refusal.CodePermission, Message: "El token no puede leer documentos de este tipo: necesita el permiso " + seller.PermissionRead}
+	}
+	return r.View(entry)
+}
+
+// Settled reads a record. One of a document that is being settled is waited for.
+func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
+	entry, err := r.store.Get(storage.Code(code))
+	if err != nil || entry.State != record.Signed {
+		return entry, err
+	}
+	release, err := r.Hold(ctx, code)
+	if err != nil {
+		return storage.Entry{}, refusal.Unavailable(err, "El documento aún se está transmitiendo")
+	}
+	defer release()
+	return r.store.Get(storage.Code(code))
+}
+
+// Hold keeps everybody else from changing a document until release.
+func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err error) {
+	return r.codes.Acquire(ctx, code.String())
+}
+
+// Lock reads a document's record while nobody else can change it; the caller ends with release, if err is nil.
+func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(), err error) {
+	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {
+		return entry, nil, nil, err
+	}
+	if entry, err = r.store.Get(code); err == nil {
+		h, err = record.DecodeHead(entry)
+	}
+	if err != nil {
+		release()
+		return entry, nil, nil, err
+	}
+	return entry, h, release, nil
+}
+
+// Touch is told of a document that has changed.
+func (r *Register) Touch(id uint64) { r.ledger.Touch(id) }
+
+// Describe implements prometheus.Collector.
+func (r *Register) Describe(ch chan<- *prometheus.Desc) { r.ledger.Describe(ch) }
+
+// Collect implements prometheus.Collector.
+func (r *Register) Collect(ch chan<- prometheus.Metric) { r.ledger.Collect(ch) }
