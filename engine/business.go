@@ -74,8 +74,8 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 const nothingToPay = "El total del documento es 0.00"
 
 // notYet refuses a document type whose rules begin on a later day: repeating the request before is of no use.
-func (e *Engine) notYet(document string) *refusal.Error {
-	from := e.rules().Begins(document, e.issuer.Ambiente)
+func (s *sales) notYet(document string) *refusal.Error {
+	from := s.rules().Begins(document, s.issuer.Ambiente)
 	if from == "" {
 		return nil
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"dtegate/engine/dte"
-	"dtegate/engine/seller"
 )
 
 // Acts at a till, as Options.Acted is told of them. A sale is none: its record names the token itself.
@@ -19,11 +18,4 @@ type Act struct {
 	What    string
 	Code    dte.Code // of the document
 	Detail  string
-}
-
-// acted tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
-func (e *Engine) acted(c seller.Caller, what string, code dte.Code, detail string) {
-	if e.onAct != nil && !c.Operator {
-		e.onAct(Act{TokenID: c.TokenID, From: c.From, What: what, Code: code, Detail: detail})
-	}
 }

@@ -17,19 +17,26 @@ import (
 	"dtegate/storage"
 )
 
+// corrections put right what MH refused after the fact.
+type corrections struct {
+	*core
+	*sales
+	*settlement
+}
+
 // Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
 // same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
 // returns what has come of it. A *refusal.Error of CodeNotCorrectable says that a new document is due instead.
-func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
-	if _, err := e.Document(ctx, code, req.Caller); err != nil {
+func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
+	if _, err := c.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
 	}
-	release, err := e.Hold(ctx, code)
+	release, err := c.Hold(ctx, code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := e.store.Get(storage.Code(code))
+	entry, err := c.store.Get(storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -39,25 +46,25 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	}
 	digest := hex.EncodeToString(req.Digest[:])
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
-		return e.public(entry)
+		return c.public(entry)
 	}
-	until := h.CorrectableUntil(e.contingency.CorrectWithin())
+	until := h.CorrectableUntil(c.contingency.CorrectWithin())
 	switch {
 	case entry.State != record.Rejected:
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State)}
 	case until.IsZero():
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "Este rechazo no se corrige con el mismo código: emita un documento nuevo"}
-	case !e.now().Before(until):
+	case !c.now().Before(until):
 		return nil, &refusal.Error{Code: refusal.CodeNotCorrectable, Message: "El plazo de 24 horas para corregirlo con el mismo código ha vencido: emita un documento nuevo"}
 	}
-	entry, stored, err := e.correct(ctx, entry, h, req, digest)
+	entry, stored, err := c.correct(ctx, entry, h, req, digest)
 	if err != nil {
 		return nil, err
 	}
-	e.metrics.corrections.WithLabelValues(h.Document).Inc()
-	e.acted(req.Caller, ActCorrect, code, "")
-	e.contingency.Wake()
-	r, err := e.public(entry)
+	c.metrics.corrections.WithLabelValues(h.Document).Inc()
+	c.acted(req.Caller, ActCorrect, code, "")
+	c.contingency.Wake()
+	r, err := c.public(entry)
 	if err == nil {
 		r.Stored = stored
 	}
@@ -65,8 +72,8 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 }
 
 // correct computes, signs and stores the corrected form in one batch, and returns how many bytes that took. The caller holds the document's lock.
-func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
-	part, err := e.store.Part(entry.Code, h.FactsPart())
+func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request, digest string) (_ storage.Entry, stored int64, err error) {
+	part, err := c.store.Part(entry.Code, h.FactsPart())
 	if err != nil {
 		return entry, 0, refusal.Internal(err)
 	}
@@ -77,19 +84,19 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	next := *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
-		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
+		record.Correction{At: c.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest, Refused: record.RefusalText(h.Response)})
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false, time.Time{}
 
 	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(), PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
-	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
+	d := &draft{request: req, now: c.now(), code: dte.Code(entry.Code), form: next.Form,
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(c.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause, h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
+	r, err := c.rules().Pick(h.Document, h.Ambiente, h.Date) // the generation of its day
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
-	ev, err := e.compute(ctx, r, d)
+	ev, err := c.compute(ctx, r, d)
 	if err != nil {
 		return entry, 0, err
 	}
@@ -99,7 +106,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	if len(faults) > 0 {
 		return entry, 0, refusal.Of(faults)
 	}
-	jws, err := e.signer.Right(d.code, next.Form).Sign(ctx, document)
+	jws, err := c.signer.Right(d.code, next.Form).Sign(ctx, document)
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "El documento no pudo firmarse")
 	}
@@ -107,7 +114,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	next.Corrections[len(next.Corrections)-1].Bytes = int64(len(facts) + len(jws))
 	next.Version, next.Rule, next.Warnings, next.Mail = r.Filler.Version(), r.Ref, append(req.Warnings[:len(req.Warnings):len(req.Warnings)], ev.Warnings...), outbox.Recipient(d.facts)
 	next.Total = dte.Amount(ev.Computed.Summary[r.Total]).Fixed2()
-	entry, err = e.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.now()},
+	entry, err = c.move(ctx, entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: c.now()},
 		Parts: []storage.Part{{Name: next.FactsPart(), Data: facts}, {Name: next.Form, Data: jws}}}, &next)
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
@@ -115,12 +122,12 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 // expireCorrections takes the documents out of their queue that can no longer be corrected. MH is asked for each a last
 // time: a sending that it swallowed may have been accepted since. In a branch that was restored from a backup it is asked at
 // once: the document may have been corrected after the backup.
-func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
-	until := e.now()
-	if len(e.sender.Lost) > 0 {
+func (c *corrections) expireCorrections(ctx context.Context) (progress bool, err error) {
+	until := c.now()
+	if len(c.sender.Lost) > 0 {
 		until = until.Add(record.Distant)
 	}
-	refused, err := e.store.Due(record.QueueCorrect, until, 1000)
+	refused, err := c.store.Due(record.QueueCorrect, until, 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueCorrect, err)
 	}
@@ -129,11 +136,11 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 		if err != nil {
 			return progress, err
 		}
-		late := !entry.Due.At.After(e.now())
-		if !late && !e.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
+		late := !entry.Due.At.After(c.now())
+		if !late && !c.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
 			continue
 		}
-		done, err := e.reconsider(ctx, entry.Code, late)
+		done, err := c.reconsider(ctx, entry.Code, late)
 		if err != nil {
 			return progress, err
 		}
@@ -143,8 +150,8 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 }
 
 // reconsider asks MH for a document that it refused. last: it can no longer be corrected.
-func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
-	entry, h, release, err := e.Lock(ctx, code)
+func (c *corrections) reconsider(ctx context.Context, code storage.Code, last bool) (progress bool, err error) {
+	entry, h, release, err := c.Lock(ctx, code)
 	if err != nil {
 		return false, err
 	}
@@ -152,19 +159,19 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 	if entry.State != record.Rejected {
 		return false, nil // corrected meanwhile
 	}
-	if !last && !e.sender.RestoredUntil(h.CreatedAt).IsZero() {
+	if !last && !c.sender.RestoredUntil(h.CreatedAt).IsZero() {
 		return false, nil
 	}
-	switch q := e.sender.Query(ctx, dte.Code(code).String(), h.Document); {
+	switch q := c.sender.Query(ctx, dte.Code(code).String(), h.Document); {
 	case q.Kind == authority.Accepted:
-		e.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
-		_, err := e.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
+		c.log.Warn("MH accepted a document that it had refused", "code", dte.Code(code).String())
+		_, err := c.adoptHeld(ctx, entry, h, q.Response, record.QueryDoubt)
 		return true, err
 	case q.Kind != authority.NotFound:
 		return false, contingency.ErrAway
 	case !last:
 		return false, nil
 	}
-	_, err = e.move(ctx, entry, storage.Change{To: record.Rejected}, h)
+	_, err = c.move(ctx, entry, storage.Change{To: record.Rejected}, h)
 	return true, err
 }

@@ -19,8 +19,8 @@ import (
 
 // adoptHeld makes the form that MH holds the record of a document, whatever this store took it for. held is MH's answer to a
 // query, or to a lot.
-func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
-	parts, err := e.store.Parts(entry.Code)
+func (s *settlement) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response, doubt time.Duration) (storage.Entry, error) {
+	parts, err := s.store.Parts(entry.Code)
 	if err != nil {
 		return entry, err
 	}
@@ -37,22 +37,22 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 	change := storage.Change{To: record.Accepted, Announce: true}
 	sealed := authority.ParseTime(held.FhProcesamiento)
 	proof := "times"
-	if next.Form = h.FormSealed(names, sealed, doubt); e.sender.InLostTime(sealed) {
-		if proof, err = e.formOfLostTime(ctx, entry, &next, forms, sealed, &change); err != nil {
+	if next.Form = h.FormSealed(names, sealed, doubt); s.sender.InLostTime(sealed) {
+		if proof, err = s.formOfLostTime(ctx, entry, &next, forms, sealed, &change); err != nil {
 			return entry, err
 		}
 	}
-	e.metrics.adopted.WithLabelValues(proof).Inc()
-	e.contingency.Settled(entry.Code)
-	return e.move(ctx, entry, change, &next)
+	s.metrics.adopted.WithLabelValues(proof).Inc()
+	s.contingency.Settled(entry.Code)
+	return s.move(ctx, entry, change, &next)
 }
 
 // formOfLostTime finds the form of a document that was sealed in a time that this store has lost (see storage.Gap): what was
 // sent then is not in it. The archive has what was sealed. Where the archive cannot tell, the form is the likeliest, and the
 // record says so.
-func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part, sealed time.Time, change *storage.Change) (proof string, err error) {
+func (s *settlement) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part, sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()
-	jws, err := e.archivedForm(ctx, next, code)
+	jws, err := s.archivedForm(ctx, next, code)
 	if err == nil {
 		for _, f := range forms {
 			if string(f.Data) == string(jws) {
@@ -71,15 +71,15 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 		next.Form = record.FormArchived
 		next.Total = totalOf(v, next.Total)
 		change.Parts = []storage.Part{{Name: record.FormArchived, Data: jws}}
-		e.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
+		s.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
 		return "archive", nil
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if !e.likeliest(next, forms, sealed) {
+	if !s.likeliest(next, forms, sealed) {
 		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que se restauró; compárelo con la consulta pública de Hacienda")
-		e.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
+		s.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
 			"code", code, "form", next.Form, "archive", err)
 	}
 	return "likeliest", nil
@@ -87,7 +87,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 
 // likeliest corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
 // returns false when another form is possible.
-func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.Time) (sure bool) {
+func (s *settlement) likeliest(next *record.Head, forms []storage.Part, sealed time.Time) (sure bool) {
 	first, last := forms[0].Name, forms[len(forms)-1].Name
 	switch {
 	case next.Form != first:
@@ -96,7 +96,7 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
-	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.Policy.DoubtFor)):
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(s.sender.Policy.DoubtFor)):
 		return true // before the other form was sent, or may have been
 	}
 	next.Form = last
@@ -104,11 +104,11 @@ func (e *Engine) likeliest(next *record.Head, forms []storage.Part, sealed time.
 }
 
 // archivedForm returns the JWS of a document as the archive holds it, if MH's seal is on it.
-func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
-	if e.outbox.Archive() == nil {
+func (s *settlement) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
+	if s.outbox.Archive() == nil {
 		return nil, errors.New("no archive is configured")
 	}
-	data, err := e.outbox.Archive().Get(ctx, outbox.ArchivePath(e.issuer.Slug, h, "json", code))
+	data, err := s.outbox.Archive().Get(ctx, outbox.ArchivePath(s.issuer.Slug, h, "json", code))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
 	jws := []byte(v.Get("firmaElectronica").Text())
-	if err := e.signer.Verify(jws); err != nil {
+	if err := s.signer.Verify(jws); err != nil {
 		return nil, fmt.Errorf("the archive's %s: %w", code, err)
 	}
 	document, err := record.Payload(jws)

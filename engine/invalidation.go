@@ -28,6 +28,12 @@ type InvalidationRequest struct {
 	Caller      seller.Caller
 }
 
+// invalidations take documents back.
+type invalidations struct {
+	*core
+	*origins
+}
+
 // invalidateAfter is how often an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
@@ -36,24 +42,24 @@ const PermissionInvalidate = "ANULACION"
 
 // Invalidate takes an accepted document back. The event is signed and stored before it is sent; without an answer it
 // stays pending and is sent again, the same bytes, until MH decides. Asking again returns what has come of it.
-func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
-	shown, err := e.invalidate(ctx, req)
-	e.metrics.invalidated(shown, err)
+func (inv *invalidations) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
+	shown, err := inv.invalidate(ctx, req)
+	inv.metrics.invalidated(shown, err)
 	return shown, err
 }
 
-func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
+func (inv *invalidations) invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	reader := req.Caller
-	reader.OwnTypes = false                                      // the permission to invalidate is one to read what is invalidated
-	if _, err := e.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
+	reader.OwnTypes = false                                        // the permission to invalidate is one to read what is invalidated
+	if _, err := inv.Document(ctx, req.Code, reader); err != nil { // waits for one that is being settled
 		return nil, err
 	}
-	release, err := e.Hold(ctx, req.Code)
+	release, err := inv.Hold(ctx, req.Code)
 	if err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está procesando")
 	}
 	defer release()
-	entry, err := e.store.Get(storage.Code(req.Code))
+	entry, err := inv.store.Get(storage.Code(req.Code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -63,68 +69,68 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	}
 	switch {
 	case entry.State == record.Invalidated:
-		return e.public(entry)
+		return inv.public(entry)
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed, Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
 	case h.Invalidation.Pending():
 		h.Invalidation = h.Invalidation.Doubted()
 	default:
-		if entry, h, err = e.begin(ctx, req, entry, h); err != nil {
+		if entry, h, err = inv.begin(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
 	}
-	entry, err = e.sendInvalidation(ctx, entry, h, false)
+	entry, err = inv.sendInvalidation(ctx, entry, h, false)
 	if !errors.Is(err, errNothingSent) {
-		e.acted(req.Caller, ActInvalidate, req.Code, "")
+		inv.acted(req.Caller, ActInvalidate, req.Code, "")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e.public(entry)
+	return inv.public(entry)
 }
 
 // errNothingSent: MH did not receive the event, which is forgotten.
 var errNothingSent = errors.New("nothing was sent")
 
 // begin checks, signs and stores the event. After it a crash is safe: the event is due and is sent.
-func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
-	now := e.now()
+func (inv *invalidations) begin(ctx context.Context, req InvalidationRequest, entry storage.Entry, h *record.Head) (storage.Entry, *record.Head, error) {
+	now := inv.now()
 	day := dte.Date(now)
-	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
+	rule, err := inv.rules().PickEvent("invalidacion", inv.issuer.Ambiente, day)
 	if err != nil {
 		return entry, nil, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
 	o := &origin{entry: entry, head: h}
-	if err := e.readOrigin(o); err != nil {
+	if err := inv.readOrigin(o); err != nil {
 		return entry, nil, err
 	}
-	if err := e.invalidable(rule, o, now); err != nil {
+	if err := inv.invalidable(rule, o, now); err != nil {
 		return entry, nil, err
 	}
-	code, err := dte.NewCode(e.rand)
+	code, err := dte.NewCode(inv.rand)
 	if err != nil {
 		return entry, nil, refusal.Internal(err)
 	}
-	document, faults := e.fillInvalidation(req, rule, o, code, now)
+	document, faults := inv.fillInvalidation(req, rule, o, code, now)
 	if len(faults) > 0 {
 		return entry, nil, refusal.Of(faults)
 	}
-	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := inv.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return entry, nil, refusal.Unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind, Reason: req.Reason, Replacement: req.Replacement,
 		At: now.UTC().Truncate(time.Millisecond), Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
-	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
+	entry, err = inv.move(ctx, entry, storage.Change{To: record.Accepted, Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
 		Due: &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, err
 	}
 	// A note that was being issued against the document came before the line above, and is counted here, or sees that
 	// its original is being taken back.
-	if err := e.unburdened(entry); err != nil {
-		_, undo := e.abandon(ctx, entry, &next)
+	if err := inv.unburdened(entry); err != nil {
+		_, undo := inv.abandon(ctx, entry, &next)
 		if undo != nil {
 			return entry, nil, undo
 		}
@@ -134,20 +140,20 @@ func (e *Engine) begin(ctx context.Context, req InvalidationRequest, entry stora
 }
 
 // abandon forgets an event that MH has not received.
-func (e *Engine) abandon(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
+func (inv *invalidations) abandon(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
 	next := *h
 	next.Invalidation = nil
-	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
+	return inv.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
 // sendInvalidation sends a pending event and records what MH says; late: nobody waits for it, it is announced. The caller
 // holds the document's lock.
-func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
-	jws, err := e.store.Part(entry.Code, record.PartInvalidation(h.Invalidation.Code))
+func (inv *invalidations) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry, error) {
+	jws, err := inv.store.Part(entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	o := e.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sends.Add(1)})
+	o := inv.client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code, JWS: string(jws), SendID: inv.sendID()})
 	next, event := *h, *h.Invalidation
 	next.Invalidation = &event
 	event.Response = o.Response
@@ -156,39 +162,39 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		// Already registered: MH holds the very event that it was sent before, without telling, or one that took the document
 		// back in a time that this store has lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
-		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
+		return inv.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
 	case o.Kind == authority.Rejected:
 		event.Estado, event.Doubtful = record.EstadoRejected, false
-		return e.move(ctx, entry, storage.Change{To: record.Accepted, Announce: late}, &next)
+		return inv.move(ctx, entry, storage.Change{To: record.Accepted, Announce: late}, &next)
 	case !o.Sent && !h.Invalidation.Doubtful:
-		if _, err := e.abandon(ctx, entry, h); err != nil {
+		if _, err := inv.abandon(ctx, entry, h); err != nil {
 			return entry, err
 		}
 		return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde", RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
 	}
 	event.Doubtful = true
-	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next); err != nil {
+	if _, err := inv.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate, At: inv.now().Add(invalidateAfter)}}, &next); err != nil {
 		return entry, err
 	}
 	return entry, &refusal.Error{Code: refusal.CodeUnavailable, Message: "Hacienda no ha respondido a la invalidación; se enviará otra vez", RetryAfter: invalidateAfter, Err: o.Err}
 }
 
 // resumeInvalidations sends the events that are due before a time.
-func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
-	open, err := e.store.Due(record.QueueInvalidate, before, 100)
+func (inv *invalidations) resumeInvalidations(ctx context.Context, before time.Time) error {
+	open, err := inv.store.Due(record.QueueInvalidate, before, 100)
 	if err != nil {
 		return fmt.Errorf("listing pending invalidations: %w", err)
 	}
 	for _, due := range open {
-		if err := e.resumeInvalidation(ctx, due.Code); err != nil {
-			e.log.Warn("sending an invalidation", "code", dte.Code(due.Code).String(), "error", err)
+		if err := inv.resumeInvalidation(ctx, due.Code); err != nil {
+			inv.log.Warn("sending an invalidation", "code", dte.Code(due.Code).String(), "error", err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) error {
-	entry, h, release, err := e.Lock(ctx, code)
+func (inv *invalidations) resumeInvalidation(ctx context.Context, code storage.Code) error {
+	entry, h, release, err := inv.Lock(ctx, code)
 	if err != nil {
 		return err
 	}
@@ -197,23 +203,23 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 		return nil
 	}
 	h.Invalidation = h.Invalidation.Doubted()
-	_, err = e.sendInvalidation(ctx, entry, h, true)
+	_, err = inv.sendInvalidation(ctx, entry, h, true)
 	return err
 }
 
 // invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, and what stands against the document.
-func (e *Engine) invalidable(rule *rulebook.Event, o *origin, now time.Time) error {
+func (inv *invalidations) invalidable(rule *rulebook.Event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 	}
 	if end := window(rule, o.head); !end.IsZero() && !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
-	if err := e.unburdened(o.entry); err != nil {
+	if err := inv.unburdened(o.entry); err != nil {
 		return err
 	}
 	if record.Types[o.head.Document].Against == record.Debits {
-		if err := e.roomWithout(o); err != nil {
+		if err := inv.roomWithout(o); err != nil {
 			return err
 		}
 	}
@@ -221,8 +227,8 @@ func (e *Engine) invalidable(rule *rulebook.Event, o *origin, now time.Time) err
 }
 
 // unburdened refuses while a note or a return stands against a document.
-func (e *Engine) unburdened(entry storage.Entry) error {
-	n, err := e.store.Counter(entry.Code, record.LineActive)
+func (inv *invalidations) unburdened(entry storage.Entry) error {
+	n, err := inv.store.Counter(entry.Code, record.LineActive)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -233,12 +239,12 @@ func (e *Engine) unburdened(entry storage.Entry) error {
 }
 
 // roomWithout refuses to take back a debit note whose amount has been credited since.
-func (e *Engine) roomWithout(o *origin) error {
+func (inv *invalidations) roomWithout(o *origin) error {
 	code, err := dte.ParseCode(o.head.Origin)
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	original, err := e.store.Get(storage.Code(code))
+	original, err := inv.store.Get(storage.Code(code))
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -246,10 +252,10 @@ func (e *Engine) roomWithout(o *origin) error {
 	if base.head, err = record.DecodeHead(original); err != nil {
 		return refusal.Internal(err)
 	}
-	if err := e.readOrigin(base); err != nil {
+	if err := inv.readOrigin(base); err != nil {
 		return err
 	}
-	changes, err := e.settles(o.entry, o.head, record.Invalidated)
+	changes, err := inv.effect(o.entry, o.head, record.Invalidated)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -258,7 +264,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if c.Line == record.LineActive {
 			continue
 		}
-		n, err := e.store.Counter(c.Origin, c.Line)
+		n, err := inv.store.Counter(c.Origin, c.Line)
 		if err != nil {
 			return refusal.Internal(err)
 		}
@@ -291,7 +297,7 @@ func window(rule *rulebook.Event, h *record.Head) time.Time {
 }
 
 // invalidationFacts are the event's facts. The receptor is the document's own, null where that is null (MF2 p.12).
-func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) dte.Value {
+func (inv *invalidations) invalidationFacts(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) dte.Value {
 	h := o.head
 	text := func(s string) dte.Value {
 		if s == "" {
@@ -329,9 +335,9 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulebook.Event
 	}
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
+			dte.Member{Name: "ambiente", Value: dte.Str(inv.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion", Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi", Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
+		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(inv.issuer, seller.Point{Establishment: establishment, PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion", Value: dte.Str(dte.Code(o.entry.Code).String())},
 			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},

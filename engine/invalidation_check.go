@@ -13,35 +13,35 @@ import (
 
 // CheckInvalidation reports what is wrong with a request that the gateway could not read whole, beside what it found itself.
 // It changes nothing; of a document that cannot be invalidated it says nothing.
-func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
+func (inv *invalidations) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	reader := req.Caller
 	reader.OwnTypes = false
-	if _, err := e.Document(ctx, req.Code, reader); err != nil {
+	if _, err := inv.Document(ctx, req.Code, reader); err != nil {
 		return nil
 	}
-	now := e.now()
-	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
+	now := inv.now()
+	rule, err := inv.rules().PickEvent("invalidacion", inv.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return nil
 	}
 	o := &origin{}
-	if o.entry, err = e.store.Get(storage.Code(req.Code)); err != nil {
+	if o.entry, err = inv.store.Get(storage.Code(req.Code)); err != nil {
 		return nil
 	}
-	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
+	if o.head, err = record.DecodeHead(o.entry); err != nil || o.entry.State != record.Accepted || inv.readOrigin(o) != nil || inv.invalidable(rule, o, now) != nil {
 		return nil
 	}
-	_, faults := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
+	_, faults := inv.fillInvalidation(req, rule, o, req.Code, now) // any code serves
 	return faults
 }
 
 // fillInvalidation makes the event, or returns everything that is wrong with what was asked for.
-func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault) {
+func (inv *invalidations) fillInvalidation(req InvalidationRequest, rule *rulebook.Event, o *origin, code dte.Code, now time.Time) ([]byte, []dte.Fault) {
 	var faults []dte.Fault
-	if f := e.replacementFault(req, rule, o); f != nil {
+	if f := inv.replacementFault(req, rule, o); f != nil {
 		faults = append(faults, *f)
 	}
-	document, found := rule.Filler.Fill(nil, e.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, found := rule.Filler.Fill(nil, inv.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
 	for _, f := range found {
 		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
 			faults = append(faults, f)
@@ -51,7 +51,7 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulebook.Event,
 }
 
 // replacementFault is what is wrong with the document that replaces the invalidated one, nil for nothing (MF2 pp.9-17).
-func (e *Engine) replacementFault(req InvalidationRequest, rule *rulebook.Event, o *origin) *dte.Fault {
+func (inv *invalidations) replacementFault(req InvalidationRequest, rule *rulebook.Event, o *origin) *dte.Fault {
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
 	}
@@ -70,7 +70,7 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulebook.Event,
 	if err != nil {
 		return fault(dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
 	}
-	other, err := e.store.Get(storage.Code(code))
+	other, err := inv.store.Get(storage.Code(code))
 	var h *record.Head
 	if err == nil {
 		h, err = record.DecodeHead(other)

@@ -23,11 +23,11 @@ func newLarge(now func() time.Time) *fair.Queue {
 
 // turn waits for the turn of a sale of many lines and returns the function that ends it; a sale of few needs none. It is asked
 // before any lock but the idempotency key's, and ended before MH is waited for.
-func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
+func (s *sales) turn(ctx context.Context, req Request) (end func(), err error) {
 	if req.Facts.Get(rulebook.LinesName).Len() < manyLines {
 		return func() {}, nil
 	}
-	end, err = e.large.Enter(ctx, req.Caller.TokenID)
+	end, err = s.large.Enter(ctx, req.Caller.TokenID)
 	var busy *fair.Busy
 	if errors.As(err, &busy) {
 		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token tiene demasiadas ventas grandes en espera"}

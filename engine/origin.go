@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +29,9 @@ type origin struct {
 	document dte.Value // what was signed
 }
 
+// origins finds what documents are issued against, and keeps account of what is left of it.
+type origins struct{ *core }
+
 // amounts that notes change, in the order of their counters, by the rule's own names. MH compares them one by one
 // ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
@@ -39,10 +41,10 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 
 // origin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
-func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
+func (from *origins) origin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
-	o.entry, err = e.Settled(ctx, d.request.Origin.Code)
+	o.entry, err = from.Settled(ctx, d.request.Origin.Code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(o.entry.State) {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
@@ -56,14 +58,14 @@ func (e *Engine) origin(ctx context.Context, d *draft) (*origin, error) {
 	if o.head.BranchID != caller.Point.BranchID {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
-	if err := e.eligible(d, o); err != nil {
+	if err := from.eligible(d, o); err != nil {
 		return nil, err
 	}
-	return o, e.readOrigin(o)
+	return o, from.readOrigin(o)
 }
 
 // eligible tells whether the type and the state of an origin allow what the request wants of it (SPEC section 3).
-func (e *Engine) eligible(d *draft, o *origin) error {
+func (from *origins) eligible(d *draft, o *origin) error {
 	isReturn := record.Types[d.request.Document].Against == record.TakesBack
 	wrong := func(code, message string) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code, Message: message}}}
@@ -103,8 +105,8 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 }
 
 // readOrigin reads what an origin was made of.
-func (e *Engine) readOrigin(o *origin) error {
-	jws, err := e.Signed(o.entry, o.head)
+func (from *origins) readOrigin(o *origin) error {
+	jws, err := from.Signed(o.entry, o.head)
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -115,7 +117,7 @@ func (e *Engine) readOrigin(o *origin) error {
 	if o.document, err = dte.Parse(signed); err != nil {
 		return refusal.Internal(fmt.Errorf("reading origin: %w", err))
 	}
-	facts, err := e.store.Part(o.entry.Code, o.head.FactsPart())
+	facts, err := from.store.Part(o.entry.Code, o.head.FactsPart())
 	if err != nil {
 		return refusal.Internal(err)
 	}
@@ -133,9 +135,9 @@ func amount(v dte.Value, name string) dte.Amount {
 
 // against completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
 // draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
-func (e *Engine) against(d *draft, o *origin) error {
+func (from *origins) against(d *draft, o *origin) error {
 	if record.Types[d.request.Document].Against == record.TakesBack {
-		return e.takeBack(d, o)
+		return from.takeBack(d, o)
 	}
 	faults := o.misnamed(d.request.Origin)
 	d.facts, faults = noteFacts(d.facts, o, faults)
@@ -146,7 +148,7 @@ func (e *Engine) against(d *draft, o *origin) error {
 }
 
 // drawn says what a computed document takes of its origin, or refuses it when that is more than is left.
-func (e *Engine) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evaluation) error {
+func (from *origins) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evaluation) error {
 	how := record.Types[d.request.Document].Against
 	if how == record.TakesBack {
 		d.givenBack(r, ev)
@@ -165,7 +167,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evalu
 		if how == record.Debits {
 			continue
 		}
-		credited, err := e.store.Counter(o.entry.Code, line)
+		credited, err := from.store.Counter(o.entry.Code, line)
 		if err != nil {
 			return refusal.Internal(err)
 		}
@@ -181,38 +183,14 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evalu
 }
 
 // counters are what appending a document adds to its origin's counters, as absolute values. The origin is locked.
-func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
+func (from *origins) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	changes := record.Effect(record.Types[d.request.Document].Against, 0, record.Signed, d.draws, o.entry.Code)
 	for i, c := range changes {
-		n, err := e.store.Counter(c.Origin, c.Line)
+		n, err := from.store.Counter(c.Origin, c.Line)
 		if err != nil {
 			return nil, refusal.Internal(err)
 		}
 		changes[i].Value += n
 	}
 	return changes, nil
-}
-
-// settles returns what moving a stored document does to its origin's counters.
-func (e *Engine) settles(entry storage.Entry, h *record.Head, to storage.State) ([]storage.Counter, error) {
-	if h.Origin == "" {
-		return nil, nil
-	}
-	code, err := dte.ParseCode(h.Origin)
-	if err != nil {
-		return nil, fmt.Errorf("reading origin: %w", err)
-	}
-	how := record.Types[h.Document].Against
-	if len(record.Effect(how, entry.State, to, []record.Draw{{}}, storage.Code(code))) == 0 {
-		return nil, nil
-	}
-	part, err := e.store.Part(entry.Code, record.PartDraws)
-	if err != nil {
-		return nil, err
-	}
-	var draws []record.Draw
-	if err := json.Unmarshal(part, &draws); err != nil {
-		return nil, fmt.Errorf("decoding draws: %w", err)
-	}
-	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
 }

@@ -13,7 +13,7 @@ import (
 
 // takeBack makes the facts of a return event: the lines of the origin that it names, each with what its rule needs to
 // give back exactly what was taken (FACTS §9; SPEC 4.6). Quantities are checked here, where the counters stand still.
-func (e *Engine) takeBack(d *draft, o *origin) error {
+func (from *origins) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
@@ -45,7 +45,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 			continue
 		}
 		seen[number] = true
-		back, err := e.store.Counter(o.entry.Code, uint32(number))
+		back, err := from.store.Counter(o.entry.Code, uint32(number))
 		if err != nil {
 			return refusal.Internal(err)
 		}
@@ -60,16 +60,16 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	if len(faults) > 0 {
 		return &refusal.Error{Code: reason, Message: faults[0].Message, Faults: faults}
 	}
-	return e.completeReturn(d, o, lines)
+	return from.completeReturn(d, o, lines)
 }
 
 // completeReturn makes the facts of a return with its lines.
-func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
+func (from *origins) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
 		d.facts = d.facts.With("receptor", receptor)
 	}
-	given, err := e.returnedBefore(o)
+	given, err := from.returnedBefore(o)
 	if err != nil {
 		return err
 	}
@@ -89,10 +89,10 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // returnedBefore is what earlier returns gave back of an origin, by kind of amount.
-func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
+func (from *origins) returnedBefore(o *origin) (dte.Value, error) {
 	members := make([]dte.Member, len(amountsOfLine))
 	for k, name := range amountsOfLine {
-		n, err := e.store.Counter(o.entry.Code, uint32(record.LineReturned+k))
+		n, err := from.store.Counter(o.entry.Code, uint32(record.LineReturned+k))
 		if err != nil {
 			return dte.Value{}, refusal.Internal(err)
 		}

@@ -7,38 +7,35 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
 
-// standing is a stored document as this process holds it: nothing of it needs to be read again.
-type standing struct {
-	entry storage.Entry
-	head  *record.Head
-	jws   []byte // in the form of head; nil: the store has it
-	// document is what jws signs; nil: jws has it.
-	document []byte
+// settlement finds out what became of signed documents, and records it.
+type settlement struct {
+	*core
+	sender      *authority.Sender
+	contingency *contingency.Contingency
+	traffic     traffic // documents on their way to MH
 }
 
-// show makes the public record of a document that has left Signed.
-func (e *Engine) show(now standing) (*record.View, error) {
-	if now.jws == nil {
-		return e.public(now.entry)
-	}
-	document := now.document
-	if document == nil {
-		var err error
-		if document, err = record.Payload(now.jws); err != nil {
-			return nil, refusal.Internal(err)
-		}
-	}
-	r, err := e.ViewOf(now.entry, now.head, document, now.jws)
+// newSettlement returns the settlement of a branch; its contingency is still to be set.
+func newSettlement(c *core, o Options) (*settlement, error) {
+	gaps, err := o.Store.Gaps()
 	if err != nil {
-		return nil, refusal.Internal(err)
+		return nil, err
 	}
-	return r, nil
+	lost := make([]authority.Span, len(gaps))
+	for i, g := range gaps {
+		lost[i] = authority.Span(g)
+	}
+	s := &settlement{core: c}
+	s.sender = authority.NewSender(authority.SenderOptions{Client: c.client, Policy: o.Policy, Lost: lost, Now: c.now,
+		Away: func() bool { return s.contingency.Current() != nil }, Suspect: func() { s.contingency.Suspect() }})
+	return s, nil
 }
 
 // sending is how a signed document is concluded.
@@ -51,23 +48,15 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
-func (e *Engine) public(entry storage.Entry) (*record.View, error) {
-	r, err := e.View(entry)
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	return r, nil
-}
-
 // settle brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
-func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
-	release, err := e.Hold(ctx, dte.Code(code))
+func (s *settlement) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
+	release, err := s.Hold(ctx, dte.Code(code))
 	if err != nil {
 		return storage.Entry{}, refusal.Unavailable(err, pending)
 	}
 	defer release()
-	entry, err := e.store.Get(code)
+	entry, err := s.store.Get(code)
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
@@ -78,15 +67,15 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
-		return e.putOff(ctx, entry, h, until)
+	if until := s.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
+		return s.putOff(ctx, entry, h, until)
 	}
-	jws, err := e.store.Part(code, record.FormNormal)
+	jws, err := s.store.Part(code, record.FormNormal)
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	e.metrics.recovered.Inc()
-	now, err := e.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
+	s.metrics.recovered.Inc()
+	now, err := s.conclude(ctx, standing{entry: entry, head: h, jws: jws}, sending{doubtful: true, sent: h.CreatedAt.Add(settleAfter), late: late})
 	return now.entry, err
 }
 
@@ -94,10 +83,10 @@ func (e *Engine) settle(ctx context.Context, code storage.Code, late bool) (stor
 var errPutOff = errors.New("the branch was restored a moment ago")
 
 // putOff has the recovery settle a signed document later.
-func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
+func (s *settlement) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry, error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
 		var err error
-		if entry, err = e.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
+		if entry, err = s.move(ctx, entry, storage.Change{To: record.Signed, Due: &storage.Due{Queue: record.QueueSettle, At: until}}, h); err != nil {
 			return entry, err
 		}
 	}
@@ -105,14 +94,14 @@ func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head
 }
 
 // conclude transmits a signed document and records the outcome. The caller holds the document's lock.
-func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standing, error) {
+func (s *settlement) conclude(ctx context.Context, d standing, how sending) (standing, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
-	end := e.traffic.begin()
-	o := e.sender.Transmit(within, authority.Submission{
-		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: e.sends.Add(1),
+	end := s.traffic.begin()
+	o := s.sender.Transmit(within, authority.Submission{
+		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws), SendID: s.sendID(),
 	}, how.doubtful, how.sent)
 	end()
 	impatient := within.Err() != nil && ctx.Err() == nil
@@ -127,8 +116,8 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	case authority.Rejected:
 		to = record.Rejected
 	case authority.Accepted:
-		if e.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
-			entry, err := e.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
+		if s.sender.InLostTime(authority.ParseTime(o.Response.FhProcesamiento)) {
+			entry, err := s.adoptHeld(ctx, d.entry, d.head, o.Response, record.QueryDoubt)
 			if err != nil {
 				err = refusal.Internal(err)
 			}
@@ -136,44 +125,44 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 		}
 		to = record.Accepted
 	default:
-		return e.postpone(ctx, d, &next, o, impatient)
+		return s.postpone(ctx, d, &next, o, impatient)
 	}
 	next.Response = o.Response
-	entry, err := e.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
+	entry, err := s.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
 // postpone makes the contingency form of a document whose normal form MH has not decided; h is its head, to be changed. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (e *Engine) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
+func (s *settlement) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
 	if impatient {
-		e.contingency.Suspect()
-	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
+		s.contingency.Suspect()
+	} else if err := s.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
-	period, release := e.contingency.Hold()
+	period, release := s.contingency.Hold()
 	defer release()
 	h.Cause = 1
 	if period != nil {
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
-	form, err := e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive))
+	form, err := s.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause, h.Motive))
 	if err != nil {
 		return d, refusal.Internal(err)
 	}
 	h.Form, h.Doubtful, h.Why = record.FormContingency, o.Sent, o.Reason()
-	h.Until = e.now().UTC()
+	h.Until = s.now().UTC()
 	if o.Sent {
 		h.Sent = h.Until
 	}
-	defer e.contingency.Wake()
-	entry, err := e.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: e.now()}}, h)
+	defer s.contingency.Wake()
+	entry, err := s.move(ctx, d.entry, storage.Change{To: record.Deferred, Parts: []storage.Part{form}, Due: &storage.Due{Queue: record.QueueReport, At: s.now()}}, h)
 	return standing{entry: entry, head: h, jws: form.Data}, err
 }
 
 // contingencyForm signs the contingency form of a normal document: same code, same number, other marks.
-func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) (storage.Part, error) {
+func (s *settlement) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) (storage.Part, error) {
 	normal, err := record.Payload(jws)
 	if err != nil {
 		return storage.Part{}, err
@@ -182,41 +171,37 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	if err != nil {
 		return storage.Part{}, err
 	}
-	signed, err := e.signer.Right(code, record.FormContingency).Sign(ctx, document)
+	signed, err := s.signer.Right(code, record.FormContingency).Sign(ctx, document)
 	if err != nil {
 		return storage.Part{}, fmt.Errorf("signing the contingency form: %w", err)
 	}
 	return storage.Part{Name: record.FormContingency, Data: signed}, nil
 }
 
-// move takes a document from one state to another, with what follows from the step: its place in a queue, and the counters of
-// its origin, in the same batch.
-func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry, error) {
-	if change.Due == nil {
-		change.Due = h.OweDelivery(entry.State, change.To, e.outbox.Mails(), e.outbox.Archive() != nil, e.now())
-	}
-	var err error
-	if change.Head, err = h.Encode(); err != nil {
-		return entry, refusal.Internal(err)
-	}
-	if change.Counters, err = e.settles(entry, h, change.To); err != nil {
-		return entry, refusal.Internal(err)
-	}
-	next, err := record.Move(ctx, e.store, entry.Code, entry.State, change)
-	if err != nil {
-		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
-	}
-	e.moved(entry, next, h)
-	return next, nil
-}
+// settleAfter is how long a request may hold a document before the recovery takes over: longer than the policy's
+// three transmissions and three queries of 8 s.
+const settleAfter = 2 * time.Minute
 
-// moved tells who follows the documents that one has changed.
-func (e *Engine) moved(before, now storage.Entry, h *record.Head) {
-	e.Touch(now.ID)
-	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
-		e.outbox.Ring()
-	}
-	if before.State != now.State {
-		e.shelf.Judge(before, h, now.State)
+// Recover settles, once, every signed document that was due before the given time.
+func (s *settlement) Recover(ctx context.Context, before time.Time) error {
+	for {
+		open, err := s.store.Due(record.QueueSettle, before, 100)
+		if err != nil {
+			return fmt.Errorf("listing unsettled documents: %w", err)
+		}
+		settled := 0
+		for _, entry := range open {
+			_, err := s.settle(ctx, entry.Code, true)
+			switch {
+			case errors.Is(err, errPutOff):
+				continue
+			case err != nil:
+				return fmt.Errorf("settling document %s: %w", dte.Code(entry.Code), err)
+			}
+			settled++
+		}
+		if settled == 0 {
+			return nil
+		}
 	}
 }

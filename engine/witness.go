@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dtegate/engine/dte"
@@ -21,6 +22,12 @@ import (
 // same series. MH cannot be asked for the last number of a series: its query takes a codigoGeneracion (MT1 §4.3). It says so
 // when a number is used twice, and the archive lists what was sealed.
 
+// Witness hears of numbers that the store lacks.
+type Witness struct {
+	*core
+	ahead atomic.Pointer[refusal.Error] // a witness outside of the box knows more numbers than the store
+}
+
 // Ahead is a series of which a witness knows a higher number than the store.
 type Ahead struct {
 	Witness     string // "MH", "archive"
@@ -32,24 +39,24 @@ type Ahead struct {
 const behindRetry = time.Minute
 
 // stopNumbering refuses every new document from now on, until the process ends: its next number may be another document's.
-func (e *Engine) stopNumbering(list []Ahead) {
+func (w *Witness) stopNumbering(list []Ahead) {
 	var said, english []string
 	for _, a := range list {
-		e.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
+		w.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
 			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
 		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", a.Witness, a.There, a.Series, a.Here))
 		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", a.Witness, a.There, a.Series, a.Here))
 	}
-	e.metrics.ahead.Set(float64(len(list)))
-	e.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
+	w.metrics.ahead.Set(float64(len(list)))
+	w.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile",
 		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
 }
 
 // Behind is nil while no witness outside of the box knows more numbers than the store; else a *refusal.Error of CodeStoreBehind.
-func (e *Engine) Behind() error {
-	if err := e.ahead.Load(); err != nil {
+func (w *Witness) Behind() error {
+	if err := w.ahead.Load(); err != nil {
 		return err
 	}
 	return nil
@@ -57,17 +64,17 @@ func (e *Engine) Behind() error {
 
 // numberTaken is told that MH holds a number of ours under another code. The document is refused and its number spent; the
 // next ones would meet the same.
-func (e *Engine) numberTaken(code string) {
+func (w *Witness) numberTaken(code string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
 	if err == nil {
-		entry, err = e.store.Get(storage.Code(id))
+		entry, err = w.store.Get(storage.Code(id))
 	}
 	if err != nil {
-		e.log.Error("reading the document whose number MH holds", "error", err)
+		w.log.Error("reading the document whose number MH holds", "error", err)
 		return
 	}
-	e.stopNumbering([]Ahead{{"Hacienda", entry.Series, entry.Number, entry.Number - 1}})
+	w.stopNumbering([]Ahead{{"Hacienda", entry.Series, entry.Number, entry.Number - 1}})
 }
 
 // maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
@@ -75,15 +82,15 @@ const maxUnknown = 500
 
 // AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
 // are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
-func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
-	if e.outbox.Archive() == nil {
+func (w *Witness) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
+	if w.outbox.Archive() == nil {
 		return nil
 	}
 	ahead := make(map[string]Ahead)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
-		prefix := e.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(e.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
-		for o, err := range e.outbox.Archive().List(ctx, prefix) {
+		prefix := w.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(w.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		for o, err := range w.outbox.Archive().List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
 			}
@@ -91,17 +98,17 @@ func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to
 			if err != nil {
 				continue // a PDF
 			}
-			if _, err := e.store.Get(storage.Code(code)); !errors.Is(err, storage.ErrNotFound) {
+			if _, err := w.store.Get(storage.Code(code)); !errors.Is(err, storage.ErrNotFound) {
 				if err != nil {
 					return err
 				}
 				continue
 			}
 			if unknown++; unknown > maxUnknown {
-				e.log.Warn("the archive holds many documents that this store does not know: only the latest were compared", "read", maxUnknown)
+				w.log.Warn("the archive holds many documents that this store does not know: only the latest were compared", "read", maxUnknown)
 				break
 			}
-			if err := e.weighUnknown(ctx, o.Key, points, ahead); err != nil {
+			if err := w.weighUnknown(ctx, o.Key, points, ahead); err != nil {
 				return err
 			}
 		}
@@ -114,13 +121,13 @@ func (e *Engine) AskArchive(ctx context.Context, points []seller.Point, from, to
 		list = append(list, a)
 	}
 	slices.SortFunc(list, func(a, b Ahead) int { return strings.Compare(a.Series, b.Series) })
-	e.stopNumbering(list)
+	w.stopNumbering(list)
 	return nil
 }
 
 // weighUnknown compares the number of an archived document with those of its series.
-func (e *Engine) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
-	data, err := e.outbox.Archive().Get(ctx, key)
+func (w *Witness) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
+	data, err := w.outbox.Archive().Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
@@ -138,8 +145,8 @@ func (e *Engine) weighUnknown(ctx context.Context, key string, points []seller.P
 	if err != nil || !mine {
 		return nil //nolint:nilerr // as above
 	}
-	series := fmt.Sprintf("%s/%s/%s/%s/%s", e.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
-	here, err := e.store.LastNumber(series)
+	series := fmt.Sprintf("%s/%s/%s/%s/%s", w.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
+	here, err := w.store.LastNumber(series)
 	if err != nil {
 		return err
 	}
