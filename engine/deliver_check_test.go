@@ -147,3 +147,42 @@ func TestArchiveCheck_Many(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB", (most-before)>>20)
 	}
 }
+
+// TestArchiveCheck_Read: what the store lists with the tag of the day is taken for the same, unless every object is to be read; what it
+// lists with another tag, or none, is asked for.
+func TestArchiveCheck_Read(t *testing.T) {
+	shelf := newBucket()
+	withDelivery(t, shelf, func(b *box, _ *postOffice) {
+		r := b.issue(saleTo("a", ""))
+		b.issue(saleTo("b", ""))
+		time.Sleep(time.Minute)
+		whole, sum := string(shelf.get(r.JSONURL)), shelf.sums[r.JSONURL]
+		for _, c := range []struct {
+			name, object, sum, tag string
+			read                   bool
+			want                   int
+		}{
+			{"as archived", whole, sum, "1", false, 0},
+			{"as archived, read", whole, sum, "1", true, 0},
+			{"rotten behind its tag", "{}", sum, "1", false, 0},
+			{"rotten behind its tag, read", "{}", sum, "1", true, 1},
+			{"replaced", "{}", "other", "2", false, 1},
+			{"copied by the store", whole, sum, "2", false, 0},
+			{"replaced, in a list without tags", "{}", "other", "", false, 1},
+			{"in a list without tags", whole, sum, "", false, 0},
+		} {
+			shelf.put(r.JSONURL, c.object, c.sum)
+			shelf.mu.Lock()
+			shelf.tag = c.tag
+			shelf.mu.Unlock()
+			var found []outbox.ArchiveFinding
+			check := &outbox.ArchiveCheck{Read: c.read, Progress: func(_, _ int64) error { return nil },
+				Found: func(f outbox.ArchiveFinding) error { found = append(found, f); return nil }}
+			totals, err := b.engine.outbox.CheckArchive(context.Background(), check)
+			if err != nil || totals.Documents != 2 || totals.Objects != 4 || len(found) != c.want ||
+				c.want == 1 && (found[0].Kind != outbox.ArchiveAltered || found[0].Key != r.JSONURL) {
+				t.Errorf("%s: %+v, %+v, %v", c.name, found, totals, err)
+			}
+		}
+	})
+}

@@ -233,9 +233,12 @@ type bucket struct {
 	status  int // answered to everything, if not 0
 	objects map[string][]byte
 	sums    map[string]string
+	tag     string // in the list
 }
 
-func newBucket() *bucket { return &bucket{objects: map[string][]byte{}, sums: map[string]string{}} }
+func newBucket() *bucket {
+	return &bucket{objects: map[string][]byte{}, sums: map[string]string{}, tag: "1"}
+}
 
 func (s *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
@@ -255,7 +258,7 @@ func (s *bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		var list strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
-				fmt.Fprintf(&list, `<Contents><Key>%s</Key><Size>%d</Size><ETag>"1"</ETag></Contents>`, key, len(s.objects[key]))
+				fmt.Fprintf(&list, `<Contents><Key>%s</Key><Size>%d</Size><ETag>%q</ETag></Contents>`, key, len(s.objects[key]), s.tag)
 			}
 		}
 		answer.Header.Set("Content-Type", "application/xml")

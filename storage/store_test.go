@@ -135,6 +135,21 @@ func TestAdvance(t *testing.T) {
 	if _, err := s.Advance(ctx, code(9), fresh, Change{To: done}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("an unknown record: %v", err)
 	}
+	for name, c := range map[string]Change{
+		"part twice":        {Parts: []Part{{"a", nil}, {"a", nil}}},
+		"part without name": {Parts: []Part{{"", nil}}},
+		"due without queue": {Due: &Due{}},
+		"due out of range":  {Due: &Due{"q", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}},
+		"counter twice":     {Counters: []Counter{{code(1), 1, 1}, {code(1), 1, 2}}},
+	} {
+		c.To = done
+		if _, err := s.Advance(ctx, code(2), fresh, c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if e, err := s.Get(code(2)); err != nil || e.State != fresh || e.Revision != 1 {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
 	// The same state, another time; the head stays.
 	at := time.Unix(500, 7)
 	if _, err := s.Advance(ctx, code(2), fresh, Change{To: fresh, Due: &Due{"report", at}}); err != nil {

@@ -85,6 +85,36 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// TestLabelled: of a label and its value no text is lost, no line is too wide, and none is broken without need, however long either is.
+func TestLabelled(t *testing.T) {
+	f, err := loadFonts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range []string{"NIT", "Documento", strings.Repeat("Actividad económica ", 3), strings.Repeat("Larga ", 40)} {
+		for _, value := range []string{"uno", strings.Repeat("Café de altura ", 20)} {
+			for _, width := range []float64{60, 120, 300} {
+				var text strings.Builder
+				lines := f.labelled(label, value, width, style{size: 8})
+				if most := 3 + 2*(f.width(label, 8, true)+f.width(value, 8, false))/width; float64(len(lines)) > most {
+					t.Errorf("%.20s, width %v: %d lines", label, width, len(lines))
+				}
+				for _, l := range lines {
+					for _, p := range l.pieces {
+						text.WriteString(p.text)
+						if p.dx < 0 || p.dx+p.w > width+0.01 || l.height <= 0 || p.w > f.width(p.text, p.style.size, p.style.bold)+0.01 {
+							t.Errorf("%.20s, width %v: %+v", label, width, p)
+						}
+					}
+				}
+				if squeeze(text.String()) != squeeze(label+":"+value) {
+					t.Errorf("%.20s, width %v: %q", label, width, text.String())
+				}
+			}
+		}
+	}
+}
+
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
 
 func TestStyle(t *testing.T) {
