@@ -97,8 +97,14 @@ func steps(taken []rules.Step) (list []Step) {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
+// admission lets bundles in.
+type admission struct {
+	*state
+	*compiler
+}
+
 // check is what a bundle must pass here; without a floor for one that is only to be tried.
-func (s *Shelf) check(interpreter *rules.Host) rules.Check {
+func (s *admission) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
 		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
@@ -115,7 +121,7 @@ func (s *Shelf) check(interpreter *rules.Host) rules.Check {
 }
 
 // currentCatalogues are those in force, or while a first start puts the bundles up, those that are there.
-func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
+func (s *compiler) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) {
 	if b := s.book.Load(); b != nil && b.Catalogues() != nil {
 		return b.Catalogues(), nil
 	}
@@ -132,7 +138,7 @@ func (s *Shelf) currentCatalogues(ctx context.Context) (*dte.Catalogues, error) 
 }
 
 // floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
-func (s *Shelf) floorFor(b *bundle.Bundle) string {
+func (s *admission) floorFor(b *bundle.Bundle) string {
 	if s.troubled(b.Digest) != nil {
 		return ""
 	}
@@ -141,7 +147,7 @@ func (s *Shelf) floorFor(b *bundle.Bundle) string {
 
 // Activate takes a bundle through every step and makes it live, or coming when its first day is yet to come. The error
 // is the branch's own trouble; what is wrong with the bundle is in the Activation.
-func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
+func (s *admission) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	a := &Activation{}
@@ -200,12 +206,12 @@ func (s *Shelf) Activate(ctx context.Context, data []byte, o Order) (*Activation
 }
 
 // cancelled is a bundle that was to come and was cancelled, nil when there is none of the digest.
-func (s *Shelf) cancelled(digest string) *shelved {
+func (s *state) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
 // already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
-func (s *Shelf) already(ref record.RuleRef) *Activation {
+func (s *admission) already(ref record.RuleRef) *Activation {
 	for _, i := range s.on() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
 			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
@@ -215,7 +221,7 @@ func (s *Shelf) already(ref record.RuleRef) *Activation {
 }
 
 // admit takes a bundle through the steps of the host.
-func (s *Shelf) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
+func (s *admission) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
 	r, taken, err := s.o.Host.Admit(ctx, data, c)
 	a.Steps = steps(taken)
 	if err != nil {
@@ -226,7 +232,7 @@ func (s *Shelf) admit(ctx context.Context, data []byte, a *Activation, c rules.C
 	return r, nil
 }
 
-func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) {
+func (s *admission) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) {
 	if _, there := r.Bundle.Manifest.Validity[s.o.Ambiente]; !there {
 		return "", fmt.Errorf("validity.%s: the manifest has no dates for this ambiente", s.o.Ambiente)
 	}
@@ -250,7 +256,7 @@ func (s *Shelf) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 }
 
 // layout compiles the book that is to be live.
-func (s *Shelf) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*rulebook.Book, string, error) {
+func (s *admission) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*rulebook.Book, string, error) {
 	s.mu.Lock()
 	s.loaded[i.Digest] = r
 	s.mu.Unlock()
@@ -261,7 +267,7 @@ func (s *Shelf) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*she
 	return book, fmt.Sprintf("%d bundles", len(s.wanted(on))), err
 }
 
-func (s *Shelf) forget(digest string) {
+func (s *admission) forget(digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.loaded, digest)
@@ -278,7 +284,7 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 // keep records a bundle in one commit: its bytes, the decision, and by it the version floor. The bytes are those that
 // Pack writes, whatever form the bundle came in, and they are opened as the next start will open them before they are
 // stored: what cannot be opened again is never live.
-func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
+func (s *admission) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {
 		return err
@@ -306,7 +312,7 @@ func (s *Shelf) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 }
 
 // add makes the record of a bundle that is new here.
-func (s *Shelf) add(ctx context.Context, i *shelved, packed []byte) error {
+func (s *state) add(ctx context.Context, i *shelved, packed []byte) error {
 	code, err := CodeOf(i.Digest)
 	if err != nil {
 		return err
@@ -322,7 +328,7 @@ func (s *Shelf) add(ctx context.Context, i *shelved, packed []byte) error {
 }
 
 // write appends a record of the shelf, with the mark of this box.
-func (s *Shelf) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) (storage.Entry, error) {
+func (s *state) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time, parts []storage.Part) (storage.Entry, error) {
 	b, err := encodeHead(head)
 	if err != nil {
 		return storage.Entry{}, err
@@ -349,7 +355,7 @@ func encodeHead(head any) ([]byte, error) {
 }
 
 // Refresh makes the book anew for the day: what takes over at midnight is in it already, but catalogues fill all of it.
-func (s *Shelf) Refresh(ctx context.Context) error {
+func (s *admission) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	book, err := s.assembleSound(ctx)

@@ -17,8 +17,11 @@ import (
 // noRules is the generation of a branch that cannot issue.
 var noRules, _ = rules.NewGeneration()
 
+// compiler makes what is in force of what is on the shelf.
+type compiler struct{ *state }
+
 // assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
-func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, error) {
+func (s *compiler) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
 	previous := make(map[string]*rules.Rule)
@@ -62,7 +65,7 @@ func (s *Shelf) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, er
 }
 
 // named are the catalogues of the bundles whose names of taxes are of another day than today, by their digest. current are today's.
-func (s *Shelf) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
+func (s *compiler) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
 	named := make(map[string]*dte.Catalogues)
 	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
 	for _, i := range on {
@@ -85,7 +88,7 @@ func (s *Shelf) named(ctx context.Context, on []*shelved, current *rules.Rule) (
 }
 
 // publish makes a book the live one, and lets go of what it does not need: what a request still holds is closed behind it.
-func (s *Shelf) publish(b *rulebook.Book) {
+func (s *compiler) publish(b *rulebook.Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.book.Store(b)
@@ -95,7 +98,7 @@ func (s *Shelf) publish(b *rulebook.Book) {
 }
 
 // rule is a bundle of the shelf, ready to run.
-func (s *Shelf) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
+func (s *compiler) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	s.mu.RLock()
 	r := s.loaded[i.Digest]
 	s.mu.RUnlock()
@@ -113,7 +116,7 @@ func (s *Shelf) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 }
 
 // load opens a bundle of the shelf and loads it.
-func (s *Shelf) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
+func (s *compiler) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	b, _, err := s.open(i)
 	if err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func (s *Shelf) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 }
 
 // reopen loads a stored bundle that a document names. Of one that may not compute it says so.
-func (s *Shelf) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
+func (s *compiler) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {
 		return nil, fmt.Errorf("reading the bundle %s %s (%.12s): %w", ref.Name, ref.Version, ref.Digest, storage.ErrNotFound)
@@ -150,7 +153,7 @@ func CodeOf(digest string) (code storage.Code, err error) {
 	return storage.Code(b[:16]), nil
 }
 
-func (s *Shelf) parseCatalogues(r *rules.Rule) (*dte.Catalogues, error) {
+func (s *compiler) parseCatalogues(r *rules.Rule) (*dte.Catalogues, error) {
 	s.mu.RLock()
 	c := s.catalogues[r.Bundle.Digest]
 	s.mu.RUnlock()

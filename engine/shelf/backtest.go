@@ -62,7 +62,7 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
 // Try takes a bundle through the steps that ask nothing of its version, for a backtest or a shadow. A refusal is in the
 // Activation, and the rule nil.
-func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activation, error) {
+func (s *admission) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	c.Pace = s.GiveWay(2)
 	a := &Activation{}
@@ -85,7 +85,7 @@ func (s *Shelf) try(ctx context.Context, data []byte) (*rulebook.Rule, *Activati
 
 // Backtest makes the stored documents of a period again with a candidate and reports what would differ. One goroutine
 // works, and lets every sale go first.
-func (s *Shelf) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
+func (s *recomputation) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
 	candidate, a, err := s.try(ctx, data)
 	if candidate == nil || err != nil {
 		return nil, a, err
@@ -143,7 +143,7 @@ func (t *BacktestTotals) add(list []rulebook.Difference) {
 }
 
 // each reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
-func (s *Shelf) each(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*stored) error) error {
+func (s *recomputation) each(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*stored) error) error {
 	start, err := record.FirstID(s.o.Store, p.From)
 	if err != nil {
 		return fmt.Errorf("finding the first document of %s: %w", p.From, err)

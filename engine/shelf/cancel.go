@@ -22,7 +22,7 @@ type Acknowledgement struct {
 
 // Cancel takes a bundle off that is to come, and leaves what is in force. The same bundle can be pushed again. Errors: ErrReason,
 // ErrNoSuchRule, or the store's.
-func (s *Shelf) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
+func (s *stepping) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	coming, err := s.orderedBundle(t, o)
@@ -53,7 +53,7 @@ func (s *Shelf) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 
 // Acknowledge notes that somebody knows of the latest return that the branch made by itself: until then dtectl doctor says that it
 // happened. Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
-func (s *Shelf) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
+func (s *stepping) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if o.Reason == "" {
@@ -75,7 +75,7 @@ func (s *Shelf) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 }
 
 // acknowledged notes who knows of the latest return. The caller holds mu. What is shown may hold the old one: it is never changed.
-func (s *Shelf) acknowledged(b *StepBack) {
+func (s *state) acknowledged(b *StepBack) {
 	if s.last == nil {
 		return
 	}

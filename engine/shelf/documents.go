@@ -86,7 +86,7 @@ func (m *Made) computed(r record.RuleRef) bool {
 
 // Documents reads a page of the documents that a bundle computed. It walks over the records, and gives way to the tills: which
 // bundle computed a document is asked a few times in a year, and an index of it would cost every sale a row.
-func (s *Shelf) Documents(ctx context.Context, m Made) (*MadePage, error) {
+func (s *recomputation) Documents(ctx context.Context, m Made) (*MadePage, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *Shelf) Documents(ctx context.Context, m Made) (*MadePage, error) {
 }
 
 // bounds are the ids between which the documents of a choice lie.
-func (s *Shelf) bounds(m *Made) (after, end uint64, err error) {
+func (s *recomputation) bounds(m *Made) (after, end uint64, err error) {
 	after, end = m.After, s.o.Store.LastID()
 	if m.From != "" {
 		first, err := record.FirstID(s.o.Store, m.From)

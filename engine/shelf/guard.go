@@ -114,7 +114,7 @@ func (s *Shelf) Run(ctx context.Context) error {
 	for {
 		next := time.Minute
 		var offered <-chan storage.Code
-		shadow := s.shadow.Load()
+		shadow := s.running.Load()
 		if shadow != nil {
 			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
 		}
@@ -127,10 +127,10 @@ func (s *Shelf) Run(ctx context.Context) error {
 			s.Return(ctx, r)
 		case code := <-offered:
 			s.look(ctx, shadow, code)
-		case <-s.shadowed: // another shadow
+		case <-s.changed: // another shadow
 		case <-timer.C:
 			if shadow != nil && !s.o.Now().Before(shadow.until) {
-				s.shadow.CompareAndSwap(shadow, nil)
+				s.running.CompareAndSwap(shadow, nil)
 			}
 		}
 		timer.Stop()
@@ -148,7 +148,7 @@ func (s *Shelf) Run(ctx context.Context) error {
 func (s *Shelf) Guard() *guard.Guard { return s.guard }
 
 // Return makes a return to the last good bundle that the guard has asked for.
-func (s *Shelf) Return(ctx context.Context, r guard.Return) {
+func (s *stepping) Return(ctx context.Context, r guard.Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	on := s.on()

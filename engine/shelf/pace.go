@@ -14,7 +14,7 @@ const (
 
 // pacer gives way to the tills in one piece of background work, which one goroutine does.
 type pacer struct {
-	shelf *Shelf
+	shelf *state
 	times time.Duration // how many times as long as it worked it rests
 	used  time.Duration // processor time when the slice began
 	began time.Time     // and the clock: asking it is cheap
@@ -25,7 +25,7 @@ type pacer struct {
 // GiveWay returns what background work calls between two of its pieces: it makes the calling goroutine rest so many times as
 // long as the work took while the tills sell; at 2, the work takes a third of one core. What is measured is the thread's own
 // processor time: on a box with too much to do the clock would call it work when it waits.
-func (s *Shelf) GiveWay(times int) (rest func()) {
+func (s *state) GiveWay(times int) (rest func()) {
 	p := &pacer{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
 	return p.rest
 }

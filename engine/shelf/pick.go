@@ -12,7 +12,7 @@ import (
 
 // floor is the highest version of a bundle's generation that was ever in force here, "" for none. One that is to come
 // does not keep a correction out that is for today.
-func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
+func (s *state) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, i := range s.items {
@@ -28,7 +28,7 @@ func (s *Shelf) floor(m *bundle.Manifest) (floor string) {
 }
 
 // known tells that a bundle's version was let in before, by these bytes or others.
-func (s *Shelf) known(m *bundle.Manifest) bool {
+func (s *state) known(m *bundle.Manifest) bool {
 	return s.find(func(i *shelved) bool { return i.counts() && i.is(m) && i.Version == m.Version }) != nil
 }
 
@@ -41,7 +41,7 @@ func (i *shelved) counts() bool {
 }
 
 // on lists what is on the shelf and may compute, in order.
-func (s *Shelf) on() []*shelved {
+func (s *state) on() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
@@ -59,7 +59,7 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 
 // wanted are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
 // have read the clock just before midnight.
-func (s *Shelf) wanted(list []*shelved) (wanted []*shelved) {
+func (s *state) wanted(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i ||

@@ -14,7 +14,7 @@ var ErrReason = errors.New("a reason is needed")
 // Reinstate puts a bundle back that the branch had left by itself, with the operator's reason in the record. From then on
 // the branch does not leave that bundle for MH's refusals; a module that fails is still left. Errors: ErrReason,
 // ErrNoSuchRule, ErrExpired, or the store's.
-func (s *Shelf) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
+func (s *stepping) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	to, err := s.orderedBundle(t, o)
@@ -39,7 +39,7 @@ func (s *Shelf) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, er
 
 // reinstated notes that an operator put a bundle back: the return from it is over. Only a record that bears this box's mark
 // takes the guard away: one that came in a backup may be somebody's. The caller holds mu.
-func (s *Shelf) reinstated(b *StepBack) {
+func (s *state) reinstated(b *StepBack) {
 	if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 		s.last = nil
 	}

@@ -20,7 +20,7 @@ const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that it names.
 type replayer struct {
-	s     *Shelf
+	s     *recomputation
 	rules map[string]*rules.Rule
 	// compiled by digest of the bundle and of the catalogues: names of taxes come of these, and a document does not name them.
 	compiled   map[[2]string]*rulebook.Rule
@@ -28,7 +28,7 @@ type replayer struct {
 }
 
 // Replay makes one stored document again. ErrNotFound of the store.
-func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
+func (s *recomputation) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
 		err = storage.ErrNotFound
@@ -51,7 +51,7 @@ func (s *Shelf) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 }
 
 // ReplayPeriod makes the documents of a period again and calls fn with each.
-func (s *Shelf) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
+func (s *recomputation) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
 	r, err := s.replayer(ctx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Shelf) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Com
 	})
 }
 
-func (s *Shelf) replayer(ctx context.Context) (*replayer, error) {
+func (s *recomputation) replayer(ctx context.Context) (*replayer, error) {
 	r := &replayer{s: s, rules: make(map[string]*rules.Rule), compiled: make(map[[2]string]*rulebook.Rule)}
 	s.mu.RLock()
 	items := s.items

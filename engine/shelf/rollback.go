@@ -12,6 +12,12 @@ import (
 	"dtegate/storage"
 )
 
+// stepping takes bundles off the shelf and puts them back.
+type stepping struct {
+	*state
+	*compiler
+}
+
 // Target names a bundle that was live here.
 type Target struct {
 	Name    string `json:"name"`
@@ -30,7 +36,7 @@ var (
 
 // Rollback takes off what has begun and stands above a bundle that was live here, whatever its version: the floor stays where it is.
 // What is to come stays: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
-func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
+func (s *stepping) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	to, err := s.orderedBundle(t, o)
@@ -63,7 +69,7 @@ func (s *Shelf) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 }
 
 // orderedBundle finds the bundle that an operator's order names. The caller holds changing. Errors: ErrReason, ErrNoSuchRule.
-func (s *Shelf) orderedBundle(t Target, o Order) (*shelved, error) {
+func (s *stepping) orderedBundle(t Target, o Order) (*shelved, error) {
 	if o.Reason == "" {
 		return nil, ErrReason
 	}
@@ -74,7 +80,7 @@ func (s *Shelf) orderedBundle(t Target, o Order) (*shelved, error) {
 	return i, nil
 }
 
-func (s *Shelf) find(is func(*shelved) bool) *shelved {
+func (s *state) find(is func(*shelved) bool) *shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, i := range s.items {
@@ -86,7 +92,7 @@ func (s *Shelf) find(is func(*shelved) bool) *shelved {
 }
 
 // stepBack takes bundles off in favour of one, in one commit.
-func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
+func (s *stepping) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.To, b.At = to.RuleRef, s.o.Now().UTC()
 	if to.expired(s.today()) {
 		b.Expired = to.Until
@@ -110,7 +116,7 @@ func (s *Shelf) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 }
 
 // note records a step and applies it.
-func (s *Shelf) note(ctx context.Context, b *StepBack) error {
+func (s *state) note(ctx context.Context, b *StepBack) error {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"dtegate/engine/bell"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/storage"
@@ -29,6 +31,16 @@ type shadow struct {
 	seen ShadowResult
 }
 
+// shadows run one at a time.
+type shadows struct {
+	*recomputation
+	running atomic.Pointer[shadow]
+	changed bell.Bell // rings when another runs
+
+	latestMu sync.Mutex
+	latest   *shadow // over or not
+}
+
 // ShadowResult is what a shadow has seen.
 type ShadowResult struct {
 	Rule    record.RuleRef `json:"rule"`
@@ -49,7 +61,7 @@ func (s *Shelf) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return
 	}
-	sh := s.shadow.Load()
+	sh := s.running.Load()
 	if sh == nil || sh.candidate.Document != document {
 		return
 	}
@@ -64,7 +76,7 @@ func (s *Shelf) OfferToShadow(document string, code storage.Code) {
 
 // Shadow lets a candidate compute live sales, so many or so long, instead of any other shadow. What is wrong with it
 // is in the Activation.
-func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
+func (s *shadows) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
 	}
@@ -75,32 +87,32 @@ func (s *Shelf) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 	now := s.o.Now()
 	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long), most: most,
 		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most, Results: make(map[string]int), Differing: []*Comparison{}}}
-	s.mu.Lock()
-	s.seen = sh
-	s.mu.Unlock()
-	s.shadow.Store(sh)
-	s.shadowed.Ring()
+	s.latestMu.Lock()
+	s.latest = sh
+	s.latestMu.Unlock()
+	s.running.Store(sh)
+	s.changed.Ring()
 	return a, nil
 }
 
 // StopShadow ends the shadow; what it has seen can still be read.
-func (s *Shelf) StopShadow() {
-	s.shadow.Store(nil)
-	s.shadowed.Ring()
+func (s *shadows) StopShadow() {
+	s.running.Store(nil)
+	s.changed.Ring()
 }
 
 // Shadowed is what the latest shadow has seen, nil when there was none.
-func (s *Shelf) Shadowed() *ShadowResult {
-	s.mu.RLock()
-	sh := s.seen
-	s.mu.RUnlock()
+func (s *shadows) Shadowed() *ShadowResult {
+	s.latestMu.Lock()
+	sh := s.latest
+	s.latestMu.Unlock()
 	if sh == nil {
 		return nil
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r := sh.seen
-	r.Running = s.shadow.Load() == sh
+	r.Running = s.running.Load() == sh
 	r.Results = make(map[string]int, len(sh.seen.Results))
 	for k, n := range sh.seen.Results {
 		r.Results[k] = n
@@ -110,7 +122,7 @@ func (s *Shelf) Shadowed() *ShadowResult {
 }
 
 // look computes one sale with the shadow.
-func (s *Shelf) look(ctx context.Context, sh *shadow, code storage.Code) {
+func (s *shadows) look(ctx context.Context, sh *shadow, code storage.Code) {
 	c, err := s.shade(ctx, sh, code)
 	if err != nil {
 		s.o.Logger.Error("comparing a sale with the shadow", "error", err)
@@ -125,11 +137,11 @@ func (s *Shelf) look(ctx context.Context, sh *shadow, code storage.Code) {
 		sh.seen.Differing = append(sh.seen.Differing, c)
 	}
 	if sh.seen.Count >= sh.most {
-		s.shadow.CompareAndSwap(sh, nil)
+		s.running.CompareAndSwap(sh, nil)
 	}
 }
 
-func (s *Shelf) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comparison, error) {
+func (s *shadows) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(code)
 	if err != nil {
 		return nil, err

@@ -55,14 +55,23 @@ type Options struct {
 }
 
 // Shelf holds the rule bundles of a branch: it lets new ones in, gives the engine those in force, and steps back.
-// Load comes first, then Run; it is safe for concurrent use.
+// Load comes first, then Run; it is safe for concurrent use. What it does are its parts, each in a file of its own; a part knows
+// those above it alone.
 type Shelf struct {
-	o        Options
-	book     atomic.Pointer[rulebook.Book]
-	shadow   atomic.Pointer[shadow] // the one that runs
-	shadowed bell.Bell              // rings when it is another
-	guard    *guard.Guard
-	metrics  *shelfMetrics
+	*state
+	*compiler
+	*admission
+	*stepping
+	*recomputation
+	*shadows
+}
+
+// state is what is on the shelf.
+type state struct {
+	o       Options
+	book    atomic.Pointer[rulebook.Book]
+	guard   *guard.Guard
+	metrics *shelfMetrics
 
 	changing sync.Mutex // one change at a time; it may take seconds
 
@@ -72,7 +81,6 @@ type Shelf struct {
 	catalogues map[string]*dte.Catalogues
 	last       *StepBack // the latest automatic return
 	notes      []string  // what else is to be known of the records
-	seen       *shadow   // the latest shadow, over or not
 }
 
 // Admitted is the record of a bundle that passed every step.
@@ -139,16 +147,19 @@ func New(o Options) *Shelf {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Shelf{o: o, metrics: newShelfMetrics(), loaded: make(map[string]*rules.Rule), catalogues: make(map[string]*dte.Catalogues),
-		guard: guard.New(o.Points), shadowed: bell.New()}
+	in := &state{o: o, metrics: newShelfMetrics(), loaded: make(map[string]*rules.Rule), catalogues: make(map[string]*dte.Catalogues), guard: guard.New(o.Points)}
+	c := &compiler{in}
+	a := &admission{in, c}
+	with := &recomputation{in, c, a}
+	return &Shelf{in, c, a, &stepping{in, c}, with, &shadows{recomputation: with, changed: bell.New()}}
 }
 
 // Book is what is in force.
-func (s *Shelf) Book() *rulebook.Book { return s.book.Load() }
+func (s *state) Book() *rulebook.Book { return s.book.Load() }
 
-func (s *Shelf) series() string { return s.o.Ambiente + "/reglas" }
+func (s *state) series() string { return s.o.Ambiente + "/reglas" }
 
-func (s *Shelf) today() string { return dte.Date(s.o.Now()) }
+func (s *state) today() string { return dte.Date(s.o.Now()) }
 
 // Load puts up what was live when the store was last closed, and of the shipped bundles (by file name) those that are
 // new here: of a generation that the store has none of, or a higher version than it ever had. What is wrong with a
@@ -190,7 +201,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 }
 
 // restore reads the records. One that cannot be read is kept as such: it hides no other.
-func (s *Shelf) restore() error {
+func (s *compiler) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
 	if err != nil {
 		return fmt.Errorf("reading the records of rules: %w", err)
@@ -231,7 +242,7 @@ func (s *Shelf) restore() error {
 }
 
 // unmarkedStepBacks tells of the steps back that have an effect and that this box does not remember to have made.
-func (s *Shelf) unmarkedStepBacks() {
+func (s *state) unmarkedStepBacks() {
 	var told []*StepBack
 	for _, i := range s.items {
 		if b := i.off; b != nil && b.word != vouch.Own && !slices.Contains(told, b) {
@@ -243,7 +254,7 @@ func (s *Shelf) unmarkedStepBacks() {
 }
 
 // apply takes off and puts back what a step back says.
-func (s *Shelf) apply(b *StepBack) {
+func (s *state) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
 			i.off = b
@@ -273,7 +284,7 @@ type candidate struct {
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
 // candidates are the shipped files that are new here, in the order of admission.
-func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
+func (s *admission) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
 	for _, file := range slices.Sorted(maps.Keys(shipped)) {
 		b, err := s.o.Keys.Read(shipped[file])
 		if err != nil {
@@ -293,7 +304,7 @@ func (s *Shelf) candidates(shipped map[string][]byte) (list []candidate, faults 
 	return list, faults
 }
 
-func (s *Shelf) ship(ctx context.Context, data []byte) error {
+func (s *admission) ship(ctx context.Context, data []byte) error {
 	r, steps, err := s.o.Host.Admit(ctx, data, s.check(nil))
 	if err != nil {
 		return err

@@ -139,7 +139,7 @@ func place(on []*shelved, i *shelved, day string) string {
 	return Spare
 }
 
-func (s *Shelf) stateOf(i *shelved) string { return place(s.on(), i, s.today()) }
+func (s *state) stateOf(i *shelved) string { return place(s.on(), i, s.today()) }
 
 // expiry is the last day of a bundle after which nothing takes over, "" when something does or it has no end.
 func expiry(on []*shelved, i *shelved) string {
@@ -154,7 +154,7 @@ func expiry(on []*shelved, i *shelved) string {
 }
 
 // module is that of a loaded bundle, nil when it is not loaded or has none.
-func (s *Shelf) module(digest string) *rules.Module {
+func (s *state) module(digest string) *rules.Module {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if r := s.loaded[digest]; r != nil {

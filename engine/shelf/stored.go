@@ -12,6 +12,13 @@ import (
 	"dtegate/storage"
 )
 
+// recomputation computes stored documents again.
+type recomputation struct {
+	*state
+	*compiler
+	*admission
+}
+
 // stored is a document of the store with what it was made of.
 type stored struct {
 	entry storage.Entry
@@ -25,7 +32,7 @@ type stored struct {
 }
 
 // stored reads what a document was made of.
-func (s *Shelf) stored(entry storage.Entry) (*stored, error) {
+func (s *recomputation) stored(entry storage.Entry) (*stored, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func placeOf(e *storage.Entry) vouch.Place {
 
 // open reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier version
 // stored as it was given them are returned in the form of today; old is true then.
-func (s *Shelf) open(i *shelved) (b *bundle.Bundle, old bool, err error) {
+func (s *compiler) open(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, bool, error) {
 		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
 	}
@@ -114,7 +114,7 @@ func (a *Admitted) legible() error {
 }
 
 // refuse takes a bundle out of what may compute, until the next start or until it is pushed again. It changes no record.
-func (s *Shelf) refuse(i *shelved, err error) {
+func (s *compiler) refuse(i *shelved, err error) {
 	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
 		why = TroubleUnvouched
@@ -135,7 +135,7 @@ func (s *Shelf) refuse(i *shelved, err error) {
 
 // vet finds out who vouches for each record that does not bear this box's mark, also for those that were taken off, and
 // marks what pinned keys have signed: so it goes on when those keys are pinned no longer.
-func (s *Shelf) vet(ctx context.Context) {
+func (s *compiler) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == vouch.Own {
 			continue
@@ -162,7 +162,7 @@ func (s *Shelf) vet(ctx context.Context) {
 }
 
 // rewrite gives the record of a bundle another head, with this box's mark, and if packed is not nil other bytes.
-func (s *Shelf) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
+func (s *compiler) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {
 		a.Part = fmt.Sprintf("%s.%d", PartBundle, i.entry.Revision+1) // what was stored stays as it is
@@ -183,7 +183,7 @@ func (s *Shelf) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 }
 
 // troubled is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
-func (s *Shelf) troubled(digest string) *shelved {
+func (s *state) troubled(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {
 		return nil
@@ -192,7 +192,7 @@ func (s *Shelf) troubled(digest string) *shelved {
 }
 
 // assembleSound makes the book of what is on the shelf and can be used: no bundle keeps the others from it.
-func (s *Shelf) assembleSound(ctx context.Context) (*rulebook.Book, error) {
+func (s *compiler) assembleSound(ctx context.Context) (*rulebook.Book, error) {
 	for {
 		on := s.on()
 		book, err := s.assemble(ctx, on)
