@@ -15,7 +15,7 @@ import (
 )
 
 // administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
-func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
+func (g *operatorRoutes) administered(h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	h = g.recorded(h)
 	return func(ctx *fasthttp.RequestCtx) {
 		route := string(ctx.Path())
@@ -36,21 +36,21 @@ func (g *Gateway) administered(h func(*fasthttp.RequestCtx) error) fasthttp.Requ
 }
 
 // administers tells whether a request's headers bear the admin token.
-func (g *Gateway) administers(h *fasthttp.RequestHeader) bool {
+func (g *operatorRoutes) administers(h *fasthttp.RequestHeader) bool {
 	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	return g.o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:], g.o.AdminToken[:]) == 1
 }
 
 // operator is the one sender of bodies on the operators' listener.
-func (g *Gateway) operator(h *fasthttp.RequestHeader) (id int64, ok bool) {
+func (g *operatorRoutes) operator(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, g.administers(h)
 }
 
 // operatorID stands for a token's id on the operators' listener; those of tokens are positive.
 const operatorID = -1
 
-func (g *Gateway) admin(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) admin(ctx *fasthttp.RequestCtx) error {
 	if !g.administers(&ctx.Request.Header) {
 		return g.wrong(ctx, listenerOps, len(ctx.Request.Header.Peek("Authorization")) > 0, "Falta el token de administración, o no es válido")
 	}
@@ -67,7 +67,7 @@ type Contingency interface {
 }
 
 // declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
-func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) declare(ctx *fasthttp.RequestCtx) error {
 	v, err := body(ctx)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (g *Gateway) declare(ctx *fasthttp.RequestCtx) error {
 }
 
 // lift answers DELETE /admin/contingency: from now on MH's own answer ends it.
-func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) lift(ctx *fasthttp.RequestCtx) error {
 	if err := g.o.Contingency.Lift(context.Background()); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (g *Gateway) lift(ctx *fasthttp.RequestCtx) error {
 }
 
 // technicalReport answers GET /admin/contingency/report: what the records say for the technical report of a contingency.
-func (g *Gateway) technicalReport(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) technicalReport(ctx *fasthttp.RequestCtx) error {
 	r, err := g.o.Contingency.TechnicalReport(context.Background())
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (g *Gateway) technicalReport(ctx *fasthttp.RequestCtx) error {
 }
 
 // noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
-func (g *Gateway) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
 	v, err := body(ctx)
 	if err != nil {
 		return err

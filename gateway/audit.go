@@ -58,7 +58,7 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 
 // recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is not
 // done.
-func (g *Gateway) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
+func (g *operatorRoutes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		name := string(ctx.Method()) + " " + string(ctx.Path())
 		what, known := acts[name]
@@ -143,7 +143,7 @@ func printable(s string) string {
 const maxActs = 10_000
 
 // listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.
-func (g *Gateway) listActs(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) listActs(ctx *fasthttp.RequestCtx) error {
 	limit := 100
 	if v := string(ctx.QueryArgs().Peek("limit")); v != "" {
 		n, err := strconv.Atoi(v)

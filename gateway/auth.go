@@ -52,7 +52,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 }
 
 // SetTokens makes another table the live one. Requests that were let in go on.
-func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
+func (g *front) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
@@ -80,7 +80,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 }
 
 // sender is the token that a request's headers bear.
-func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
+func (g *front) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	token, err := credential(header)
 	if err != nil || token == "" {
 		return 0, false
@@ -93,7 +93,7 @@ func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 }
 
 // authenticate finds the caller. A token of another branch is unknown here, as any other wrong one.
-func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
+func (g *front) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	token, err := credential(&ctx.Request.Header)
 	if err != nil {
 		return nil, err
@@ -109,13 +109,13 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 }
 
 // known refuses a caller without a good token.
-func (g *Gateway) known(ctx *fasthttp.RequestCtx) error {
+func (g *front) known(ctx *fasthttp.RequestCtx) error {
 	_, err := g.authenticate(ctx)
 	return err
 }
 
 // wrong refuses a caller without a good token; one who goes on trying is told to wait.
-func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
+func (g *front) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
 	}
@@ -131,7 +131,7 @@ func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, m
 }
 
 // stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
-func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
+func (g *front) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
 	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
 		g.metrics.refused(listenerAPI, "strangers")
@@ -141,7 +141,7 @@ func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 }
 
 // paced refuses a token that asks too much.
-func (g *Gateway) paced(t *Token) error {
+func (g *front) paced(t *Token) error {
 	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")
 		return tooMany(wait, "Demasiadas solicitudes con este token")
@@ -150,7 +150,7 @@ func (g *Gateway) paced(t *Token) error {
 }
 
 // caller is a token as the engine knows it, with what the configuration lets it read and mail.
-func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
+func (g *front) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
 	return seller.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, seller.PermissionRead),
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, seller.PermissionMail)}

@@ -66,7 +66,7 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 // received is a handler whose request has its whole body in memory. A connection is kept only behind a body that was
 // read to its end. Nothing is read of a stranger's, and admit refuses it wherever it was going: who has no token learns that
 // and nothing of routes and sizes.
-func (g *Gateway) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (g *front) received(listener string, from sender, admit func(*fasthttp.RequestCtx) error, pace func(id int64, n int) error, bound func(*fasthttp.RequestHeader) (int, time.Duration), h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	share := door.NewBodies(pace)
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {

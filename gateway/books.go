@@ -20,7 +20,7 @@ type Books interface {
 // monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
 // GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of any size
 // holds neither a connection nor memory here.
-func (g *Gateway) monthPage(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if g.o.Books == nil {
 		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
 	}

@@ -17,7 +17,7 @@ const maxWait = 60 * time.Second
 
 // changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: results that came after the till was answered, in order. A
 // till keeps siguiente and asks again from there.
-func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	q := ctx.QueryArgs()
 	var faults []dte.Fault
 	var after uint64

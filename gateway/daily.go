@@ -59,7 +59,7 @@ func (d *daily) turn(now time.Time) {
 }
 
 // affords refuses a sale, before its body is decoded, of a token that has used up its share of the disk.
-func (g *Gateway) affords(t *Token) error {
+func (g *front) affords(t *Token) error {
 	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "daily")
 		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
@@ -70,7 +70,7 @@ func (g *Gateway) affords(t *Token) error {
 
 // affordsLarge refuses a body of n bytes, more than 32 KiB, of a token that sends such too fast. It is asked before the body
 // is read: a flood of them costs the others nothing.
-func (g *Gateway) affordsLarge(token int64, n int) error {
+func (g *front) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
 	}
@@ -78,10 +78,10 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 }
 
 // keeps counts what a sale has had stored. One that was there already costs nothing.
-func (g *Gateway) keeps(t *Token, r *record.View) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
+func (g *front) keeps(t *Token, r *record.View) { g.daily.add(t.ID, r.Stored, g.o.Now()) }
 
 // recall adds what the tokens had stored today before the start.
-func (g *Gateway) recall(ctx context.Context) {
+func (g *front) recall(ctx context.Context) {
 	if g.o.Usage == nil {
 		return
 	}

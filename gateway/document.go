@@ -10,7 +10,7 @@ import (
 )
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
-func (g *Gateway) document(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) document(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err

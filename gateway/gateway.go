@@ -99,13 +99,19 @@ type Options struct {
 
 // Gateway serves the tills and the operators.
 type Gateway struct {
+	*front
+	*saleRoutes
+	*documentRoutes
+	*operatorRoutes
+
+	api *fasthttp.Server
+	ops *fasthttp.Server
+}
+
+// front is what each route asks first: who it is, and how much of it there may be. It also tells what is wrong.
+type front struct {
 	o          Options
 	metrics    *metrics
-	api        *fasthttp.Server
-	ops        *fasthttp.Server
-	info       []byte // the emisor of GET /dte/information
-	resends    limiter
-	board      page.Status
 	tokens     atomic.Pointer[TokenTable]
 	pace       *door.Buckets // requests by token
 	wrongs     *door.Buckets // wrong tokens by network
@@ -114,12 +120,28 @@ type Gateway struct {
 	large      *door.Buckets // KiB of large sales, by token
 	daily      daily         // bytes stored, by token
 	insistent  *door.Buckets // 429s, by token
-	readers    *fair.Queue   // who list documents
 	access     *accessLog
 	logins     *door.Logins
 
 	serving context.Context // ends when the gateway takes no more requests
 	stop    context.CancelFunc
+}
+
+// saleRoutes make documents, correct them and take them back.
+type saleRoutes struct{ *front }
+
+// documentRoutes find what was issued, and hand it over.
+type documentRoutes struct {
+	*front
+	info    []byte      // the emisor of GET /dte/information
+	readers *fair.Queue // who list documents
+	resends limiter
+}
+
+// operatorRoutes are those of the operators' listener that have no type of their own.
+type operatorRoutes struct {
+	*front
+	board page.Status
 }
 
 // New returns a gateway; it listens to nothing.
@@ -133,23 +155,9 @@ func New(o Options) *Gateway {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
-	g := &Gateway{o: o, metrics: newMetrics(o.Registry), info: o.Issuer.encode()}
-	g.serving, g.stop = context.WithCancel(context.Background())
-	g.SetTokens(o.Tokens)
-	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
-	g.wrongs = door.NewBuckets(1, wrongBurst)
-	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
-	g.large, g.daily.most = door.NewBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
-	g.insistent = door.NewBuckets(insistRate, insistBurst)
-	g.readers = fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})
-	g.access = newAccessLog(o)
-	var note func(context.Context, audit.Act) error
-	if o.Audit != nil {
-		note = o.Audit.Record
-	}
-	g.logins = door.NewLogins(note, o.Logger, o.Now)
-	o.Registry.MustRegister(g.access.dropped, g.logins.Counter())
-	g.strange, g.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
+	f := newFront(o)
+	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.encode(),
+		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
 	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
@@ -160,6 +168,26 @@ func New(o Options) *Gateway {
 		return maxBody, 0
 	})
 	return g
+}
+
+func newFront(o Options) *front {
+	f := &front{o: o, metrics: newMetrics(o.Registry)}
+	f.serving, f.stop = context.WithCancel(context.Background())
+	f.SetTokens(o.Tokens)
+	f.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
+	f.wrongs = door.NewBuckets(1, wrongBurst)
+	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
+	f.large, f.daily.most = door.NewBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	f.insistent = door.NewBuckets(insistRate, insistBurst)
+	f.strange, f.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
+	f.access = newAccessLog(o)
+	var note func(context.Context, audit.Act) error
+	if o.Audit != nil {
+		note = o.Audit.Record
+	}
+	f.logins = door.NewLogins(note, o.Logger, o.Now)
+	o.Registry.MustRegister(f.access.dropped, f.logins.Counter())
+	return f
 }
 
 // server sets every limit of fasthttp, whose own are none. Connections are bounded at the door; a worker may outlive its

@@ -43,7 +43,7 @@ func own(permission string) bool {
 }
 
 // information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
-func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) information(ctx *fasthttp.RequestCtx, t *Token) error {
 	b := append([]byte(`{"status":"success","data":{"emisor":`), g.info...)
 	for _, m := range [...]struct{ name, value string }{{"codEstableMH", t.Point.Establishment}, {"codEstable", t.Point.Establishment},
 		{"codPuntoVentaMH", t.Point.PointOfSale}, {"codPuntoVenta", t.Point.PointOfSale}} {

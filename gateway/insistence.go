@@ -18,7 +18,7 @@ const (
 )
 
 // slow pauses before a token's 429 when the token goes on asking.
-func (g *Gateway) slow(token int64) {
+func (g *front) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
 		return
 	}
@@ -31,7 +31,7 @@ func (g *Gateway) slow(token int64) {
 }
 
 // slowed is slow for an answered request.
-func (g *Gateway) slowed(ctx *fasthttp.RequestCtx, status int) {
+func (g *front) slowed(ctx *fasthttp.RequestCtx, status int) {
 	if t, known := ctx.UserValue(loggedToken).(*Token); known && status == fasthttp.StatusTooManyRequests {
 		g.slow(t.ID)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
-func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *saleRoutes) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
 		return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // issue answers a creation endpoint.
-func (g *Gateway) issue(f *form.Form) handler {
+func (g *saleRoutes) issue(f *form.Form) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
 		return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 	}
@@ -29,7 +29,7 @@ func (g *Gateway) issue(f *form.Form) handler {
 
 // correct answers POST /dte/correccion/:codigoGeneracion: the sale as it should have been, in the body of the document's
 // own endpoint. It takes the permission of the document.
-func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *saleRoutes) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // make reads a sale by its form, has it made into a document, and answers with the record and a status.
-func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
+func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context, engine.Request) (*record.View, error)) error {
 	if err := t.permit(f.Document); err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status 
 }
 
 // deadline is the time that a request has. The till may hang up: what is begun is finished.
-func (g *Gateway) deadline() (context.Context, context.CancelFunc) {
+func (g *front) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), g.o.Deadline)
 }
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
-func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
+func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
 	key, err := once(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 )
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
-func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	v, err := body(ctx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ const (
 
 // list answers GET /dte/documentos: the documents of a time, by date, point of sale, type and state, page by page, and
 // what all of them add up to.
-func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	f, faults := g.filter(ctx.QueryArgs(), t)
 	if err := wrongParameters(faults); err != nil {
 		return err
@@ -144,7 +144,7 @@ var states = []string{record.EstadoProcessed, record.EstadoRejected, record.Esta
 
 // filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id), tipo
 // (types of CAT-002, separated by commas), estado, cursor, limite.
-func (g *Gateway) filter(q *fasthttp.Args, t *Token) (register.Filter, []dte.Fault) {
+func (g *documentRoutes) filter(q *fasthttp.Args, t *Token) (register.Filter, []dte.Fault) {
 	var faults []dte.Fault
 	fault := func(name, message string) {
 		faults = append(faults, dte.Fault{Path: name, Code: dte.FaultFormat, Message: message})

@@ -55,7 +55,7 @@ var (
 )
 
 // open serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
-func (g *Gateway) open(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
+func (g *documentRoutes) open(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		if err := g.stranger(ctx); err != nil {
 			return err

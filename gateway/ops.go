@@ -7,7 +7,7 @@ import (
 )
 
 // readyz is 200 when the branch can issue. MH being down does not make it unready.
-func (g *Gateway) readyz(ctx *fasthttp.RequestCtx) {
+func (g *operatorRoutes) readyz(ctx *fasthttp.RequestCtx) {
 	if err := g.o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		ctx.SetBodyString(OperatorText(err) + "\n")
@@ -16,7 +16,7 @@ func (g *Gateway) readyz(ctx *fasthttp.RequestCtx) {
 	ctx.SetBodyString("ok\n")
 }
 
-func (g *Gateway) status(ctx *fasthttp.RequestCtx) {
+func (g *operatorRoutes) status(ctx *fasthttp.RequestCtx) {
 	b, err := json.MarshalIndent(g.o.Status(), "", "  ")
 	if err != nil {
 		g.refuse(ctx, "/status", err)

@@ -9,7 +9,7 @@ import (
 )
 
 // page answers GET / of the operators' listener.
-func (g *Gateway) page(ctx *fasthttp.RequestCtx) {
+func (g *operatorRoutes) page(ctx *fasthttp.RequestCtx) {
 	header := &ctx.Response.Header
 	header.SetContentType("text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")

@@ -30,7 +30,7 @@ var (
 )
 
 // printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
-func (g *Gateway) printed(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func matches(header, tag string) bool {
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the legal file.
-func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (g *Gateway) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // stored answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
-func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
 	missing := problem(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
@@ -175,7 +175,7 @@ func (g *Gateway) stored(ctx *fasthttp.RequestCtx, t *Token) error {
 
 // link answers format=url: a link that works for anybody, for linkLife: the archive's when it has the document, else this
 // appliance's.
-func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
+func (g *documentRoutes) link(deadline context.Context, ctx *fasthttp.RequestCtx, t *Token, code dte.Code, layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // what the link opens is anybody's for a while
 	url, err := g.o.Documents.Link(deadline, code, g.caller(ctx, t), layout, linkLife)
 	if err != nil {
@@ -235,7 +235,7 @@ func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout st
 }
 
 // linked answers GET /dte/descarga/:codigoGeneracion?token=, for whoever has the link.
-func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
+func (g *documentRoutes) linked(ctx *fasthttp.RequestCtx) error {
 	if err := g.stranger(ctx); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func problem(status int, kind, message string) *Problem {
 }
 
 // refuse makes HTTP of an error. What is not meant for the till goes to the log.
-func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
+func (g *front) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	var p *Problem
 	var e *refusal.Error
 	switch {

@@ -51,7 +51,7 @@ type (
 
 // recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route. ?again=1 sends
 // another event for a document whose event MH has refused.
-func (g *Gateway) recallDocument(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) recallDocument(ctx *fasthttp.RequestCtx) error {
 	again := ctx.QueryArgs().GetBool("again")
 	return g.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
 		return g.o.Recall.Invalidate(ctx, req, again)
@@ -59,13 +59,13 @@ func (g *Gateway) recallDocument(ctx *fasthttp.RequestCtx) error {
 }
 
 // appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes nothing.
-func (g *Gateway) appraiseRecall(ctx *fasthttp.RequestCtx) error {
+func (g *operatorRoutes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
 	return g.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
 		return g.o.Recall.Appraise(ctx, req)
 	})
 }
 
-func (g *Gateway) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
+func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
 	code, err := dte.ParseCode(string(ctx.QueryArgs().Peek("code")))
 	if err != nil {
 		return wrongQuery("code", "the codigoGeneracion of a document")

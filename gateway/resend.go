@@ -19,7 +19,7 @@ const (
 )
 
 // resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
-func (g *Gateway) resend(ctx *fasthttp.RequestCtx, t *Token) error {
+func (g *documentRoutes) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	code, err := pathCode(ctx)
 	if err != nil {
 		return err

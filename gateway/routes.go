@@ -98,7 +98,7 @@ func (g *Gateway) router() (r *router.Router, get func(path string, h fasthttp.R
 type handler func(*fasthttp.RequestCtx, *Token) error
 
 // handle authenticates, measures, and makes HTTP of errors. query are the members that the route's query may have.
-func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
+func (g *front) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
 		if err == nil {
@@ -115,7 +115,7 @@ func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.Requ
 }
 
 // measured is handle for whoever has no token.
-func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
+func (g *front) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
 		g.metrics.inFlight.Inc()
@@ -131,7 +131,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 }
 
 // recovered answers 500 when a handler panics: fasthttp would end the process.
-func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (g *front) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if listener == listenerOps {
 			ctx.SetUserValue(forOperators, true)

@@ -8,7 +8,7 @@ import (
 )
 
 // unreadable answers what fasthttp could not read as a request. It closes the connection.
-func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
+func (g *front) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 	return func(ctx *fasthttp.RequestCtx, err error) {
 		var small *fasthttp.ErrSmallBuffer
 		var p error
