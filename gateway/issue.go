@@ -74,7 +74,9 @@ func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, stat
 		if refused.Code == refusal.CodeValidation {
 			return invalid(d)
 		}
-		return &Problem{Status: statuses[refused.Code], Type: refused.Code, Message: refused.Message, Faults: d.Faults}
+		p := problemOf(refused)
+		p.Faults = d.Faults
+		return p
 	}
 	if err != nil {
 		return err

@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -38,6 +40,36 @@ func TestProblem_English(t *testing.T) {
 	}
 	if p := operatorProblem(http.StatusConflict, "RULE_EXPIRED", "its dates are over"); p.english() != p {
 		t.Error("a problem of operators was changed")
+	}
+}
+
+// TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was written for tills
+// reaches a till as it is.
+func TestProblem_Spanish(t *testing.T) {
+	for _, c := range codes.All() {
+		e := &refusal.Error{Code: c.Name, Message: "The text for operators", Operator: true, RetryAfter: time.Second,
+			Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Another text"}, {Path: "q", Code: "OF_A_RULE", Message: "A third text"}}}
+		for _, operator := range []bool{true, false} {
+			e.Operator = operator
+			ctx := new(fasthttp.RequestCtx)
+			New(Options{Logger: slog.New(slog.DiscardHandler)}).refuse(ctx, "/dte/dte01", fmt.Errorf("issuing: %w", e))
+			v, err := dte.Parse(ctx.Response.Body())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{c.Meaning.ES, c.Meaning.ES, "La solicitud no se puede atender"}
+			if !operator {
+				want = []string{e.Message, e.Faults[0].Message, e.Faults[1].Message}
+			}
+			faults := v.Get("errors")
+			got := []string{v.Get("message").Text(), faults.Index(0).Get("message").Text(), faults.Index(1).Get("message").Text()}
+			if !slices.Equal(got, want) || v.Get("type").Text() != c.Name || faults.Index(1).Get("path").Text() != "q" || len(ctx.Response.Header.Peek("Retry-After")) == 0 {
+				t.Errorf("%s: %s", c.Name, ctx.Response.Body())
+			}
+		}
+		if e.Message != "The text for operators" || e.Faults[0].Message != "Another text" {
+			t.Errorf("%s: the error itself has changed: %+v", c.Name, e)
+		}
 	}
 }
 

@@ -73,6 +73,20 @@ func (p *Problem) english() *Problem {
 	return &e
 }
 
+// spanish is the problem for a till. A text that was written for operators gives way to what the list of codes says.
+func (p *Problem) spanish() *Problem {
+	if !p.Operator {
+		return p
+	}
+	s := *p
+	s.Message = codes.Spanish(p.Type)
+	s.Faults = slices.Clone(p.Faults)
+	for i := range s.Faults {
+		s.Faults[i].Message = codes.Spanish(s.Faults[i].Code)
+	}
+	return &s
+}
+
 // OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
 func OperatorText(err error) string {
 	var e *refusal.Error
@@ -104,7 +118,7 @@ func (g *front) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &e):
-		p = &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
+		p = problemOf(e)
 		if e.Code == refusal.CodeBusy {
 			g.metrics.refused(listenerAPI, "printing")
 		}
@@ -117,6 +131,11 @@ func (g *front) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	}
 	g.slowed(ctx, p.Status)
 	fail(ctx, p)
+}
+
+// problemOf is the engine's error as a problem.
+func problemOf(e *refusal.Error) *Problem {
+	return &Problem{Status: statuses[e.Code], Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
 // renamed gives the faults of an engine's error the names that the request has for them.
@@ -135,6 +154,8 @@ func fail(ctx *fasthttp.RequestCtx, p *Problem) {
 	ctx.SetUserValue(loggedError, p.Type)
 	if ctx.UserValue(forOperators) != nil {
 		p = p.english()
+	} else {
+		p = p.spanish()
 	}
 	b := append(ctx.Response.Body()[:0], `{"status":"error","type":`...)
 	b = text(b, p.Type)

@@ -118,7 +118,7 @@ func (f *Filler) Check(document []byte) []Fault {
 		if errors.As(err, &syntax) {
 			return []Fault{syntax.Fault()}
 		}
-		return []Fault{{Code: FaultSyntax, Message: err.Error()}}
+		return []Fault{{Code: FaultSyntax, Message: "no es JSON válido"}}
 	}
 	r := f.runs.Get().(*run)
 	defer r.release()

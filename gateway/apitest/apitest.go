@@ -4,11 +4,13 @@ package apitest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -131,6 +133,34 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 	}
 	if resp.StatusCode < 300 {
 		o.check(req, sent, fault)
+	} else if req.Method != http.MethodHead {
+		foreign(got, fault)
+	}
+}
+
+// english are words that no Spanish text has, between others.
+var english = regexp.MustCompile(`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
+
+// foreign tells of an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or is left out.
+func foreign(got []byte, fault func(string, ...any)) {
+	var said struct {
+		Message string
+		Errors  []struct{ Code, Message string }
+	}
+	if json.Unmarshal(got, &said) != nil {
+		return // the schema says so
+	}
+	texts := []string{said.Message}
+	for _, e := range said.Errors {
+		texts = append(texts, e.Message)
+	}
+	for _, text := range texts {
+		if word := english.FindString(text); word != "" {
+			fault("a till reads English: %q", text)
+		}
+		if strings.TrimSpace(text) == "" {
+			fault("a message is empty: %.300s", got)
+		}
 	}
 }
 

@@ -47,3 +47,20 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestForeign: English is noticed in the message of an answer and of each of its errors, and Spanish is not.
+func TestForeign(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"message":"No existe esta ruta","errors":[{"code":"X","message":"Lleva de 1 a 255 caracteres; recibió \"the-end\""}]}`: 0,
+		`{"message":"There is no document: it was not found","errors":[]}`:                                                       1,
+		`{"message":"La solicitud no cumple","errors":[{"code":"X","message":"must be a number"},{"code":"Y","message":""}]}`:    2,
+		`{"message":"Error interno: dial tcp: connection refused","errors":[]}`:                                                  1,
+		`no JSON`: 0,
+	} {
+		n := 0
+		foreign([]byte(body), func(string, ...any) { n++ })
+		if n != want {
+			t.Errorf("%s: %d faults, want %d", body, n, want)
+		}
+	}
+}

@@ -21,3 +21,11 @@ func OperatorMessage(e *refusal.Error) string {
 	}
 	return English(e.Code, e.Message, e.English)
 }
+
+// Spanish is what the list says of a code, for a till that must not read what was written for operators.
+func Spanish(code string) string {
+	if c, ok := Find(code); ok {
+		return c.Meaning.ES
+	}
+	return "La solicitud no se puede atender"
+}

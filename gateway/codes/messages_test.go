@@ -27,6 +27,9 @@ func TestMessages(t *testing.T) {
 	for _, f := range scan(t) {
 		at := fmt.Sprintf("%s:%d", f.file, f.line)
 		text := f.message
+		if f.cause && !f.operator && !english[f.file] {
+			t.Errorf("%s: %q tells a till the text of an error", at, text)
+		}
 		if text == "" || strings.Trim(text, "… ") == "" || f.file == "engine/dte/message.go" || strings.HasPrefix(f.file, "engine/dte/") && f.file != "engine/dte/parse.go" && f.file != "engine/dte/run.go" {
 			continue // those of layouts are in engine/dte/testdata/messages.txt
 		}

@@ -22,6 +22,7 @@ type told struct {
 	fault    bool   // an element of errors
 	operator bool   // the text is marked as an operator's
 	message  string // "…" stands for what only the request knows
+	cause    bool   // an error's own text is part of the message
 }
 
 // folders are the packages whose texts and codes reach an answer.
@@ -137,7 +138,7 @@ func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 	name := typeName(c.Fun)
 	at := s.set.Position(c.Pos()).Line
 	if x, ok := tellers[name]; ok && len(c.Args) > x.text {
-		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "operatorProblem"}
+		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "operatorProblem", cause: tellsCause(c.Args[x.text])}
 		if x.code >= 0 {
 			f.code = s.text(pkg, c.Args[x.code])
 			f.status = status(c.Args[x.status])
@@ -155,6 +156,7 @@ func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 			case strings.Contains(text, " "):
 				f.message = text
 			}
+			f.cause = f.cause || tellsCause(a)
 		}
 		if f.message != "" || f.code != "" {
 			s.found = append(s.found, f)
@@ -179,11 +181,11 @@ func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 				f.code = text
 			}
 		case "Message":
-			f.message = text
+			f.message, f.cause = text, tellsCause(a.Rhs[i])
 		}
 		f.fault = f.fault || strings.HasPrefix(file, "engine/dte/") // whose errors are all faults
 	}
-	if f.code != "" || f.message != "" && f.message != "…" {
+	if f.code != "" || f.message != "" && f.message != "…" || f.cause {
 		s.found = append(s.found, f)
 	}
 }
@@ -212,7 +214,7 @@ func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 		kv, ok := e.(*ast.KeyValueExpr)
 		if !ok { // Fault{path, code, message}
 			if kind == "Fault" && len(c.Elts) == 3 {
-				f.code, f.message = s.text(pkg, c.Elts[1]), s.text(pkg, c.Elts[2])
+				f.code, f.message, f.cause = s.text(pkg, c.Elts[1]), s.text(pkg, c.Elts[2]), tellsCause(c.Elts[2])
 			}
 			continue
 		}
@@ -220,7 +222,7 @@ func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 		case "Code", "Type":
 			f.code = s.text(pkg, kv.Value)
 		case "Message":
-			f.message = s.text(pkg, kv.Value)
+			f.message, f.cause = s.text(pkg, kv.Value), tellsCause(kv.Value)
 		case "Operator":
 			f.operator = typeName(kv.Value) == "true"
 		case "Status":
@@ -260,6 +262,23 @@ func (s *sources) text(pkg string, e ast.Expr) string {
 		}
 	}
 	return "…"
+}
+
+// tellsCause: an error's own text, which is English, is part of a message: err.Error(), or err among the arguments of Sprintf.
+func tellsCause(message ast.Expr) (found bool) {
+	ast.Inspect(message, func(n ast.Node) bool {
+		c, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		found = found || typeName(c.Fun) == "Error" && len(c.Args) == 0
+		for _, a := range c.Args {
+			name := typeName(a)
+			found = found || name == "err" || name == "Err" || strings.HasSuffix(name, "Err")
+		}
+		return true
+	})
+	return found
 }
 
 var verb = regexp.MustCompile(`%[+#.0-9]*[a-z]`)

@@ -32,6 +32,7 @@ import (
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
+	"dtegate/gateway/apitest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -128,6 +129,9 @@ func allRules(t testing.TB, ambiente string) (*rulebook.Book, error) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// tillContract is what every exchange of a till with a branch is held against.
+var tillContract = sync.OnceValues(func() (*apitest.Contract, error) { return apitest.Parse(gateway.OpenAPI) })
+
 // Open starts a branch with an empty store in an ambiente (CAT-001) at a time; the test's end stops it and checks its
 // store.
 func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
@@ -140,7 +144,10 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	}
 	shared, err := share(t)
 	must(err)
-	b := &Branch{t: t, client: &http.Client{Transport: &http.Transport{}}}
+	contract, err := tillContract()
+	must(err)
+	connections := &http.Transport{}
+	b := &Branch{t: t, client: &http.Client{Transport: contract.Transport(connections)}}
 	b.Set(begin)
 	ctx, stop := context.WithCancel(context.Background())
 
@@ -176,7 +183,10 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	b.run(func() error { return door.Serve(ctx, tills) })
 	b.URL = "http://" + tills.Addr().String()
 	t.Cleanup(func() {
-		b.client.CloseIdleConnections()
+		connections.CloseIdleConnections()
+		for _, fault := range contract.Faults() {
+			t.Error("the contract is broken:", fault)
+		}
 		stop()
 		b.done.Wait()
 		if err := b.Store.Close(); err != nil {
