@@ -119,19 +119,6 @@ func TestDeliver_AgainArchive(t *testing.T) {
 	})
 }
 
-// ending is a request's context that ends after it was looked at so often.
-type ending struct {
-	context.Context
-	left int
-}
-
-func (c *ending) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestDeliver_AgainCutShort: the operator's request ends while what was given up is settled. Settled without an error means all of it;
 // after an error the rest is still on the list, and the next request settles it.
 func TestDeliver_AgainCutShort(t *testing.T) {
@@ -151,7 +138,7 @@ func TestDeliver_AgainCutShort(t *testing.T) {
 			}
 			p.set(func() { p.replies = nil })
 			for failed := 0; ; failed++ {
-				_, err := settle(&ending{Context: context.Background(), left: failed}, codeOf(r))
+				_, err := settle(endingAfter(failed), codeOf(r))
 				left := b.undelivered().GivenUp
 				if err == nil && (left != 0 || failed < 2) || left > 0 && failed > 50 {
 					t.Fatalf("%s, cut short after %d looks: %d are on the list, %v", name, failed, left, err)

@@ -219,3 +219,39 @@ func nameOf(e ast.Expr) string {
 	}
 	return ""
 }
+
+// acting is a trail that remembers how much was asked of it.
+type acting struct {
+	Audit
+	limit int
+}
+
+func (a *acting) Acts(limit int) ([]audit.Act, error) { a.limit = limit; return nil, nil }
+
+// TestActs_Limit: how many acts are shown is asked for, or is a hundred; what is no such number is refused by its name.
+func TestActs_Limit(t *testing.T) {
+	for query, want := range map[string]int{"": 100, "limit=": 100, "limit=1": 1, "limit=10000": maxActs, "limit=0": 0, "limit=10001": 0, "limit=-1": 0, "limit=x": 0} {
+		trail := &acting{}
+		g := New(Options{Audit: trail, AdminToken: [32]byte{1}, Logger: slog.New(slog.DiscardHandler)})
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetRequestURI("/admin/audit?" + query)
+		err := (&operatorRoutes{front: g.front}).listActs(ctx)
+		var p *Problem
+		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused && p.Faults[0].Path != "limit" {
+			t.Errorf("%q: %d acts, %v", query, trail.limit, err)
+		}
+	}
+}
+
+// TestDelivery_Most: one request settles a thousand documents, and no more.
+func TestDelivery_Most(t *testing.T) {
+	r := deliveryRoutes{log: slog.New(slog.DiscardHandler)}
+	for n, want := range map[int]int{maxGivenUp: maxGivenUp, maxGivenUp + 1: 0} {
+		ctx, calls := new(fasthttp.RequestCtx), 0
+		ctx.Request.SetBodyString(`{"codes":[` + strings.Repeat(`"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01",`, n-1) + `"3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"]}`)
+		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { calls++; return 1, nil })
+		if calls != want || (err == nil) != (want > 0) {
+			t.Errorf("of %d documents %d were settled: %v", n, calls, err)
+		}
+	}
+}

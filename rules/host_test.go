@@ -233,6 +233,8 @@ func TestGiven(t *testing.T) {
 		{Module: wasi, Name: "fd_write", Params: []byte{i32, i32, i32, i32}, Results: []byte{i32}},
 		{Module: wasi, Name: "poll_oneoff", Params: []byte{i32, i32, i32, i32}, Results: []byte{i32}},
 		{Module: wasi, Name: "proc_exit", Params: []byte{i32}},
+		{Module: wasi, Name: "args_sizes_get", Params: []byte{i32, i32}, Results: []byte{i32}},
+		{Module: wasi, Name: "environ_sizes_get", Params: []byte{i32, i32}, Results: []byte{i32}},
 	}
 	// want traps unless the code before it left that number.
 	want := func(n int) []byte {
@@ -252,7 +254,13 @@ func TestGiven(t *testing.T) {
 	g.Imports = imports
 	store := func(at, n int) []byte { return w.Join(w.I32Const(at), w.I32Const(n), w.Op(w.I32Store, 2, 0)) }
 	g.Data[3000] = "panic: the sum is wrong"
+	// none: there are no arguments and no environment, whatever stood in the memory.
+	none := func(f int) []byte {
+		return w.Join(store(4096, -1), store(4100, -1), call(f, 4096, 4100), want(0), w.I32Const(4096), w.Op(w.I32Load, 2, 0), want(0), w.I32Const(4100), w.Op(w.I32Load, 2, 0), want(0),
+			call(f, 4*65536-2, 4096), want(errnoInval), call(f, 4096, 4*65536-2), want(errnoInval))
+	}
 	g.Functions[w.Initialize].Code = w.Join(
+		none(5), none(6),
 		call(0, 4096, 256), want(0), call(0, 4096, 257), want(errnoInval), call(0, 4*65536-8, 16), want(errnoInval),
 		call(1, 0, 1, 4096), want(0), call(1, 0, 1, 4*65536-4), want(errnoInval),
 		// The second look was the refused one; this is the third, in ms.

@@ -116,6 +116,9 @@ func TestCertificate_Parts(t *testing.T) {
 		"cut":                   {good[:len(good)/2], ErrCertificate, "line 1"},
 		"another root":          {strings.ReplaceAll(good, "CertificadoMH", "Certificado"), ErrCertificate, ""},
 		"two certificates":      {good + good, ErrCertificate, "after its end"},
+		"a tag cut at the end":  {good + "<", ErrCertificate, "line 2"},
+		"an end too many":       {good + "</CertificadoMH>", ErrCertificate, "line 2"},
+		"a comment at the end":  {good + "<!-- -->", ErrCertificate, "after its end"},
 		"too big":               {good + strings.Repeat(" ", maxCertificate), ErrCertificate, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

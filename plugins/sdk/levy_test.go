@@ -94,3 +94,33 @@ func TestClose_Overflow(t *testing.T) {
 		}
 	}
 }
+
+// TestLines_Most: amounts and discounts may add up to Max, and to no more. A line of 1e-8 makes the difference.
+func TestLines_Most(t *testing.T) {
+	const part = Max / 46 // of a line that is computed without 128 bits
+	for _, c := range []struct {
+		lines    int
+		discount int64
+		more     int64
+		ok       bool
+	}{{46, 0, 0, true}, {46, 0, 1, false}, {46, part, 0, true}, {47, part, 0, false}, {45, part, One, true}} {
+		l := &Layout{Columns: ColTributos + 1, Outputs: OutTributos + 1, Net: One, NoDiscounts: true}
+		in := &abi.Input{Scalars: make([]int64, ScaPercepcion+1)}
+		add := func(price, discount int64) {
+			row := make([]int64, l.Columns)
+			row[ColCantidad], row[ColPrecio], row[ColDescuento] = One, price, discount
+			in.N, in.Lines = in.N+1, append(in.Lines, row...)
+		}
+		for range c.lines {
+			add(part, c.discount)
+		}
+		if c.more > 0 {
+			add(c.more, 0)
+		}
+		var s Sale
+		var out abi.Output
+		if ok := s.Lines(l, in, &out, &Rates{}); ok != c.ok || ok != (len(out.Faults) == 0) || !ok && out.Faults[0].Code != FaultOverflow {
+			t.Errorf("%+v: %v, %+v", c, ok, out.Faults)
+		}
+	}
+}

@@ -266,7 +266,7 @@ func (w *maker) returned(typ *ast.FuncType, n *ast.ReturnStmt) {
 }
 
 func (w *maker) arguments(n *ast.CallExpr) {
-	if n.Ellipsis.IsValid() {
+	if f, ok := n.Fun.(*ast.Ident); n.Ellipsis.IsValid() || ok && (f.Name == "min" || f.Name == "max") { // of which the order is nothing
 		return
 	}
 	for i := 1; i < len(n.Args); i++ {

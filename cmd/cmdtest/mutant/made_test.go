@@ -119,7 +119,7 @@ func (s *Sum) Add(a, b int, more bool) (int, error) {
 		return 0, errors.New("no")
 	}
 	var room [4]int
-	return len(room) - a, done(false)
+	return len(room) - max(a, b), done(false)
 }
 
 func (s *Sum) String() string { return "a" + name(1, 2) }
@@ -160,7 +160,7 @@ func TestMake(t *testing.T) {
 		"Sum.Add: swallow: err != nil => err != nil && false",
 		`Sum.Add: off by one: 0 => (0 + 1)`,
 		`Sum.Add: no error: errors.New("no") => func() error { _ = errors.New("no"); return nil }()`,
-		"Sum.Add: sign: len(room) - a => len(room) + a",
+		"Sum.Add: sign: len(room) - max(a, b) => len(room) + max(a, b)",
 		"Sum.Add: no error: done(false) => func() error { _ = done(false); return nil }()",
 		"Sum.Add: flip: false => true",
 	}
