@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
 	"dtegate/gateway/codes"
 	"dtegate/gateway/page"
 )
@@ -252,6 +253,21 @@ func TestDelivery_Most(t *testing.T) {
 		err := r.settleDelivery(ctx, "retried", func(context.Context, dte.Code, bool) (int, error) { calls++; return 1, nil })
 		if calls != want || (err == nil) != (want > 0) {
 			t.Errorf("of %d documents %d were settled: %v", n, calls, err)
+		}
+	}
+}
+
+// TestStep_Expired: the trail says of a step back to a rule whose dates are over that it was ordered so.
+func TestStep_Expired(t *testing.T) {
+	for expired, want := range map[string]string{"": "a wrong rate", "2026-11-15": "a wrong rate (expired on 2026-11-15, as ordered)"} {
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.SetRequestURI("/admin/rules/rollback?reason=a+wrong+rate")
+		ctx.Request.SetBodyString(`{"name":"dte01","schema":2,"version":"2.1.1","expired":true}`)
+		err := stepRule(ctx, func(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error) {
+			return &shelf.StepBack{Expired: expired}, nil
+		})
+		if err != nil || ctx.UserValue(actTarget) != "dte01 2.1.1" || ctx.UserValue(actDetail) != want {
+			t.Errorf("%q: %v, %v, %v", expired, ctx.UserValue(actTarget), ctx.UserValue(actDetail), err)
 		}
 	}
 }

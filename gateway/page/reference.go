@@ -193,7 +193,7 @@ func (c *contractView) member(name string, s dte.Value, required bool) memberVie
 	switch v.Type {
 	case "array":
 		inner := c.member("", s.Get("items"), true)
-		v.Type, v.Link, v.Members = "list of "+inner.Type, inner.Link, inner.Members
+		v.Type, v.Link, v.Members, v.Limits = "list of "+inner.Type, inner.Link, inner.Members, inner.Limits
 	case "object":
 		v.Members = c.members(s)
 	}

@@ -1,8 +1,10 @@
 package page
 
 import (
+	"html"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,30 @@ func TestReference(t *testing.T) {
 		if id, ok := strings.CutPrefix(m[1], "#"); m[1] != "/openapi.json" && (!ok || !strings.Contains(page, `id="`+id+`"`)) {
 			t.Errorf("%s leads nowhere", m[1])
 		}
+	}
+	shown := 0
+	var enums func(v dte.Value)
+	enums = func(v dte.Value) {
+		for _, m := range v.Members() {
+			if slices.Contains([]string{"if", "then", "else", "allOf"}, m.Name) {
+				continue // a condition narrows what is shown
+			}
+			var values []string
+			for i := range m.Value.Len() {
+				if x := m.Value.Index(i); m.Name == "enum" && !x.IsNull() {
+					values = append(values, x.Text())
+				}
+				enums(m.Value.Index(i))
+			}
+			if shown += min(1, len(values)); len(values) > 0 && !strings.Contains(page, html.EscapeString(strings.Join(values, " · "))) {
+				t.Errorf("the values %q are not on the page", values)
+			}
+			enums(m.Value)
+		}
+	}
+	enums(contract.Get("components").Get("schemas"))
+	if shown < 5 {
+		t.Errorf("%d lists of values", shown)
 	}
 	if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
 		t.Error("the page has what its policy forbids")
