@@ -39,11 +39,13 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	if c := h.shared(d); c != nil {
 		return c, nil
 	}
-	select {
-	case h.compiling <- struct{}{}:
-		defer func() { <-h.compiling }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting while another rule module is compiled: %w", ctx.Err())
+	if !h.starting.Load() {
+		select {
+		case h.compiling <- struct{}{}:
+			defer func() { <-h.compiling }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting while another rule module is compiled: %w", ctx.Err())
+		}
 	}
 	if c := h.shared(d); c != nil { // that was the other
 		return c, nil
@@ -57,9 +59,23 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 		"engine", h.options.Engine, "took", time.Since(began))
 	c.digest, c.users = d, 1
 	h.mu.Lock()
-	h.modules[d] = c
+	other := h.modules[d] // compiled beside it, at a start
+	if other == nil {
+		h.modules[d] = c
+	} else {
+		other.users++
+	}
 	h.mu.Unlock()
+	if other != nil {
+		return other, c.close(ctx)
+	}
 	return c, nil
+}
+
+// Starting lets modules be compiled side by side until end is called: nobody sells yet, and every core is free for it.
+func (h *Host) Starting() (end func()) {
+	h.starting.Store(true)
+	return func() { h.starting.Store(false) }
 }
 
 // shared gives a module that is compiled already to one user more.
@@ -102,7 +118,8 @@ func (c *code) describe(ctx context.Context) error {
 	if err == nil {
 		c.description, err = parseDescription(text)
 	}
-	c.put(ctx, i, err == nil)
+	// It is not kept: a branch has rules of types that it rarely sells, and an instance takes some 4 MiB. The first call makes another.
+	c.put(ctx, i, false)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,6 +58,7 @@ type Host struct {
 	// compiling holds one while a module is compiled: the other cores are the tills'. Nothing else waits for it: neither
 	// calls nor modules that are compiled already.
 	compiling chan struct{}
+	starting  atomic.Bool // nobody sells: it is not asked
 
 	mu      sync.Mutex
 	modules map[digest]*code // that are in use

@@ -105,6 +105,7 @@ func (l *large) prepare() {
 	l.t.Chdir(plugintest.Root(l.t))
 	l.bin = l.t.TempDir()
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.bin, "./cmd/dted", "./cmd/dtesim", "./cmd/dtectl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is packaged
 	if out, err := build.CombinedOutput(); err != nil {
 		l.t.Fatalf("%v\n%s", err, out)
 	}
@@ -192,7 +193,7 @@ func (l *large) serve() {
 		stop()
 	}
 	slices.Sort(starts)
-	l.row("start until /readyz, the middle of three", starts[1], 2, "s")
+	l.row("start until /readyz, the middle of three", starts[1], 1, "s")
 	pid, _, stop := l.dted()
 	defer stop()
 	for _, page := range []string{"/metrics", "/status", "/"} { // monitoring has looked at it
@@ -203,16 +204,16 @@ func (l *large) serve() {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
-	l.row("resident memory then, its pages looked at", l.resident(pid), 256, "MiB")
+	l.row("resident memory then, its pages looked at", l.resident(pid), 192, "MiB")
 	l.books()
 	more := number(l.t, "DTE_LARGE_MORE", l.n/10)
 	start := time.Now()
 	l.sales(more / 5) // the caches fill: from then on it is flat
 	warm := l.resident(pid)
-	l.row(fmt.Sprintf("resident memory after %d more sales", more/5), warm, 256, "MiB")
+	l.row(fmt.Sprintf("resident memory after %d more sales", more/5), warm, 192, "MiB")
 	l.sales(more - more/5)
 	after := l.resident(pid)
-	l.row(fmt.Sprintf("resident memory after %d more sales", more), after, 256, "MiB")
+	l.row(fmt.Sprintf("resident memory after %d more sales", more), after, 192, "MiB")
 	l.row("of that grown since, flat: an eighth", after-warm, math.Round(warm/8), "MiB")
 	l.row("sales a second, 16 tills, one series", float64(more)/time.Since(start).Seconds(), 0, "")
 }

@@ -45,7 +45,11 @@ var (
 func program(name string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		path := filepath.Join(programs, name)
-		if out, err := exec.Command("go", "build", "-o", programs+"/", "../"+name).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", programs+"/", "../"+name)
+		if *budgets {
+			build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is packaged: with a C compiler, Pebble's memory is not Go's
+		}
+		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, out)
 		}
 		return path, nil

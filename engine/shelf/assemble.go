@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
+	"slices"
+	"sync"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -19,6 +22,29 @@ var noRules, _ = rules.NewGeneration()
 
 // compiler makes what is in force of what is on the shelf.
 type compiler struct{ *state }
+
+// warm loads at a start what assemble will ask for, side by side. What is wrong with one of them is found again, and told, by
+// assemble.
+func (s *compiler) warm(ctx context.Context) {
+	defer s.o.Host.Starting()()
+	on := s.on()
+	wanted := s.wanted(on)
+	for _, i := range wanted {
+		if p := before(on, i); p != nil && i.Kind == "document" && !slices.Contains(wanted, p) {
+			wanted = append(wanted, p)
+		}
+	}
+	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for _, i := range wanted {
+		cores <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-cores }()
+			_, _ = s.rule(ctx, i)
+		})
+	}
+	wg.Wait()
+}
 
 // assemble makes the book of what is on the shelf. What one bundle is the cause of is a *ruleError.
 func (s *compiler) assemble(ctx context.Context, on []*shelved) (*rulebook.Book, error) {

@@ -186,6 +186,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 		}
 		s.o.Logger.Error("shipped rule bundles are left out", "error", err)
 	}
+	s.warm(ctx)
 	book, err := s.assembleSound(ctx)
 	if err != nil {
 		return fmt.Errorf("loading the live rules: %w", err)
@@ -285,8 +286,19 @@ var admissionOrder = [...]string{"catalogue", "document", "event"}
 
 // candidates are the shipped files that are new here, in the order of admission.
 func (s *admission) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
-	for _, file := range slices.Sorted(maps.Keys(shipped)) {
-		b, err := s.o.Keys.Read(shipped[file])
+	files := slices.Sorted(maps.Keys(shipped))
+	type opened struct {
+		*bundle.Bundle
+		error
+	}
+	bundles := make([]opened, len(files))
+	var wg sync.WaitGroup
+	for i, file := range files {
+		wg.Go(func() { b, err := s.o.Keys.Read(shipped[file]); bundles[i] = opened{b, err} })
+	}
+	wg.Wait()
+	for i, file := range files {
+		b, err := bundles[i].Bundle, bundles[i].error
 		if err != nil {
 			faults = append(faults, fmt.Errorf("rule bundle %s: %w", file, err))
 			continue
