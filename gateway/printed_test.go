@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"dtegate/engine/dte"
 )
 
@@ -44,6 +46,28 @@ func TestPass(t *testing.T) {
 	} {
 		if _, _, ok := admit(); ok {
 			t.Errorf("%s opens", name)
+		}
+	}
+}
+
+// TestTagged: a file is told by its own type, as what it is called, and kept only to be asked for again; who has it is told so, without it.
+func TestTagged(t *testing.T) {
+	for _, held := range []string{"", `"other"`, tagOf([]byte("%PDF-"))} {
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Request.Header.Set("If-None-Match", held)
+		file(ctx, "application/pdf", "inline", "a.pdf", []byte("%PDF-"))
+		header, same := &ctx.Response.Header, held == tagOf([]byte("%PDF-"))
+		want := map[string]string{"Etag": tagOf([]byte("%PDF-")), "Cache-Control": "private, no-cache"}
+		if !same {
+			want["Content-Disposition"], want["X-Content-Type-Options"], want["Content-Type"] = `inline; filename="a.pdf"`, "nosniff", "application/pdf"
+		}
+		for name, value := range want {
+			if got := string(header.Peek(name)); got != value {
+				t.Errorf("held %s: %s is %q", held, name, got)
+			}
+		}
+		if body := string(ctx.Response.Body()); (ctx.Response.StatusCode() == fasthttp.StatusNotModified) != same || (body == "") != same {
+			t.Errorf("held %s: %d %q", held, ctx.Response.StatusCode(), body)
 		}
 	}
 }

@@ -135,6 +135,18 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestUnanswered: why MH did not answer, by the kinds of cmd/dted's reason.
+func TestUnanswered(t *testing.T) {
+	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name", "HTTP 503": "mh.why.fault",
+		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link", "network is unreachable": "mh.why.link"} {
+		for lang := range words {
+			if got := unanswered(lang, why); got != words[lang][want] || got == "" {
+				t.Errorf("%q in %s: %q, want %s", why, lang, got, want)
+			}
+		}
+	}
+}
+
 func TestCeiling(t *testing.T) {
 	for n, want := range map[int]int{0: 2, 2: 2, 3: 4, 5: 6, 11: 12, 17: 20, 40: 40, 41: 50, 211: 240, 999: 1000, 1001: 1200} {
 		if got := ceiling(n); got != want {
