@@ -12,7 +12,8 @@ import (
 	"dtegate/engine/fleet/ship"
 )
 
-// fetchCopy brings what the branch's box of an epoch, 0: its last one, shipped into a folder beside the store, which the caller removes.
+// fetchCopy brings what the branch's box of an epoch, 0: its last one, shipped into a folder beside the store, which the caller removes
+// with ship.Remove. Cut short, it goes on there when it is called again.
 func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, error) {
 	if cfg.Fleet == nil {
 		return "", errors.New("rebuild --fleet: the configuration has no [fleet]")
@@ -25,13 +26,20 @@ func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, er
 	if err != nil {
 		return "", err
 	}
-	folder, err := os.MkdirTemp(filepath.Dir(cfg.Data), "copy-")
-	if err != nil {
+	folder := filepath.Clean(cfg.Data) + ".copy"
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("making room for the copy: %w", err)
 	}
 	got, err := ship.FetchEpoch(ctx, store, directors, cfg.Fleet.Branch, epoch, folder)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("fetching the second copy of %s: %w", cfg.Fleet.Branch, err), os.RemoveAll(folder))
+		err = fmt.Errorf("fetching the second copy of %s: %w", cfg.Fleet.Branch, err)
+		if got.Bytes == 0 {
+			return "", errors.Join(err, ship.Remove(folder))
+		}
+		return "", fmt.Errorf("%w\nthe %d bytes that are here stay in %s: the same command goes on from there", err, got.Bytes, folder)
+	}
+	if got.Before > 0 {
+		screen.Printf("%d of the bytes had been fetched before\n", got.Before)
 	}
 	if got.Doubt != nil {
 		screen.Printf("a base of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet/ship"
 	"dtegate/storage"
 )
 
@@ -56,11 +56,13 @@ func (c *rebuildCommand) Run(ctx context.Context, top *cli) error {
 		if c.Dir, err = fetchCopy(ctx, cfg, c.Epoch); err != nil {
 			return err
 		}
-		defer os.RemoveAll(c.Dir)
 	}
 	bar := newBar(screen.Err)
 	b, missing, err := storage.Rebuild(ctx, c.Dir, cfg.Store(slog.Default()), bar.show)
 	bar.end()
+	if c.Fleet && err == nil {
+		err = ship.Remove(c.Dir)
+	}
 	if err == nil && len(missing) > 0 {
 		c.AcceptMark = false // a person reads first what is missing
 	}

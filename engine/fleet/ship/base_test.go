@@ -277,3 +277,77 @@ func TestFetch_Rotated(t *testing.T) {
 		t.Error(got, err)
 	}
 }
+
+// TestFetch_CutShort: a fetch that any request ends goes on where it was: what it brought is not asked for again, but for the few objects
+// behind its last note, and the folder ends as that of a fetch at one go.
+func TestFetch_CutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 3 {
+			w.sellMonth(n, 6)
+			w.base()
+		}
+		for i := range 40 {
+			w.grow("0000000099.copy", fmt.Sprintf("tail %d;", i))
+			w.steps()
+		}
+		keys, _ := w.read()
+		whole := contents(t, w.dir)
+		fetch := func(dir string) (ship.Fetched, error) {
+			return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+		}
+		requests := 0
+		for _, n := range keys {
+			requests += n
+		}
+		for cut := 1; cut <= requests; cut++ {
+			dir := t.TempDir()
+			n, brought := 0, make(map[string]bool)
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if err == nil && strings.HasPrefix(r.Key, wire.CopyFolder) {
+					brought[r.Key] = true
+				}
+			}
+			w.store.Fault = func(fleettest.Request) fleettest.Fault {
+				if n++; n >= cut {
+					return fleettest.Failed
+				}
+				return fleettest.None
+			}
+			if _, err := fetch(dir); err == nil {
+				t.Fatalf("cut at %d: no error", cut)
+			}
+			again := 0
+			w.store.Fault = nil
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if err == nil && brought[r.Key] && !strings.Contains(r.Key, "/base/") {
+					again++
+				}
+			}
+			f, err := fetch(dir)
+			w.store.Seen = nil
+			if err != nil || contents(t, dir) != whole {
+				t.Fatalf("cut at %d: %+v %v", cut, f, err)
+			}
+			if again > 2 { // the first piece says that there is a copy
+				t.Errorf("cut at %d: %d objects were fetched again", cut, again)
+			}
+			if err := ship.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		// A fetch of another box does not go on with this one's.
+		dir := t.TempDir()
+		if _, err := fetch(dir); err != nil {
+			t.Fatal(err)
+		}
+		w.dir = t.TempDir()
+		w.disk = &fleettest.File{}
+		w.start(other, 2)
+		w.grow("0000000001.copy", "another box")
+		w.steps()
+		if f, err := fetch(dir); err != nil || f.Epoch != 2 || f.Before != 0 || contents(t, dir) != contents(t, w.dir) {
+			t.Errorf("%+v %v", f, err)
+		}
+	})
+}

@@ -21,12 +21,13 @@ type Fetched struct {
 	Parts  int64 // of the bases
 	Pieces int64 // in the store, those in bases included
 	Bytes  int64
+	Before int64 // of Bytes, brought by an earlier call
 	// Doubt is why the parts were not used to their end, the pieces in their place; nil: they were.
 	Doubt error
 }
 
-// Fetch brings the second copy of a branch's last box that shipped anything into an empty folder: its bases, and the pieces behind the
-// last one. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
+// Fetch brings the second copy of a branch's last box that shipped anything into a folder of its own: its bases, and the pieces behind
+// the last one. A fetch that was cut short goes on in the same folder; Remove removes both that and what says how far it came. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
 // itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
 // names it, and the folder holds what is before it.
 func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, folder string) (Fetched, error) {
@@ -100,19 +101,27 @@ type chest struct {
 // fetch brings everything into a folder.
 func (c chest) fetch(ctx context.Context, folder string) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
-	at, err := c.parts(ctx, folder, &got)
+	to, err := resume(folder, c.branch, c.epoch)
 	if err != nil {
 		return got, err
 	}
-	got.Pieces = at.number
-	err = c.pieces(ctx, at, func(p *wire.Piece, _, body []byte) error {
-		if err := put(folder, p.File, p.Offset, body); err != nil {
-			return err
+	got.Before = to.Bytes
+	at, err := c.parts(ctx, folder, to, &got)
+	if err == nil {
+		if to.Piece > at.number {
+			at = link{to.Piece, to.Digest}
 		}
-		got.Pieces, got.Bytes = p.Number, got.Bytes+int64(len(body))
-		return nil
-	})
-	return got, err
+		got.Pieces = at.number
+		err = c.pieces(ctx, at, func(p *wire.Piece, object, body []byte) error {
+			if err := put(folder, p.File, p.Offset, body); err != nil {
+				return err
+			}
+			to.Piece, to.Digest, got.Pieces = p.Number, wire.Digest(object), p.Number
+			return to.fetched(int64(len(body)))
+		})
+	}
+	got.Bytes = to.Bytes
+	return got, errors.Join(err, to.note())
 }
 
 // link is a piece that another one follows; zero: the first does.
@@ -122,7 +131,7 @@ type link struct {
 }
 
 // parts brings what the bases hold, and returns the last piece of it.
-func (c chest) parts(ctx context.Context, folder string, got *Fetched) (at link, err error) {
+func (c chest) parts(ctx context.Context, folder string, to *progress, got *Fetched) (at link, err error) {
 	previous := ""
 	for n := int64(1); ; n++ {
 		b, digest, err := c.base(ctx, n, previous)
@@ -131,6 +140,11 @@ func (c chest) parts(ctx context.Context, folder string, got *Fetched) (at link,
 		}
 		previous = digest
 		for _, p := range b.Parts {
+			if got.Parts < to.Parts {
+				at = link{p.Piece, p.Last}
+				got.Parts++
+				continue
+			}
 			held, err := c.store.Get(ctx, wire.PartKey(c.branch, c.epoch, p.Digest), wire.MaxPart)
 			if err == nil && (wire.Digest(held.Data) != p.Digest || int64(len(held.Data)) != p.Size) {
 				err = fmt.Errorf("%w: its bytes were altered", wire.ErrOther)
@@ -142,7 +156,11 @@ func (c chest) parts(ctx context.Context, folder string, got *Fetched) (at link,
 				return at, c.doubt(got, fmt.Errorf("base %d, part %s: %w", n, p.Digest, err))
 			}
 			at = link{p.Piece, p.Last}
-			got.Parts, got.Bytes = got.Parts+1, got.Bytes+p.Size
+			got.Parts++
+			to.Parts = got.Parts
+			if err := to.fetched(p.Size); err != nil {
+				return at, err
+			}
 		}
 		got.Bases = n
 	}
