@@ -29,12 +29,7 @@ func TestREADME_Chain(t *testing.T) {
 	}
 	_, chain := chainSection(t, string(text))
 	script, want := readmeScript(t, chain)
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "./cmd/dted", "./cmd/dtectl", "./cmd/dtesim")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := buildPrograms(t, root)
 	dir := filepath.Join(t.TempDir(), "fleet")
 	demo := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--chain", "--store", store, "--dir", dir)
 	demo.Dir, demo.Env = root, os.Environ()

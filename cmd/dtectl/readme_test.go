@@ -130,14 +130,12 @@ func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	return log, replace
 }
 
-// buildPrograms builds the three programs into a folder of their own.
+// buildPrograms puts the three programs into a folder of their own.
 func buildPrograms(t *testing.T, root string) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "./cmd/dted", "./cmd/dtectl", "./cmd/dtesim")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := cmdtest.Programs(root, bin, "dted", "dtectl", "dtesim"); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

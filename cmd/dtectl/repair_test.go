@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/plugins/plugintest"
@@ -68,10 +69,11 @@ func TestRepair_Runbook(t *testing.T) {
 	}
 	b.harmed("data/*.sst")
 	b.harmed("data/*.log")
-	bin := filepath.Join(t.TempDir(), "dtectl")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	programs := t.TempDir()
+	if err := cmdtest.Programs("../..", programs, "dtectl"); err != nil {
+		t.Fatal(err)
 	}
+	bin := filepath.Join(programs, "dtectl")
 	commands := runbookCommands(t, "Store damaged")
 	if len(commands) < 4 {
 		t.Fatal(commands)

@@ -36,7 +36,7 @@ const (
 	testPassphrase = "passphrase of the test"
 )
 
-// binary and operator build dted and dtectl once per test process, into programs, which TestMain removes.
+// binary and operator put dted and dtectl into programs, which TestMain removes.
 var (
 	binary, operator = program("dted"), program("dtectl")
 	programs         = filepath.Join(os.TempDir(), fmt.Sprintf("dted-test-%d", os.Getpid()))
@@ -44,15 +44,7 @@ var (
 
 func program(name string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
-		path := filepath.Join(programs, name)
-		build := exec.Command("go", "build", "-o", programs+"/", "../"+name)
-		if *budgets {
-			build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is packaged: with a C compiler, Pebble's memory is not Go's
-		}
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, out)
-		}
-		return path, nil
+		return filepath.Join(programs, name), cmdtest.Programs("../..", programs, name)
 	})
 }
 
