@@ -13,6 +13,7 @@ import (
 	"dtegate/storage"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -73,7 +74,7 @@ func (s *sales) draft(req Request, now time.Time) (*draft, error) {
 	}
 	p := req.Caller.Point
 	d := &draft{request: req, now: now, code: code, form: record.FormNormal,
-		series: fmt.Sprintf("%s/%s/%s/%s/%d", s.issuer.Ambiente, req.Document, p.Establishment, p.PointOfSale, dte.Year(now))}
+		series: s.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" + strconv.Itoa(dte.Year(now))}
 	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
 		return nil, refusal.Internal(err)

@@ -142,7 +142,7 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 // Key is where a document's file rests (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>. The
 // environment is "test" or "prod", the date is the document's own (2026-11-21), the type CAT-002's, ext "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
-	return fmt.Sprintf("%s/DTES/%s/%s/DTE%s/%s/%s.%s", slug, env, strings.ReplaceAll(date, "-", "/"), document, ext, code, ext)
+	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" + code + "." + ext
 }
 
 // checkKey takes what every store and every file system behind one can hold, and what an URL needs not encode.
