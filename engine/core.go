@@ -66,7 +66,8 @@ func (c *core) move(ctx context.Context, entry storage.Entry, change storage.Cha
 	if change.Counters, err = c.effect(entry, h, change.To); err != nil {
 		return entry, refusal.Internal(err)
 	}
-	next, err := record.Move(ctx, c.store, entry.Code, entry.State, change)
+	// What MH has answered is written down, though the time of who asked is over.
+	next, err := record.Move(context.WithoutCancel(ctx), c.store, entry.Code, entry.State, change)
 	if err != nil {
 		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
 	}

@@ -2,12 +2,19 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/shelf"
+	"dtegate/rules/bundletest"
 )
 
 // ending is a context that ends when it was looked at so often.
@@ -79,4 +86,76 @@ func TestRun_EndsAnywhere(t *testing.T) {
 		}
 		b.audit()
 	})
+}
+
+// TestIssue_EndsAnywhere: a sale's time is over at every place where it is looked at. The till is told, or has its document; the same key gives
+// that document, and there is one.
+func TestIssue_EndsAnywhere(t *testing.T) {
+	inBubble(t, func(b *box) {
+		told, last := 0, ""
+		for n := range 40 {
+			key := strconv.Itoa(n)
+			r, err := b.engine.Issue(endingAfter(n), sale(key, 500+n))
+			var e *refusal.Error
+			if err != nil && (!errors.As(err, &e) || e.Code != refusal.CodeUnavailable) {
+				t.Errorf("ended at look %d: %v", n, err)
+			}
+			again := b.issue(sale(key, 500+n))
+			if err == nil && again.Code != r.Code {
+				t.Errorf("ended at look %d: %s, and then %s", n, r.Code, again.Code)
+			}
+			if want := fmt.Sprintf("DTE-01-M001P001-%015d", n+1); again.ControlNumber != want {
+				t.Errorf("ended at look %d: number %s, want %s", n, again.ControlNumber, want)
+			}
+			if err == nil {
+				told, last = told+1, r.Estado
+			}
+		}
+		if told == 0 || told == 40 || last != record.EstadoProcessed {
+			t.Errorf("%d of 40 were told at once, the last was %s", told, last)
+		}
+		b.drained()
+		b.audit()
+	})
+}
+
+// TestShelf_EndsAnywhere: a back-test, a replay and a list of documents end where who asked has gone, and say so. None is told as whole.
+func TestShelf_EndsAnywhere(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	for range 3 {
+		if _, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	month := shelf.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}
+	for name, work := range map[string]func(context.Context) error{
+		"backtest": func(ctx context.Context) error {
+			_, a, err := s.Backtest(ctx, other, month, shelf.BacktestReport{Differs: func(*shelf.Comparison) error { return nil }, Progress: func(int, string) error { return nil }})
+			if a != nil && strings.Contains(a.Error, context.Canceled.Error()) {
+				return context.Canceled // a step of the admission was not finished
+			}
+			return err
+		},
+		"replay": func(ctx context.Context) error {
+			return s.ReplayPeriod(ctx, month, func(*shelf.Comparison) error { return nil })
+		},
+	} {
+		const many = 1 << 30
+		whole := endingAfter(many)
+		if err := work(whole); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		looks := many - int(whole.left.Load())
+		if looks < 3 {
+			t.Errorf("%s looks %d times", name, looks)
+		}
+		for n := 0; n < looks; n += max(1, looks/8) {
+			if err := work(endingAfter(n)); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, ended at look %d of %d: %v", name, n, looks, err)
+			}
+		}
+	}
 }

@@ -95,7 +95,11 @@ func TestEnding(t *testing.T) {
 		if looks < 2 {
 			t.Errorf("%s looks at its context %d times", name, looks)
 		}
-		for n := int64(0); n < looks; n += max(1, looks/6) {
+		step := max(1, looks/6)
+		if soak {
+			step = max(1, looks/60)
+		}
+		for n := int64(0); n < looks; n += step {
 			if err := work(endingAfter(n)); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, ended at look %d of %d: %v", name, n, looks, err)
 			}

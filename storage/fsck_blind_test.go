@@ -129,3 +129,31 @@ func TestFsck_GoesOnBehindDamage(t *testing.T) {
 		t.Errorf("only %d times some documents were affected and others not", partly)
 	}
 }
+
+// TestBlindSpot: a stretch of the journal that cannot be read leaves the series in it blind, to the last one where the stretch ends behind
+// the journal.
+func TestBlindSpot(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to []byte
+		blind    []uint32
+	}{
+		"inside a series":         {journalKey(2, 5), journalKey(2, 9), []uint32{2}},
+		"over two":                {journalKey(1, 5), journalKey(2, 9), []uint32{1, 2}},
+		"to the journal's end":    {journalKey(2, 5), []byte{tableJournal + 1}, []uint32{2, 3}},
+		"to another table's row":  {journalKey(2, 5), entryKey(1), []uint32{2, 3}},
+		"to the end of the store": {journalKey(3, 1), nil, []uint32{3}},
+		"of another table":        {entryKey(1), nil, nil},
+	} {
+		k := &checker{report: &Report{}, series: map[uint32]*seriesCheck{1: {}, 2: {}, 3: {}}}
+		k.blindSpot(blindSpot{c.from, c.to, ErrCorrupt})
+		var blind []uint32
+		for n := range uint32(4) {
+			if s := k.series[n]; s != nil && s.blind {
+				blind = append(blind, n)
+			}
+		}
+		if !slices.Equal(blind, c.blind) || len(k.report.Problems) != 1 {
+			t.Errorf("%s: blind are %v, problems %v", name, blind, k.report.Problems)
+		}
+	}
+}
