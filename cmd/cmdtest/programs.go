@@ -13,6 +13,10 @@ import (
 // Linking a program takes seconds. Therefore it is linked once, into var/build/bin: the toolchain leaves a program there that is up to date,
 // and each test process copies it. Builds of different processes take turns.
 func Programs(root, dir string, names ...string) error {
+	root, err := filepath.Abs(root) // the build runs in it
+	if err != nil {
+		return err
+	}
 	shared := filepath.Join(root, "var", "build", "bin")
 	if err := os.MkdirAll(shared, 0o755); err != nil {
 		return err
