@@ -80,11 +80,11 @@ func (s *sales) notYet(document string) *refusal.Error {
 		return nil
 	}
 	return &refusal.Error{Code: refusal.CodeNotYet, Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
-		document, record.Types[document].Tipo, spoken(from))}
+		document, record.Types[document].Tipo, spanishDate(from))}
 }
 
-// spoken is a date as people say it: "1 de diciembre de 2026".
-func spoken(date string) string {
+// spanishDate is a date as people say it: "1 de diciembre de 2026".
+func spanishDate(date string) string {
 	var year, month, day int
 	if n, err := fmt.Sscanf(date, "%d-%d-%d", &year, &month, &day); n != 3 || err != nil || month < 1 || month > 12 {
 		return date

@@ -106,7 +106,7 @@ func TestCause_Declared(t *testing.T) {
 		}
 		stays := func() {
 			t.Helper()
-			if p := b.engine.Owed().Contingency; p == nil || !p.Declared {
+			if p := b.engine.CountBacklog().Contingency; p == nil || !p.Declared {
 				t.Fatalf("the operator's contingency is %+v", p)
 			}
 		}

@@ -21,7 +21,7 @@ func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
 	if err != nil {
 		return nil
 	}
-	d, err := s.draft(req, now)
+	d, err := s.newDraft(req, now)
 	if err != nil {
 		return refusal.Faults(err)
 	}
@@ -31,11 +31,11 @@ func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
 		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
 			return nil // not known: nothing to compare with
 		}
-		if o, err = s.origin(ctx, d); err != nil {
+		if o, err = s.findOrigin(ctx, d); err != nil {
 			return refusal.Faults(err)
 		}
 		rule, d.ruleDay = s.rules().Original(rule, s.issuer.Ambiente, o.head.Date), o.head.Date
-		if err := s.against(d, o); err != nil {
+		if err := s.completeDraft(d, o); err != nil {
 			if faults = refusal.Faults(err); record.Types[req.Document].Against == record.TakesBack {
 				return append(faults, s.besideLines(rule, d, o)...)
 			}

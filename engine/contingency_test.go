@@ -38,7 +38,7 @@ func saturday(b *box) {
 		days = 1
 	}
 	time.Sleep(days*24*time.Hour - time.Hour)
-	if o := b.engine.Owed(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[record.QueueReport] != 151 {
+	if o := b.engine.CountBacklog(); !o.EventDeadline.IsZero() || o.Contingency == nil || o.Waiting[record.QueueReport] != 151 {
 		b.t.Errorf("before MH is back %+v: no deadline runs before the cause ends", o)
 	}
 	b.crash()
@@ -47,7 +47,7 @@ func saturday(b *box) {
 	for b.engine.contingency.Current() != nil {
 		time.Sleep(time.Second)
 	}
-	if o := b.engine.Owed(); time.Until(o.EventDeadline).Round(time.Minute) != 24*time.Hour {
+	if o := b.engine.CountBacklog(); time.Until(o.EventDeadline).Round(time.Minute) != 24*time.Hour {
 		b.t.Errorf("the event is due at %v, not a day from now, %v", o.EventDeadline, time.Now())
 	}
 	time.Sleep(10 * time.Minute)

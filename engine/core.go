@@ -144,8 +144,8 @@ func (c *core) Catalogue(catalogue, code string) (string, bool) {
 	return c.rules().Catalogue(catalogue, code)
 }
 
-// acted tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
-func (c *core) acted(by seller.Caller, what string, code dte.Code, detail string) {
+// recordAct tells whoever keeps the record of acts. Those of an operator are recorded where they are ordered.
+func (c *core) recordAct(by seller.Caller, what string, code dte.Code, detail string) {
 	if c.onAct != nil && !by.Operator {
 		c.onAct(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
 	}

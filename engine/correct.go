@@ -62,7 +62,7 @@ func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (
 		return nil, err
 	}
 	c.metrics.corrections.WithLabelValues(h.Document).Inc()
-	c.acted(req.Caller, ActCorrect, code, "")
+	c.recordAct(req.Caller, ActCorrect, code, "")
 	c.contingency.Wake()
 	r, err := c.public(entry)
 	if err == nil {

@@ -31,7 +31,7 @@ func TestCorrect(t *testing.T) {
 		inBubble(t, func(b *box) {
 			list := late(b, sales)
 			r := b.document(list[0].Code)
-			o := b.engine.Owed()
+			o := b.engine.CountBacklog()
 			if r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != min(2, sales) || time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
 				b.t.Fatalf("%s, %+v", r.Estado, o)
 			}
@@ -83,7 +83,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		b.chaos(simulator.Chaos{Reject: 1})
 		b.correct(list[1].Code, 800)
 		time.Sleep(20 * time.Minute)
-		o := b.engine.Owed()
+		o := b.engine.CountBacklog()
 		if r := b.document(list[1].Code); r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != 2 {
 			b.t.Errorf("%s, %+v", r.Estado, o)
 		}
@@ -95,8 +95,8 @@ func TestCorrect_TooLate(t *testing.T) {
 		refused(t, err, refusal.CodeNotCorrectable, "")
 		b.correct(list[1].Code, 801)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" || b.engine.Owed().Waiting[record.QueueCorrect] != 0 {
-			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.Owed())
+		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" || b.engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
+			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.CountBacklog())
 		}
 		// One that MH refused at once has no customer yet.
 		b.chaos(simulator.Chaos{Reject: 1})

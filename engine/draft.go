@@ -61,7 +61,7 @@ func (d *draft) free() {
 	}
 }
 
-func (s *sales) draft(req Request, now time.Time) (*draft, error) {
+func (s *sales) newDraft(req Request, now time.Time) (*draft, error) {
 	if _, known := record.Types[req.Document]; !known {
 		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
@@ -102,8 +102,8 @@ func (d *draft) mark(cause int64, motive string) {
 	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
 }
 
-// within issues the draft in a contingency of the branch.
-func (d *draft) within(p *contingency.Period) {
+// putInPeriod issues the draft in a contingency of the branch.
+func (d *draft) putInPeriod(p *contingency.Period) {
 	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
 }
@@ -136,14 +136,14 @@ func (s *sales) compute(ctx context.Context, r *rulebook.Rule, d *draft) (*ruleb
 	return computed, nil
 }
 
-// draw completes and computes a draft against its origin, which is locked.
-func (s *sales) draw(ctx context.Context, r *rulebook.Rule, d *draft) (*origin, *rulebook.Evaluation, error) {
-	o, err := s.origin(ctx, d)
+// computeAgainst completes and computes a draft against its origin, which is locked.
+func (s *sales) computeAgainst(ctx context.Context, r *rulebook.Rule, d *draft) (*origin, *rulebook.Evaluation, error) {
+	o, err := s.findOrigin(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, d.ruleDay = s.rules().Original(r, s.issuer.Ambiente, o.head.Date), o.head.Date
-	err = s.against(d, o)
+	err = s.completeDraft(d, o)
 	faults := refusal.Faults(err)
 	switch {
 	case err != nil && len(faults) == 0:

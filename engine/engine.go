@@ -61,7 +61,7 @@ type Engine struct {
 
 	keys storage.Locks // idempotency keys at work
 	gate func(seller.Point) error
-	owed owedCache
+	owed backlogCache
 }
 
 // New returns an engine; it starts nothing.

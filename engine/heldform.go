@@ -77,7 +77,7 @@ func (s *settlement) formOfLostTime(ctx context.Context, entry storage.Entry, ne
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if !s.likeliest(next, forms, sealed) {
+	if !s.correctForm(next, forms, sealed) {
 		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que se restauró; compárelo con la consulta pública de Hacienda")
 		s.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
 			"code", code, "form", next.Form, "archive", err)
@@ -85,9 +85,9 @@ func (s *settlement) formOfLostTime(ctx context.Context, entry storage.Entry, ne
 	return "likeliest", nil
 }
 
-// likeliest corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
+// correctForm corrects the form that the times of the sendings tell where they do not cover what was sent in the lost time. It
 // returns false when another form is possible.
-func (s *settlement) likeliest(next *record.Head, forms []storage.Part, sealed time.Time) (sure bool) {
+func (s *settlement) correctForm(next *record.Head, forms []storage.Part, sealed time.Time) (sure bool) {
 	first, last := forms[0].Name, forms[len(forms)-1].Name
 	switch {
 	case next.Form != first:

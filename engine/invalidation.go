@@ -81,7 +81,7 @@ func (inv *invalidations) invalidate(ctx context.Context, req InvalidationReques
 	}
 	entry, err = inv.sendInvalidation(ctx, entry, h, false)
 	if !errors.Is(err, errNothingSent) {
-		inv.acted(req.Caller, ActInvalidate, req.Code, "")
+		inv.recordAct(req.Caller, ActInvalidate, req.Code, "")
 	}
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	defer end()
 
 	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. A box that is not fit says so.
-	d, err := e.open(req)
+	d, err := e.openDraft(req)
 	if err != nil {
 		return nil, pathRefused, err
 	}
@@ -56,13 +56,13 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	// 3. Rules. The amounts, or everything that is wrong with the sale. What is issued against another document is computed
 	// under that document's lock, in step 4. In contingency the period stands still until the document is in it.
 	if req.Origin != nil {
-		if _, err := e.origin(ctx, d); err != nil {
+		if _, err := e.findOrigin(ctx, d); err != nil {
 			return nil, pathRefused, err
 		}
 	}
 	if period, release := e.contingency.Hold(); period != nil {
 		defer release()
-		d.within(period)
+		d.putInPeriod(period)
 	} else {
 		release()
 	}
@@ -83,7 +83,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	if d.form == record.FormContingency {
 		e.contingency.Wake()
 		shown, err = e.show(now)
-		return made.stored(shown), pathContingency, err
+		return made.noteBytes(shown), pathContingency, err
 	}
 
 	// 5 and 6. Transmit under the policy, settle, answer from what is durable.
@@ -91,7 +91,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		return nil, pathOnline, err
 	}
 	shown, err = e.show(now)
-	return made.stored(shown), pathOnline, err
+	return made.noteBytes(shown), pathOnline, err
 }
 
 // append stores a draft under its number. Nobody else settles the document before release.
@@ -102,7 +102,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	}
 	defer a.Release()
 	if d.request.Origin != nil {
-		if d.from, d.computed, err = e.draw(ctx, d.rule, d); err != nil {
+		if d.from, d.computed, err = e.computeAgainst(ctx, d.rule, d); err != nil {
 			return now, nil, nil, err
 		}
 	}
@@ -145,8 +145,8 @@ func notStored(err error) error {
 	return refusal.Unavailable(err, "El documento no pudo guardarse")
 }
 
-// open makes the draft of a sale, if the box is fit to issue and has a rule for it today.
-func (e *Engine) open(req Request) (*draft, error) {
+// openDraft makes the draft of a sale, if the box is fit to issue and has a rule for it today.
+func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.gate(req.Caller.Point); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (e *Engine) open(req Request) (*draft, error) {
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	d, err := e.draft(req, now)
+	d, err := e.newDraft(req, now)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	if first != key.Digest && (req.BytesDigest == nil || first != bodyDigest(req.Document, req.BytesDigest())) {
 		return nil, &refusal.Error{Code: refusal.CodeKeyConflict, Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
 	}
-	entry, err := e.settle(ctx, code, false)
+	entry, err := e.settleDocument(ctx, code, false)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,9 @@ func (k keeper) Catalogue(catalogue, code string) (string, bool) {
 }
 
 // Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
-func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) { k.e.acted(c, ActMail, code, to) }
+func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) {
+	k.e.recordAct(c, ActMail, code, to)
+}
 
 // deferred is the engine as the contingency sees it.
 type deferred struct{ e *Engine }

@@ -47,7 +47,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(3 * time.Second) // what is owed is counted anew
-		if left := time.Until(b.engine.Owed().EventDeadline).Round(time.Minute); left != 12*time.Hour {
+		if left := time.Until(b.engine.CountBacklog().EventDeadline).Round(time.Minute); left != 12*time.Hour {
 			b.t.Errorf("the event is due in %v", left)
 		}
 		time.Sleep(10 * time.Minute)

@@ -73,7 +73,7 @@ func TestLongPeriod(t *testing.T) {
 			b.t.Errorf("over after three days, without an event, the report is due at %v, not %v", at, needed)
 		}
 		b.chaos(simulator.Chaos{})
-		b.until("MH seals the event", func(o *Owed) bool { return o.Waiting[record.QueueReport] == 0 })
+		b.until("MH seals the event", func(o *Backlog) bool { return o.Waiting[record.QueueReport] == 0 })
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("MH has the event, and the report is due at %v", at)
 		}

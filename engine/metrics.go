@@ -112,7 +112,7 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	e.Register.Collect(ch)
-	o := e.Owed()
+	o := e.CountBacklog()
 	o.Collect(ch)
 	o.Delivery.Collect(ch)
 }

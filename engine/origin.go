@@ -39,9 +39,9 @@ var creditable = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 // creditableNames are what people call them.
 var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota"}
 
-// origin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
+// findOrigin finds the document that a request is issued against and tells what forbids it. Only under its lock does the
 // answer stand.
-func (from *origins) origin(ctx context.Context, d *draft) (*origin, error) {
+func (from *origins) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
 	o.entry, err = from.Settled(ctx, d.request.Origin.Code)
@@ -133,9 +133,9 @@ func amount(v dte.Value, name string) dte.Amount {
 	return a
 }
 
-// against completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
+// completeDraft completes a draft from its origin, which stands still: the facts of the note or of the return, and what it
 // draws. A note is complete even where an error names its faults. A note's amounts are not known yet; see drawn.
-func (from *origins) against(d *draft, o *origin) error {
+func (from *origins) completeDraft(d *draft, o *origin) error {
 	if record.Types[d.request.Document].Against == record.TakesBack {
 		return from.takeBack(d, o)
 	}

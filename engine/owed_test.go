@@ -42,7 +42,7 @@ func (b *box) showsDelivery(u outbox.Undelivered) {
 }
 
 // until waits for a moment of a box, to the second, and returns it.
-func (b *box) until(what string, is func(*Owed) bool) time.Time {
+func (b *box) until(what string, is func(*Backlog) bool) time.Time {
 	b.t.Helper()
 	for range 3600 {
 		if o, err := b.engine.countOwed(); err != nil {
@@ -86,16 +86,16 @@ func TestOwed(t *testing.T) {
 		}
 		ended := time.Now()
 		time.Sleep(3 * time.Second) // Owed keeps a count for two
-		event := b.engine.Owed().EventDeadline
+		event := b.engine.CountBacklog().EventDeadline
 		if !about(event, ended.Add(24*time.Hour)) {
 			b.t.Errorf("the event is due at %v, the cause ended at %v", event, ended)
 		}
 		b.shows("the cause is over", map[string]float64{"dte_queue_records/report": 3, "dte_queue_oldest_timestamp_seconds": oldest,
 			"dte_contingency_event_deadline_timestamp_seconds": unix(event)})
 
-		refused := b.until("MH refuses the event", func(o *Owed) bool { return o.Refused != "" })
+		refused := b.until("MH refuses the event", func(o *Backlog) bool { return o.Refused != "" })
 		time.Sleep(3 * time.Second)
-		correction := b.engine.Owed().CorrectionDeadline
+		correction := b.engine.CountBacklog().CorrectionDeadline
 		if !about(correction, refused.Add(24*time.Hour)) {
 			b.t.Errorf("the event must be right by %v, it was refused at %v", correction, refused)
 		}
@@ -103,18 +103,18 @@ func TestOwed(t *testing.T) {
 			"dte_contingency_event_deadline_timestamp_seconds": unix(event), "dte_contingency_correction_deadline_timestamp_seconds": unix(correction),
 			"dte_contingency_events_total/rejected": 1})
 
-		sealed := b.until("MH seals the event", func(o *Owed) bool { return o.Waiting[record.QueueForward] == 3 })
+		sealed := b.until("MH seals the event", func(o *Backlog) bool { return o.Waiting[record.QueueForward] == 3 })
 		time.Sleep(3 * time.Second)
-		documents := b.engine.Owed().DocumentDeadline
+		documents := b.engine.CountBacklog().DocumentDeadline
 		if !about(documents, sealed.Add(72*time.Hour)) {
 			b.t.Errorf("the documents are due at %v, the event was sealed at %v", documents, sealed)
 		}
 		b.shows("the event is sealed", map[string]float64{"dte_queue_records/forward": 3, "dte_queue_records/lot": 1, "dte_queue_oldest_timestamp_seconds": oldest,
 			"dte_contingency_documents_deadline_timestamp_seconds": unix(documents), "dte_contingency_events_total/rejected": 1, "dte_contingency_events_total/accepted": 1})
 
-		late := b.until("MH refuses a document", func(o *Owed) bool { return o.Waiting[record.QueueCorrect] == 1 })
+		late := b.until("MH refuses a document", func(o *Backlog) bool { return o.Waiting[record.QueueCorrect] == 1 })
 		time.Sleep(3 * time.Second)
-		own := b.engine.Owed().RefusedDeadline
+		own := b.engine.CountBacklog().RefusedDeadline
 		if !about(own, late.Add(24*time.Hour)) {
 			b.t.Errorf("the document must be right by %v, it was refused at %v", own, late)
 		}

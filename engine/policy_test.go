@@ -43,7 +43,7 @@ func (b *box) drained() {
 		time.Sleep(time.Minute)
 		synctest.Wait() // a record on its way from one time to another is not counted
 		waiting := 0
-		for queue, n := range b.engine.Owed().Waiting {
+		for queue, n := range b.engine.CountBacklog().Waiting {
 			if queue != record.QueueCorrect {
 				waiting += n
 			}
@@ -52,7 +52,7 @@ func (b *box) drained() {
 			return
 		}
 	}
-	b.t.Errorf("after two hours the branch owes %+v", b.engine.Owed().Waiting)
+	b.t.Errorf("after two hours the branch owes %+v", b.engine.CountBacklog().Waiting)
 }
 
 // What certainly did not arrive costs the till less than a second, with a token and without one.

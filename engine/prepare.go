@@ -53,8 +53,8 @@ type prepared struct {
 	jws      []byte
 }
 
-// stored notes on the record of a new document, nil for none, what it took.
-func (p *prepared) stored(r *record.View) *record.View {
+// noteBytes notes on the record of a new document, nil for none, what it took.
+func (p *prepared) noteBytes(r *record.View) *record.View {
 	if r != nil {
 		r.Stored = p.head.Bytes
 	}

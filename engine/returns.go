@@ -30,7 +30,7 @@ func (from *origins) takeBack(d *draft, o *origin) error {
 		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
 	}
 	lines := make([]dte.Value, 0, asked.Len())
-	before := above(sold)
+	before := sumsAbove(sold)
 	seen := make(map[int64]bool)
 	for i := range asked.Len() {
 		at := fmt.Sprintf("cuerpoDocumento[%d].", i)
@@ -119,8 +119,8 @@ func (d *draft) givenBack(r *rulebook.Rule, ev *rulebook.Evaluation) {
 	}
 }
 
-// above are, line by line, what the lines before it add up to, of the same kind of amount.
-func above(lines dte.Value) []dte.Amount {
+// sumsAbove are, line by line, what the lines before it add up to, of the same kind of amount.
+func sumsAbove(lines dte.Value) []dte.Amount {
 	list := make([]dte.Amount, lines.Len())
 	var sums [len(amountsOfLine)]dte.Amount
 	for i := range list {

@@ -48,9 +48,9 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
-// settle brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
+// settleDocument brings a document out of Signed, whoever signed it and whatever was lost since: MH is asked first. A
 // document in any other state is returned as it stands.
-func (s *settlement) settle(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
+func (s *settlement) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := s.Hold(ctx, dte.Code(code))
 	if err != nil {
 		return storage.Entry{}, refusal.Unavailable(err, pending)
@@ -191,7 +191,7 @@ func (s *settlement) Recover(ctx context.Context, before time.Time) error {
 		}
 		settled := 0
 		for _, entry := range open {
-			_, err := s.settle(ctx, entry.Code, true)
+			_, err := s.settleDocument(ctx, entry.Code, true)
 			switch {
 			case errors.Is(err, errPutOff):
 				continue

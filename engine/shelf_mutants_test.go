@@ -75,7 +75,7 @@ func constantRule(t testing.TB) bundletest.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := w.engine.draft(sale("", 1130), start)
+	d, err := w.engine.newDraft(sale("", 1130), start)
 	if err != nil {
 		t.Fatal(err)
 	}

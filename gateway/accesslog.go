@@ -60,8 +60,8 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// answered writes the line of a request that is over, if it is one to be logged.
-func (a *accessLog) answered(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
+// writeLine writes the line of a request that is over, if it is one to be logged.
+func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if a.log == nil || t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") && ctx.UserValue(loggedAlways) == nil {
 		return
@@ -70,7 +70,7 @@ func (a *accessLog) answered(ctx *fasthttp.RequestCtx, route string, took time.D
 	if code == "" {
 		code, _ = ctx.UserValue("codigoGeneracion").(string)
 	}
-	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", printable(code)),
+	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", terminalText(code)),
 		slog.Int("status", ctx.Response.StatusCode()), slog.Duration("took", took.Round(time.Microsecond)), slog.String("remote", ctx.RemoteIP().String())}
 	if kind, _ := ctx.UserValue(loggedError).(string); kind != "" {
 		attrs = append(attrs, slog.String("error", kind))
@@ -83,8 +83,8 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 	if a.log == nil {
 		return
 	}
-	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", printable(string(ctx.Method()))),
-		slog.String("path", printable(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
+	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", terminalText(string(ctx.Method()))),
+		slog.String("path", terminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
 }
 
 func (a *accessLog) write(ctx *fasthttp.RequestCtx, kind, message string, attrs []slog.Attr) {

@@ -71,12 +71,12 @@ func (g *operatorRoutes) recorded(h func(*fasthttp.RequestCtx) error) func(*fast
 		if ctx.QueryArgs().GetBool("dry") {
 			what += ".dry"
 		}
-		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: who(ctx), From: ctx.RemoteIP().String(), What: what})
+		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(), What: what})
 		if err != nil {
 			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
 		}
 		err = h(ctx)
-		open.Target, open.Detail = remark(ctx, actTarget), remark(ctx, actDetail)
+		open.Target, open.Detail = callerText(ctx, actTarget), callerText(ctx, actDetail)
 		open.Outcome, open.Error = outcome(ctx, err)
 		if failed := g.o.Audit.End(context.Background(), open); failed != nil {
 			g.o.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
@@ -112,21 +112,21 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	return audit.Failed, reason
 }
 
-// who is who the caller says to be.
-func who(ctx *fasthttp.RequestCtx) string {
-	if name := printable(string(ctx.QueryArgs().Peek("who"))); name != "" {
+// callerName is who the caller says to be.
+func callerName(ctx *fasthttp.RequestCtx) string {
+	if name := terminalText(string(ctx.QueryArgs().Peek("who"))); name != "" {
 		return name
 	}
 	return "admin"
 }
 
-func remark(ctx *fasthttp.RequestCtx, key string) string {
+func callerText(ctx *fasthttp.RequestCtx, key string) string {
 	s, _ := ctx.UserValue(key).(string)
-	return printable(s)
+	return terminalText(s)
 }
 
-// printable is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
-func printable(s string) string {
+// terminalText is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
+func terminalText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

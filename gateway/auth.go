@@ -56,11 +56,11 @@ func (g *front) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
-	own, err := once(header, "x-api-token")
+	own, err := singleHeader(header, "x-api-token")
 	if err != nil {
 		return "", err
 	}
-	authorization, err := once(header, "Authorization")
+	authorization, err := singleHeader(header, "Authorization")
 	if err != nil {
 		return "", err
 	}
@@ -108,8 +108,8 @@ func (g *front) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	return nil, g.wrong(ctx, listenerAPI, token != "", "Falta el token, o no es válido (x-api-token o Authorization: Bearer)")
 }
 
-// known refuses a caller without a good token.
-func (g *front) known(ctx *fasthttp.RequestCtx) error {
+// requireToken refuses a caller without a good token.
+func (g *front) requireToken(ctx *fasthttp.RequestCtx) error {
 	_, err := g.authenticate(ctx)
 	return err
 }

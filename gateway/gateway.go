@@ -158,7 +158,7 @@ func New(o Options) *Gateway {
 	f := newFront(o)
 	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.encode(),
 		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
-	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.known, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
 	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes().Handler, g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {

@@ -93,7 +93,7 @@ func (g *front) deadline() (context.Context, context.CancelFunc) {
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
 func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
-	key, err := once(&ctx.Request.Header, "Idempotency-Key")
+	key, err := singleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (m *metrics) refused(listener, reason string) {
 	m.refusals.WithLabelValues(listener, reason).Inc()
 }
 
-func (m *metrics) answered(route string, status int, took time.Duration) {
+func (m *metrics) countAnswer(route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())
 }

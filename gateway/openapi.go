@@ -54,14 +54,14 @@ var (
 	})
 )
 
-// open serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
-func (g *documentRoutes) open(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
+// publicPage serves a page to anybody, at the pace of strangers: GET /openapi.json, and GET /docs, which is the contract to read.
+func (g *documentRoutes) publicPage(of func() *fixedPage) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		if err := g.stranger(ctx); err != nil {
 			return err
 		}
 		p := of()
-		tagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
+		respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
 		if p.policy != "" {
 			secured(ctx, p.policy)
 		}

@@ -43,7 +43,7 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return h
 	}
 	return func(ctx *fasthttp.RequestCtx) {
-		origin, listed := o.of(ctx)
+		origin, listed := o.listedOrigin(ctx)
 		if !listed || !isPreflight(ctx) {
 			h(ctx)
 			tellOrigin(ctx, origin)
@@ -64,7 +64,7 @@ func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp
 		return h
 	}
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		origin, _ := o.of(ctx)
+		origin, _ := o.listedOrigin(ctx)
 		h(ctx, err)
 		tellOrigin(ctx, origin)
 	}
@@ -88,8 +88,8 @@ func isPreflight(ctx *fasthttp.RequestCtx) bool {
 		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
 }
 
-// of is the origin of a request if it is listed, else "". A request with two origins has none.
-func (o *origins) of(ctx *fasthttp.RequestCtx) (origin string, listed bool) {
+// listedOrigin is the origin of a request if it is listed, else "". A request with two origins has none.
+func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) (origin string, listed bool) {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
 	case len(all) == 0: // no page's

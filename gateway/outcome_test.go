@@ -29,8 +29,8 @@ func TestOutcome(t *testing.T) {
 	g := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Request.SetBodyString(`{"dir":"/media/usb"}`)
-	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" || remark(ctx, actTarget) != "/media/usb" || remark(ctx, actDetail) != "" {
-		t.Errorf("%v, %q about %q %q", err, backups.dir, remark(ctx, actTarget), remark(ctx, actDetail))
+	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" || callerText(ctx, actTarget) != "/media/usb" || callerText(ctx, actDetail) != "" {
+		t.Errorf("%v, %q about %q %q", err, backups.dir, callerText(ctx, actTarget), callerText(ctx, actDetail))
 	}
 	var p *Problem
 	if err := g.monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) || p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {

@@ -20,7 +20,7 @@ func TestPage_Served(t *testing.T) {
 	looks := 0
 	url := served(t, New(Options{Now: func() time.Time { return now }, Overview: func() *page.Overview {
 		looks++
-		return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1, Owed: &engine.Owed{Owed: contingency.Owed{At: now}}, Today: register.Today{Partial: true}}
+		return &page.Overview{At: now, Started: now, Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now}}, Today: register.Today{Partial: true}}
 	}}).ServeOps)
 	for _, c := range []struct{ query, accept, want string }{
 		{"", "", "es"}, {"", "en-GB,en;q=0.9,es;q=0.1", "en"}, {"", "fr, es;q=0.5", "es"}, {"?lang=en", "es", "en"}, {"?lang=fr", "es-SV", "es"},

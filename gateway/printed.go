@@ -89,7 +89,7 @@ func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 
 // file answers with a file, or with 304 when the caller has it already.
 func file(ctx *fasthttp.RequestCtx, kind, disposition, name string, b []byte) {
-	tagged(ctx, kind, disposition, name, tagOf(b), b)
+	respondTagged(ctx, kind, disposition, name, tagOf(b), b)
 }
 
 func tagOf(b []byte) string {
@@ -97,7 +97,7 @@ func tagOf(b []byte) string {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-func tagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string, b []byte) {
+func respondTagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string, b []byte) {
 	header := &ctx.Response.Header
 	header.Set("ETag", tag)
 	header.Set("Cache-Control", "private, no-cache") // kept, and asked for again each time
@@ -139,8 +139,8 @@ func (g *documentRoutes) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 	return nil
 }
 
-// stored answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
-func (g *documentRoutes) stored(ctx *fasthttp.RequestCtx, t *Token) error {
+// storedFile answers GET /<slug>/DTES/…, the paths of dteJsonUrl and dtePdfUrl (SPEC 2.2).
+func (g *documentRoutes) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
 	missing := problem(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")

@@ -44,9 +44,9 @@ func wrongParameters(faults []dte.Fault) error {
 	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
 }
 
-// once returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
+// singleHeader returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
 // counts is anybody's guess, and a proxy may guess otherwise.
-func once(h *fasthttp.RequestHeader, name string) ([]byte, error) {
+func singleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
 		return nil, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)

@@ -31,10 +31,10 @@ func (g *Gateway) routes() *router.Router {
 	get("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
 	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
 	if g.o.Slug != "" {
-		get("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.stored))
+		get("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}
-	get("/openapi.json", g.measured("/openapi.json", g.open(contractPage)))
-	get("/docs", g.measured("/docs", g.open(docsPage)))
+	get("/openapi.json", g.measured("/openapi.json", g.publicPage(contractPage)))
+	get("/docs", g.measured("/docs", g.publicPage(docsPage)))
 	return r
 }
 
@@ -121,8 +121,8 @@ func (g *front) measured(route string, h func(*fasthttp.RequestCtx) error) fasth
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
-			g.metrics.answered(route, ctx.Response.StatusCode(), time.Since(began))
-			g.access.answered(ctx, route, time.Since(began))
+			g.metrics.countAnswer(route, ctx.Response.StatusCode(), time.Since(began))
+			g.access.writeLine(ctx, route, time.Since(began))
 		}()
 		if err := h(ctx); err != nil {
 			g.refuse(ctx, route, err)

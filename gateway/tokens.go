@@ -67,7 +67,7 @@ func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
 		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
-	info, token, err := r.keeper.NewToken(by(ctx), TokenInfo{Name: printable(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
+	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: terminalText(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
 		return tokenError(err)
 	}
@@ -93,7 +93,7 @@ func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 			return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
-	info, token, err := r.keeper.RotateToken(by(ctx), id, grace)
+	info, token, err := r.keeper.RotateToken(callerOf(ctx), id, grace)
 	if err != nil {
 		return tokenError(err)
 	}
@@ -106,7 +106,7 @@ func (r tokenRoutes) revokeToken(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	info, err := r.keeper.RevokeToken(by(ctx), id)
+	info, err := r.keeper.RevokeToken(callerOf(ctx), id)
 	if err != nil {
 		return tokenError(err)
 	}
@@ -122,7 +122,9 @@ func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {
 	return id, nil
 }
 
-func by(ctx *fasthttp.RequestCtx) By { return By{Who: who(ctx), From: ctx.RemoteIP().String()} }
+func callerOf(ctx *fasthttp.RequestCtx) By {
+	return By{Who: callerName(ctx), From: ctx.RemoteIP().String()}
+}
 
 func tokenError(err error) error {
 	switch {

@@ -66,7 +66,7 @@ func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, 
 		began := time.Now()
 		detail, err := s.run(ctx)
 		a.steps = append(a.steps, Step{Name: s.name, Detail: detail, Took: time.Since(began), Err: err})
-		a.pace()
+		a.callPace()
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			if a.rule != nil {
@@ -88,7 +88,7 @@ type admission struct {
 	steps  []Step
 }
 
-func (a *admission) pace() {
+func (a *admission) callPace() {
 	if a.check.Pace != nil {
 		a.check.Pace()
 	}
@@ -144,7 +144,7 @@ func (a *admission) interpreter(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a.pace()
+	a.callPace()
 	detail, err := a.cases(ctx, r)
 	return detail, errors.Join(err, r.Close(ctx))
 }
@@ -171,7 +171,7 @@ func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
 			if err := a.check.Case(ctx, r, a.bundle.Parts[name]); err != nil {
 				return fmt.Errorf("%s%s: %w", name, pass, err)
 			}
-			a.pace()
+			a.callPace()
 		}
 		return nil
 	}

@@ -98,8 +98,8 @@ var functions = map[string]function{
 	}},
 }
 
-// given defines the functions in a runtime.
-func given(ctx context.Context, r wazero.Runtime) error {
+// defineFunctions defines the functions in a runtime.
+func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(wasi)
 	for name, f := range functions {
 		call := func(ctx context.Context, m api.Module, stack []uint64) {

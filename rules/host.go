@@ -86,7 +86,7 @@ func NewHost(ctx context.Context, o Options) (*Host, error) {
 		return nil, fmt.Errorf("rule engine %q is not compiler or interpreter", o.Engine)
 	}
 	h := &Host{options: o, metrics: newMetrics(o.Engine), modules: make(map[digest]*code), compiling: make(chan struct{}, 1)}
-	r, err := h.open(ctx, "")
+	r, err := h.openRoom(ctx, "")
 	if err == nil {
 		err = r.close(ctx)
 	}

@@ -24,10 +24,10 @@ func (h *Host) config() wazero.RuntimeConfig {
 	return config.WithMemoryLimitPages(h.options.MemoryPages)
 }
 
-// open makes a room with what guests are given in it. What is compiled there is kept in a folder, unless that is "".
+// openRoom makes a room with what guests are given in it. What is compiled there is kept in a folder, unless that is "".
 // wazero panics where it is denied executable memory (systemd's MemoryDenyWriteExecute): the engine is chosen on
 // purpose, so that is said and not worked around.
-func (h *Host) open(ctx context.Context, folder string) (r *room, err error) {
+func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
 	r = new(room)
 	defer func() {
 		if p := recover(); p != nil {
@@ -45,7 +45,7 @@ func (h *Host) open(ctx context.Context, folder string) (r *room, err error) {
 		config = config.WithCompilationCache(r.cache)
 	}
 	r.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	if err := given(ctx, r.runtime); err != nil {
+	if err := defineFunctions(ctx, r.runtime); err != nil {
 		return r, fmt.Errorf("starting the rule engine %s: %w", h.options.Engine, err)
 	}
 	return r, nil
@@ -86,7 +86,7 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 			return r, nil
 		}
 	}
-	r, err := h.open(ctx, "")
+	r, err := h.openRoom(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
 	}
-	r, err := h.open(ctx, k.folder)
+	r, err := h.openRoom(ctx, k.folder)
 	if err == nil {
 		if err = r.compile(ctx, metered); err != nil {
 			// When only the writing failed, the runtime has the module by now.

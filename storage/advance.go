@@ -19,7 +19,7 @@ func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (E
 		s.suspect(err)
 		return Entry{}, fmt.Errorf("advancing record %X: %w", code, err)
 	}
-	s.metrics.advances.Observe(s.since(start))
+	s.metrics.advances.Observe(s.secondsSince(start))
 	return e, nil
 }
 

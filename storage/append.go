@@ -115,7 +115,7 @@ func (a *Appending) Append(d Draft) (Entry, error) {
 		return Entry{}, a.failed(err)
 	}
 	a.ok = true
-	a.s.metrics.appends.Observe(a.s.since(a.began))
+	a.s.metrics.appends.Observe(a.s.secondsSince(a.began))
 	return e, nil
 }
 
@@ -188,7 +188,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)
 		a.held.drop(series)
-		s.turns.stored(turn)
+		s.turns.endStored(turn)
 	})
 	settle()
 
@@ -202,7 +202,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 func (s *Store) series(name string) (seriesRow, error) {
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
-		return seriesRow{Sequence: s.names.of(name)}, nil
+		return seriesRow{Sequence: s.names.sequenceOf(name)}, nil
 	}
 	if err != nil {
 		return seriesRow{}, err

@@ -151,7 +151,7 @@ func (s *Store) checkpoint(dir string, b *Backup) (reached, error) {
 		return reached{}, err
 	}
 	b.Store = hex.EncodeToString(s.mark.file.store[:])
-	marked, err := s.mark.reached()
+	marked, err := s.mark.readReached()
 	if err != nil {
 		return reached{}, err
 	}

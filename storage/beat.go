@@ -27,7 +27,7 @@ func (s *Store) Beat(at time.Time) error {
 	if err := b.Commit(pebble.Sync); err != nil {
 		s.o.die("writing heartbeat: %v", err)
 	}
-	s.metrics.sync.Observe(s.since(start))
+	s.metrics.sync.Observe(s.secondsSince(start))
 	return nil
 }
 

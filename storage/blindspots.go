@@ -35,7 +35,7 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 		if err == nil || own != nil || !unreadable(err) {
 			return err
 		}
-		end := behind(r, next, upper)
+		end := firstReadable(r, next, upper)
 		tell(blindSpot{next, end, err})
 		if bytes.Compare(end, upper) >= 0 {
 			return nil
@@ -44,12 +44,12 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 	}
 }
 
-// keyDigits is how many bytes behind a key's table make the number that behind counts with.
+// keyDigits is how many bytes behind a key's table make the number that firstReadable counts with.
 const keyDigits = 24
 
-// behind finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble reads by
+// firstReadable finds where rows can be read again: it doubles its step from the damage on, and then halves it. Pebble reads by
 // block, and tells a reader not where a damaged one ends.
-func behind(r pebble.Reader, from, upper []byte) []byte {
+func firstReadable(r pebble.Reader, from, upper []byte) []byte {
 	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
 }
 
@@ -93,7 +93,7 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	return key(high)
 }
 
-// number is what behind counts with: the key's first bytes behind its table.
+// number is what firstReadable counts with: the key's first bytes behind its table.
 func number(key []byte) *big.Int {
 	digits := make([]byte, keyDigits)
 	copy(digits, key[min(1, len(key)):])

@@ -32,7 +32,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 	var found []reference
 	first := int64(math.MaxInt64) // of those that are not due
 	prefix := duePrefix(queue)
-	err := scan(s.db, prefix, after(prefix), func(key, _ []byte) error {
+	err := scan(s.db, prefix, prefixEnd(prefix), func(key, _ []byte) error {
 		_, at, id, ok := parseDueKey(key)
 		switch {
 		case !ok:
@@ -50,7 +50,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
 	}
 	if len(found) == 0 && limit > 0 {
-		s.queueStarts.saw(queue, joined, first)
+		s.queueStarts.noteFirst(queue, joined, first)
 	}
 	entries := make([]Entry, 0, len(found))
 	for _, f := range found {
@@ -88,9 +88,9 @@ func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	return k.joined, k.read && at < k.first
 }
 
-// saw takes what the table said: the first record of the queue is due then, the greatest time when there is none. It
+// noteFirst takes what the table said: the first record of the queue is due then, the greatest time when there is none. It
 // means nothing when a record has joined since idle was asked.
-func (q *queueStarts) saw(queue string, joined uint64, first int64) {
+func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if k := q.known[queue]; k.joined == joined {

@@ -54,7 +54,7 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	var marked reached
 	var markErr error
 	if s.mark != nil {
-		marked, markErr = s.mark.reached()
+		marked, markErr = s.mark.readReached()
 	}
 	snapshot := s.db.NewSnapshot()
 	report, err := fsck(ctx, snapshot, marked, markErr, nil)
@@ -206,7 +206,7 @@ func slowFsck(ctx context.Context, r pebble.Reader, marked reached, markErr erro
 		{tableLost, c.lostRow, nil},
 	}
 	for _, step := range steps {
-		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row), c.blindSpot); err != nil {
+		if err := scanPast(r, []byte{step.table}, []byte{step.table + 1}, c.watchRows(step.row), c.blindSpot); err != nil {
 			return nil, err
 		}
 		if step.end != nil {
@@ -228,7 +228,7 @@ func (c *checker) strangeRows() error {
 		if bounds[1] == nil {
 			bounds[1] = []byte{0xff, 0xff}
 		}
-		err := scanPast(c.r, bounds[0], bounds[1], c.each(func(key, _ []byte) error {
+		err := scanPast(c.r, bounds[0], bounds[1], c.watchRows(func(key, _ []byte) error {
 			c.problem(key, "belongs to no table")
 			return nil
 		}), c.blindSpot)
@@ -239,8 +239,8 @@ func (c *checker) strangeRows() error {
 	return nil
 }
 
-// each looks at the context now and then.
-func (c *checker) each(row func(key, value []byte) error) func(key, value []byte) error {
+// watchRows looks at the context now and then.
+func (c *checker) watchRows(row func(key, value []byte) error) func(key, value []byte) error {
 	return func(key, value []byte) error {
 		if c.rows++; c.rows%1024 == 0 {
 			if err := c.ctx.Err(); err != nil {

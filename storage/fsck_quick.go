@@ -31,7 +31,7 @@ func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr err
 		{tableFeed, q.feed},
 		{tableLost, c.lostRow},
 	} {
-		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.each(step.row)); err != nil {
+		if err := scan(r, []byte{step.table}, []byte{step.table + 1}, c.watchRows(step.row)); err != nil {
 			return nil, false, err
 		}
 	}

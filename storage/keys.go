@@ -119,8 +119,8 @@ func feedKey(sequence uint64) []byte {
 	return be.AppendUint64(append(make([]byte, 0, 9), tableFeed), sequence)
 }
 
-// after is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 12.
-func after(prefix []byte) []byte {
+// prefixEnd is the first key behind all keys that begin with prefix. No prefix ends in 0xff only: tables are below 12.
+func prefixEnd(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {
 		if b[i]++; b[i] != 0 {

@@ -32,7 +32,7 @@ func Locate(ctx context.Context, from RepairFrom, list []Affected, o Options) (_
 		return nil, nil, err
 	}
 	r := &repairer{o: &o, from: from, said: &Repaired{}, histories: newHistories()}
-	if err := r.open(); err != nil {
+	if err := r.openSources(); err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, r.own.close()) }()
@@ -121,7 +121,7 @@ func (l *locator) search(ctx context.Context) error {
 			return err
 		}
 		for _, p := range l.reached.Series {
-			l.called(p.Sequence, p.Name)
+			l.noteName(p.Sequence, p.Name)
 		}
 	}
 	l.keepSought()
@@ -135,7 +135,7 @@ func (l *locator) search(ctx context.Context) error {
 	return l.askArchive(ctx)
 }
 
-func (l *locator) called(sequence uint32, name string) {
+func (l *locator) noteName(sequence uint32, name string) {
 	if name != "" && l.names[sequence] == "" {
 		l.names[sequence] = name
 	}
@@ -146,7 +146,7 @@ func (l *locator) name(key, value []byte) error {
 	switch {
 	case key[0] == tableSeries:
 		if row, err := decodeSeries(value); err == nil {
-			l.called(row.Sequence, string(key[1:]))
+			l.noteName(row.Sequence, string(key[1:]))
 		}
 	case key[0] == tableJournal && len(key) == 13:
 		k, err := decodeLink(value)

@@ -66,7 +66,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	k.wrote.L = &k.mu
 	for i, n := range said.numbers { // it never sinks
 		if n > 0 {
-			k.raise(names.of(said.name(i)), n)
+			k.raise(names.sequenceOf(said.name(i)), n)
 		}
 	}
 	// Of a restored store the mark keeps what it said itself, until Reconcile has settled what the two say.
@@ -180,8 +180,8 @@ func (m *mark) run() {
 	}
 }
 
-// reached returns what the mark says: in the file, as it is now.
-func (m *mark) reached() (reached, error) {
+// readReached returns what the mark says: in the file, as it is now.
+func (m *mark) readReached() (reached, error) {
 	m.mu.Lock()
 	least := reached{m.named, slices.Clone(m.said)}
 	m.mu.Unlock()

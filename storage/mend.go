@@ -258,5 +258,5 @@ func (m *mender) note() (known []knownSeries) {
 // drop takes the parts of a record out that has no entry.
 func (m *mender) drop(id uint64) {
 	lower := partKey(id, "")
-	_ = m.b.DeleteRange(lower, after(lower), nil) // memory
+	_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // memory
 }

@@ -18,8 +18,8 @@ func (n *names) add(name string, sequence uint32) {
 	n.sequence[name], n.name[sequence], n.last = sequence, name, max(n.last, sequence)
 }
 
-// of returns the sequence id of a series, a new one if need be.
-func (n *names) of(name string) uint32 {
+// sequenceOf returns the sequence id of a series, a new one if need be.
+func (n *names) sequenceOf(name string) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.sequence[name] == 0 {

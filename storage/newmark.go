@@ -84,7 +84,7 @@ func newMark(ctx context.Context, o *Options, db *pebble.DB, second string, doub
 			return p, err
 		}
 	} else {
-		p.Last = row.taken()
+		p.Last = row.takenAt()
 		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that knew the numbers spent since is gone"}
 	}
 	if len(p.Doubts) > 0 && !doubted {
@@ -141,12 +141,12 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	}
 	for _, w := range behind {
 		p.doubt("%v", &w)
-		row.knows(&w, series)
+		row.addWitness(&w, series)
 	}
 	if p.Mark.store == j.id { // an old one that knows more than the store all the same
 		if w := behindMark(o.MarkPath, j.held(), p.Mark.said); w != nil {
 			p.doubt("%v", w)
-			row.knows(w, series)
+			row.addWitness(w, series)
 		}
 	}
 	if err := p.proveByCopy(o, db, j, row, series, second); err != nil {
@@ -195,7 +195,7 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 	}
 	if w != nil {
 		p.doubt("%v", w)
-		row.knows(w, series)
+		row.addWitness(w, series)
 	}
 	if row.Doubt = (end.unread + leastChange - 1) / leastChange; end.unread > 0 || len(end.strange) > 0 {
 		p.doubt("the end of the second copy cannot be read")
@@ -213,8 +213,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 	return nil
 }
 
-// knows adds what another medium knows and the store lacks.
-func (r *restoredRow) knows(w *Witness, series map[string]seriesRow) {
+// addWitness adds what another medium knows and the store lacks.
+func (r *restoredRow) addWitness(w *Witness, series map[string]seriesRow) {
 	for _, a := range w.Series {
 		if a.Series == "" {
 			a.Series = begun

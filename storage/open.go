@@ -360,4 +360,4 @@ func (s *Store) sound() error {
 	return s.damage.err()
 }
 
-func (s *Store) since(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
+func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }

@@ -81,7 +81,7 @@ func rebuild(ctx context.Context, from string, o *Options, progress Progress) (*
 		return nil, nil, err
 	}
 	p.finish()
-	return &Backup{Store: fmt.Sprintf("%x", c.store), Taken: row.taken(), Documents: report.Documents, Last: report.Last, Bytes: c.size}, missing, nil
+	return &Backup{Store: fmt.Sprintf("%x", c.store), Taken: row.takenAt(), Documents: report.Documents, Last: report.Last, Bytes: c.size}, missing, nil
 }
 
 // copyChain is a second copy, as it is read.
@@ -151,8 +151,8 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	return c, nil
 }
 
-// each calls fn with every frame that counts.
-func (c *copyChain) each(ctx context.Context, fs vfs.FS, p *meter, fn func(frame) error) error {
+// eachFrame calls fn with every frame that counts.
+func (c *copyChain) eachFrame(ctx context.Context, fs vfs.FS, p *meter, fn func(frame) error) error {
 	for i, part := range c.parts {
 		s, err := readSegment(fs, c.dir, part.Segment)
 		if err != nil {
@@ -247,7 +247,7 @@ func (c *copyChain) replay(ctx context.Context, fs vfs.FS, part position, told *
 	for _, list := range []copyState{s.head.State, state} {
 		for _, reached := range list.Series {
 			if reached.Position >= told.Series[reached.Sequence].Position {
-				told.reached(reached)
+				told.noteReached(reached)
 			}
 		}
 	}

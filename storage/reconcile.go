@@ -187,15 +187,15 @@ func (s *Store) Reconcile(ctx context.Context, plan []Skip, reason string) error
 			return fmt.Errorf("reconciling: moving series %q to %d: %w", series, to[series], err)
 		}
 	}
-	if err := s.settle(); err != nil {
+	if err := s.finishReconcile(); err != nil {
 		return fmt.Errorf("reconciling: %w", err)
 	}
 	return nil
 }
 
-// settle makes the mark this store's own and ends the restoration. If we crash in between, the mark says what the store
+// finishReconcile makes the mark this store's own and ends the restoration. If we crash in between, the mark says what the store
 // holds, and all of it is repeated.
-func (s *Store) settle() error {
+func (s *Store) finishReconcile() error {
 	series, err := readAllSeries(s.db)
 	if err != nil {
 		return err

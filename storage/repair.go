@@ -113,7 +113,7 @@ func (r *repairer) run(ctx context.Context) error {
 	if err := errors.Join(fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir())); err != nil {
 		return err
 	}
-	if err := r.open(); err != nil {
+	if err := r.openSources(); err != nil {
 		return err
 	}
 	if err := r.room(); err != nil {
@@ -232,8 +232,8 @@ func (r *repairer) damaged(ctx context.Context) error {
 	return nil
 }
 
-// open finds out what there is to read.
-func (r *repairer) open() (err error) {
+// openSources finds out what there is to read.
+func (r *repairer) openSources() (err error) {
 	if r.own, err = openFolder(r.o, "the damaged store", true); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (r *repairer) finish() error {
 	if err != nil {
 		return err
 	}
-	known = r.beyond(known, series)
+	known = r.addUnreached(known, series)
 	behind, err := readBehind(r.db)
 	if err != nil {
 		return errors.Join(err, r.db.Delete(keyBehind, pebble.NoSync))
@@ -75,8 +75,8 @@ func (r *repairer) claim(known []knownSeries) {
 	}
 }
 
-// beyond adds the numbers that some medium names and the journals do not reach.
-func (r *repairer) beyond(known []knownSeries, series map[string]seriesRow) []knownSeries {
+// addUnreached adds the numbers that some medium names and the journals do not reach.
+func (r *repairer) addUnreached(known []knownSeries, series map[string]seriesRow) []knownSeries {
 	for _, sequence := range slices.Sorted(maps.Keys(r.furthest)) {
 		known = raise(known, r.names[sequence], r.furthest[sequence], series)
 	}

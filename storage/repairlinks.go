@@ -63,7 +63,7 @@ func (h *histories) end(db *pebble.DB) (names []string, err error) {
 
 func (h *histories) tell(p place) {
 	if p.Position >= h.told.Series[p.Sequence].Position {
-		h.told.reached(p)
+		h.told.noteReached(p)
 	}
 	if h.names[p.Sequence] == "" {
 		h.names[p.Sequence] = p.Name
@@ -87,7 +87,7 @@ func (h *histories) series(db *pebble.DB, name string, row seriesRow) error {
 		return h.diverge(db, row.Sequence)
 	}
 	if row.Position >= h.reached.Series[row.Sequence].Position {
-		h.reached.reached(place{row.Sequence, row.Position, row.Hash, row.Last, name})
+		h.reached.noteReached(place{row.Sequence, row.Position, row.Hash, row.Last, name})
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (r *repairer) journals(ctx context.Context, s rowSource) (strange bool, err
 		r.meter.read(len(key) + len(value))
 		switch key[0] {
 		case tableMeta:
-			return r.about(s.own, key, value)
+			return r.takeStoreRow(s.own, key, value)
 		case tableSeries:
 			if row, err := decodeSeries(value); err == nil {
 				return r.series(r.db, string(key[1:]), row)
@@ -119,8 +119,8 @@ func (r *repairer) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// about takes a row in that the store keeps of itself. Where Pebble shows these rows, none comes from elsewhere.
-func (r *repairer) about(own bool, key, value []byte) error {
+// takeStoreRow takes a row in that the store keeps of itself. Where Pebble shows these rows, none comes from elsewhere.
+func (r *repairer) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
 		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs, keyMark)
@@ -238,7 +238,7 @@ func (r *repairer) copyRows(ctx context.Context, row func(key, value []byte) err
 	for _, p := range told.Series { // heads name series that no row here does
 		r.furthest[p.Sequence] = max(r.furthest[p.Sequence], p.Last)
 		if p.Position > r.reached.Series[p.Sequence].Position {
-			r.reached.reached(p)
+			r.reached.noteReached(p)
 		}
 	}
 	for _, what := range c.bad {

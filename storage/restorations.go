@@ -65,7 +65,7 @@ func (s *Store) endRestoration() error {
 		return errors.Join(err, s.db.Delete(keyRestored, pebble.Sync))
 	}
 	b := s.db.NewBatch()
-	if err := appendGap(b, s.db, Gap{row.taken(), time.Unix(0, row.At).UTC()}); err != nil {
+	if err := appendGap(b, s.db, Gap{row.takenAt(), time.Unix(0, row.At).UTC()}); err != nil {
 		return err
 	}
 	if err := b.Delete(keyRestored, nil); err != nil {

@@ -53,7 +53,7 @@ type restoredRow struct {
 	Known          []knownSeries
 }
 
-func (r *restoredRow) taken() time.Time { return time.Unix(0, r.Taken).UTC() }
+func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 
 func (r *restoredRow) encode() []byte {
 	b := be.AppendUint64(be.AppendUint64([]byte{rowVersion}, uint64(r.Taken)), uint64(r.At))
@@ -242,7 +242,7 @@ func restoration(r pebble.Reader) (*restoredRow, error) {
 // compare tells where the store's series end from what the mark says of them. What the mark says without a name it may say of
 // any series that it does not name.
 func (r *restoredRow) compare(store, said reached) *Restoration {
-	v := &Restoration{Taken: r.taken(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost}
+	v := &Restoration{Taken: r.takenAt(), At: time.Unix(0, r.At).UTC(), Copy: r.Copy, Repaired: r.Repaired, MarkLost: r.MarkLost}
 	if r.MarkLost {
 		said = reached{} // of a mark that Open made
 	}

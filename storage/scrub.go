@@ -213,7 +213,7 @@ func (c *second) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	before, err := c.before(n, next)
+	before, err := c.headBefore(n, next)
 	if err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func (c *second) mend(n uint64) error {
 	return syncDir(o.FS, o.SecondCopy)
 }
 
-// before is the head that a segment must have had, by what lies before it.
-func (c *second) before(n uint64, next *segmentHead) (*segmentHead, error) {
+// headBefore is the head that a segment must have had, by what lies before it.
+func (c *second) headBefore(n uint64, next *segmentHead) (*segmentHead, error) {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
 	h := &segmentHead{Store: next.Store, Number: n, At: next.At, State: copyState{Series: make(map[uint32]place)}, Mended: true}
 	if own, err := headOf(fs, dir, n); err == nil {
@@ -290,7 +290,7 @@ func (f *frame) reaches(state *copyState) error {
 	return eachRow(f.Payload, func(_ pebble.InternalKeyKind, key, value []byte) error {
 		switch {
 		case key[0] == tableJournal && len(key) == 13:
-			state.reached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+			state.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
 		case key[0] == tableFeed && len(key) == 9:
 			state.Feed = max(state.Feed, be.Uint64(key[1:]))
 		}

@@ -119,7 +119,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	defer patience.Stop()
 	select {
 	case <-n.done:
-		c.metrics.wait.Observe(c.s.since(start))
+		c.metrics.wait.Observe(c.s.secondsSince(start))
 		if carry := c.s.o.Carry; carry != nil && n.end != (position{}) {
 			carry(segmentName(n.end.Segment), int64(n.end.Offset))
 		}

@@ -14,9 +14,9 @@ type logEnd struct {
 	told    copyState // everything that can be read at the end
 	trusted copyState // without the segment that was written last: nothing has confirmed it
 	after   position  // where trusted ends
-	counts  uint64    // the segment in which told ends. What lies behind it is void; 0: everything is
+	counts  uint64    // the segment in which what readState read ends. What lies behind it is void; 0: everything is
 	last    uint64    // the highest number of a file
-	unread  uint64    // bytes behind told that cannot be read
+	unread  uint64    // bytes behind what readState read that cannot be read
 	strange []uint64  // segments behind counts that cannot be read: nobody knows what they hold
 }
 
@@ -49,7 +49,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 		case s.head.Store != e.store:
 			return e, nil // what lies before is another's
 		}
-		state, pending, behind, err := s.told()
+		state, pending, behind, err := s.readState()
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 		}
 		for _, p := range state.Series {
 			if p.Position >= e.told.Series[p.Sequence].Position {
-				e.told.reached(p)
+				e.told.noteReached(p)
 			}
 		}
 		e.told.Feed = max(e.told.Feed, state.Feed)
@@ -84,9 +84,9 @@ func sizeOf(fs vfs.FS, path string) uint64 {
 	return uint64(max(info.Size(), 0))
 }
 
-// told reads what a segment says, around damage too; pending tells whether it ends within a fill, behind how many bytes
+// readState reads what a segment says, around damage too; pending tells whether it ends within a fill, behind how many bytes
 // at its end cannot be read.
-func (s *segment) told() (state copyState, pending bool, behind uint64, err error) {
+func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
 	_, behind, err = s.frames(true, func(at uint64, f frame) error {

@@ -75,11 +75,11 @@ func (l *copyLog) fillSnapshot(db *pebble.DB, r *pebble.Snapshot, stop func() er
 func (l *copyLog) fillBetween(db *pebble.DB, from, to *segmentHead, stop func() error) error {
 	r := db.NewSnapshot()
 	f := &filler{log: l, r: r, b: db.NewBatch(), stop: stop, whole: true}
-	err := f.between(from, to)
+	err := f.fillBetween(from, to)
 	return errors.Join(err, f.b.Close(), r.Close())
 }
 
-func (f *filler) between(from, to *segmentHead) error {
+func (f *filler) fillBetween(from, to *segmentHead) error {
 	if from.Fill == (position{}) {
 		f.log.add(frameFill)
 	}
@@ -180,7 +180,7 @@ func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
 	}
-	f.log.reach.reached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+	f.log.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
 	return f.full()
 }
 

@@ -89,8 +89,8 @@ func (c *cursor) names(s copyState) {
 	}
 }
 
-// reached notes that a series got there.
-func (s copyState) reached(p place) {
+// noteReached notes that a series got there.
+func (s copyState) noteReached(p place) {
 	old := s.Series[p.Sequence]
 	p.Last, p.Name = max(p.Last, old.Last), cmp.Or(p.Name, old.Name)
 	s.Series[p.Sequence] = p

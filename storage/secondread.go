@@ -145,7 +145,7 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 		if row, name, ok := seriesIn(c.b); ok && row.Sequence == p.Sequence {
 			p.Last, p.Name = row.Last, name
 		}
-		state.reached(p)
+		state.noteReached(p)
 		state.Feed = max(state.Feed, feed)
 		*fill = position{} // a change is written behind whole fills only
 	case frameFill:
@@ -156,7 +156,7 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 			c.names(filled)
 		}
 		for _, p := range filled.Series {
-			state.reached(p)
+			state.noteReached(p)
 		}
 		state.Feed, *fill = max(state.Feed, filled.Feed), position{}
 	}

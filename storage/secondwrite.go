@@ -135,7 +135,7 @@ func (l *copyLog) add(kind byte, payload ...[]byte) {
 
 // addChange is what add is for a change that the store committed.
 func (l *copyLog) addChange(c *change) {
-	l.state.reached(c.at)
+	l.state.noteReached(c.at)
 	l.state.Feed = max(l.state.Feed, c.feed)
 	l.add(frameChange, c.at.encode(nil), be.AppendUint64(nil, c.feed), c.batch)
 }

@@ -84,7 +84,7 @@ func (y *syncer) sync(r *round) {
 		s.o.die("syncing log: %v", err)
 		return
 	}
-	s.metrics.sync.Observe(s.since(start))
+	s.metrics.sync.Observe(s.secondsSince(start))
 	s.mark.note(r.rows)
 	close(r.done)
 }

@@ -69,7 +69,7 @@ func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progr
 	}
 	// 1. Held against the chain.
 	p := &meter{report: progress, total: 2 * c.size}
-	if err := c.each(ctx, o.FS, p, t.verify); err != nil {
+	if err := c.eachFrame(ctx, o.FS, p, t.verify); err != nil {
 		return nil, err
 	}
 	for _, told := range end.told.Series {
@@ -81,7 +81,7 @@ func takeCopy(ctx context.Context, o *Options, db *pebble.DB, from string, progr
 	if err := setBehind(db, []Witness{*w}); err != nil {
 		return nil, err
 	}
-	if err := c.each(ctx, o.FS, p, t.write); err != nil {
+	if err := c.eachFrame(ctx, o.FS, p, t.write); err != nil {
 		return nil, err
 	}
 	p.finish()

@@ -51,10 +51,10 @@ func (n *turn) wait() {
 	}
 }
 
-// stored lets the next one go on.
-func (t *turns) stored(n *turn) { t.end(n, true) }
+// endStored lets the next one go on.
+func (t *turns) endStored(n *turn) { t.end(n, true) }
 
-// leave is for a record that was not stored; after stored it does nothing. No number behind it in its line is right any
+// leave is for a record that was not stored; after endStored it does nothing. No number behind it in its line is right any
 // more, so later ones begin another line.
 func (t *turns) leave(n *turn) {
 	n.wait()

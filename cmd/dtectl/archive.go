@@ -52,7 +52,7 @@ func (f *archiveFlags) check(ctx context.Context, top *cli) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		if f.Repair {
-			r.repair = func(codes []string) error { return gatewayFlags{}.settle(ctx, top, "retry", codes, true) }
+			r.repair = func(codes []string) error { return gatewayFlags{}.actOnDeliveries(ctx, top, "retry", codes, true) }
 		}
 		totals, err = f.running(ctx, top, r)
 	case err == nil && f.Repair:

@@ -38,7 +38,7 @@ func rehearsed(t *testing.T, wanted map[string]int) (*box, *tilltest.Branch) {
 				a.Kinds[i].Wanted = n
 			}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"ambiente": "00", "owed": branch.Engine.Owed(), "authorisation": a})
+		_ = json.NewEncoder(w).Encode(map[string]any{"ambiente": "00", "owed": branch.Engine.CountBacklog(), "authorisation": a})
 	}))
 	t.Cleanup(ops.Close)
 	b := newBox(t, "127.0.0.1:1")

@@ -79,7 +79,7 @@ func (c *deliveryRetry) Run(ctx context.Context, top *cli) error {
 			return nil
 		}
 	}
-	return c.settle(ctx, top, "retry", codes, false)
+	return c.actOnDeliveries(ctx, top, "retry", codes, false)
 }
 
 type deliveryForget struct {
@@ -89,7 +89,7 @@ type deliveryForget struct {
 
 // Run fails as that of retry does.
 func (c *deliveryForget) Run(ctx context.Context, top *cli) error {
-	return c.settle(ctx, top, "forget", c.Codes, false)
+	return c.actOnDeliveries(ctx, top, "forget", c.Codes, false)
 }
 
 func codesOf(list []failure) (codes []string) {
@@ -103,8 +103,8 @@ func codesOf(list []failure) (codes []string) {
 	return codes
 }
 
-// settle has the appliance do something with what was given up of documents; archive reaches what it has archived too.
-func (f gatewayFlags) settle(ctx context.Context, top *cli, do string, codes []string, archive bool) error {
+// actOnDeliveries has the appliance do something with what was given up of documents; archive reaches what it has archived too.
+func (f gatewayFlags) actOnDeliveries(ctx context.Context, top *cli, do string, codes []string, archive bool) error {
 	g, err := f.open(top)
 	if err != nil {
 		return err

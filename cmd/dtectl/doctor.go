@@ -92,15 +92,15 @@ func (d *doctor) branchNow() time.Time {
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
-	d.findings = append(d.findings, told(statusOK, check, "", fmt.Sprintf(format, args...)))
+	d.findings = append(d.findings, newFinding(statusOK, check, "", fmt.Sprintf(format, args...)))
 }
 
 func (d *doctor) warn(check, do, format string, args ...any) {
-	d.findings = append(d.findings, told(statusWarn, check, do, fmt.Sprintf(format, args...)))
+	d.findings = append(d.findings, newFinding(statusWarn, check, do, fmt.Sprintf(format, args...)))
 }
 
 func (d *doctor) fail(check, do, format string, args ...any) {
-	d.findings = append(d.findings, told(statusFail, check, do, fmt.Sprintf(format, args...)))
+	d.findings = append(d.findings, newFinding(statusFail, check, do, fmt.Sprintf(format, args...)))
 }
 
 // refuse tells each fault of what ends a start in a line of its own, in the words that dted has for it.
@@ -110,7 +110,7 @@ func (d *doctor) refuse(check string, err error) {
 	}
 }
 
-func told(status, check, do, what string) finding {
+func newFinding(status, check, do, what string) finding {
 	what = strings.ReplaceAll(what, "\n", "; ") // one fault a line
 	return finding{Status: status, Check: check, Setting: config.Setting(errors.New(what)), What: what, Do: do}
 }

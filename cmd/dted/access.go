@@ -59,7 +59,7 @@ func openAccess(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *s
 		return nil, fmt.Errorf("reading what is known of tokens: %w", err)
 	}
 	a.file = in.Tokens
-	a.settle("the token file, while stopped")
+	a.recordChanges("the token file, while stopped")
 	a.lan, err = openLAN(cfg, trail, log)
 	return a, err
 }
@@ -136,12 +136,12 @@ func (a *access) put(file *config.TokenFile, from string) error {
 	a.file = file
 	a.broken.Set(0)
 	a.publish(table)
-	a.settle(from)
+	a.recordChanges(from)
 	return nil
 }
 
-// settle records how the live file differs from what the trail knows.
-func (a *access) settle(from string) {
+// recordChanges records how the live file differs from what the trail knows.
+func (a *access) recordChanges(from string) {
 	now := make(map[string]string)
 	for _, t := range a.file.Tokens {
 		now[strconv.FormatInt(t.ID, 10)] = mark(&t)
@@ -214,7 +214,7 @@ func (a *access) edit(by gateway.By, what, target string, change func(*config.To
 	err = config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
 		t, s, err := change(f)
 		if err == nil {
-			file, info, secret = f, shown(t), s
+			file, info, secret = f, tokenInfo(t), s
 		}
 		return err
 	})
@@ -238,7 +238,7 @@ func (a *access) Tokens() []gateway.TokenInfo {
 	defer a.mu.Unlock()
 	list := make([]gateway.TokenInfo, 0, len(a.file.Tokens))
 	for i := range a.file.Tokens {
-		list = append(list, shown(&a.file.Tokens[i]))
+		list = append(list, tokenInfo(&a.file.Tokens[i]))
 	}
 	return list
 }
@@ -279,7 +279,7 @@ func fault(err error) error {
 	return fmt.Errorf("%w: %w", gateway.ErrTokenFault, err)
 }
 
-func shown(t *config.Token) gateway.TokenInfo {
+func tokenInfo(t *config.Token) gateway.TokenInfo {
 	return gateway.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
 		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
 }

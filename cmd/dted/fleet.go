@@ -101,7 +101,7 @@ func (s *status) describe(w *wire.Status) {
 	if err := s.ready(); err != nil {
 		w.Ready, w.NotReady = false, []string{inEnglish(err)}
 	}
-	owed := s.engine.Owed()
+	owed := s.engine.CountBacklog()
 	var deadline time.Time
 	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline, owed.RefusedDeadline} {
 		if !at.IsZero() {

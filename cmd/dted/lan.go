@@ -87,7 +87,7 @@ func (l *lan) look() {
 		l.tell(name, err)
 		if changed {
 			l.log.Info("another certificate is live", "listener", name, "until", k.Expiry())
-			l.replaced()
+			l.recordReplaced()
 		}
 		l.expiry.WithLabelValues(name).Set(float64(k.Expiry().Unix()))
 	}
@@ -115,8 +115,8 @@ func (l *lan) found(authority *x509.Certificate) error {
 	return nil
 }
 
-// replaced records that dtectl made another authority, if it did.
-func (l *lan) replaced() {
+// recordReplaced records that dtectl made another authority, if it did.
+func (l *lan) recordReplaced() {
 	if l.own == nil {
 		return
 	}

@@ -142,9 +142,9 @@ func (b *branch) reconfigure(old, text string) {
 }
 
 // owed is what the branch owes MH, receivers and the archive.
-func (b *branch) owed() engine.Owed {
+func (b *branch) owed() engine.Backlog {
 	b.t.Helper()
-	var s struct{ Owed engine.Owed }
+	var s struct{ Owed engine.Backlog }
 	if status, said := b.getOps("/status"); status != http.StatusOK || json.Unmarshal(said, &s) != nil {
 		b.t.Fatalf("%d %s", status, said)
 	}

@@ -54,7 +54,7 @@ func (s *status) rules() map[string]records.RuleRef {
 
 func (s *status) show() any {
 	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(), "started": s.started.UTC(),
-		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.Owed()}
+		"rules": s.rules(), "rules_engine": s.host.Engine(), "rules_return": s.shelf.List().Return, "owed": s.engine.CountBacklog()}
 	if behind := s.store.Behind(); behind != nil {
 		m["behind"] = behind
 	}
@@ -75,7 +75,7 @@ func (s *status) show() any {
 // overview gathers what the status page shows.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
-		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.Owed(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
+		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
 		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
 	today, err := s.tally.Today()
 	if err != nil {

@@ -58,21 +58,21 @@ func classify(err error) error {
 	case r.StatusCode == 0:
 		return err
 	case kinds[r.Code] != nil:
-		return answered(kinds[r.Code], r)
+		return responseError(kinds[r.Code], r)
 	case r.StatusCode == http.StatusInsufficientStorage:
-		return answered(ErrFull, r)
+		return responseError(ErrFull, r)
 	case r.StatusCode == http.StatusPreconditionFailed:
 		return ErrExists
 	case r.StatusCode == http.StatusNotFound && r.Code == "NoSuchKey":
 		return ErrNotFound
 	case r.StatusCode == http.StatusRequestTimeout, r.StatusCode == http.StatusConflict, r.StatusCode == http.StatusTooManyRequests,
 		r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
-		return answered(errNow, r)
+		return responseError(errNow, r)
 	default:
-		return answered(ErrSetup, r)
+		return responseError(ErrSetup, r)
 	}
 }
 
-func answered(kind error, r minio.ErrorResponse) error {
+func responseError(kind error, r minio.ErrorResponse) error {
 	return fmt.Errorf("%w: %d %s %.200q", kind, r.StatusCode, r.Code, r.Message)
 }

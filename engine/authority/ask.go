@@ -82,7 +82,7 @@ func (c *Client) send(ctx context.Context, method, path, contentType, token stri
 		return 0, nil, wrote.Load(), fmt.Errorf("asking MH: %w", err)
 	}
 	defer resp.Body.Close()
-	c.hear(resp.Header.Get("Date"))
+	c.noteServerDate(resp.Header.Get("Date"))
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(answer) > maxAnswer {
 		return 0, nil, true, fmt.Errorf("reading MH's answer: %w", errors.Join(err, ErrAnswer))

@@ -76,7 +76,7 @@ func (c *Client) Time() time.Time {
 	return c.said.Add(time.Since(c.heard))
 }
 
-func (c *Client) hear(date string) {
+func (c *Client) noteServerDate(date string) {
 	if said, err := http.ParseTime(date); err == nil {
 		c.mu.Lock()
 		c.said, c.heard = said, time.Now()

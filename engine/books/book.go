@@ -119,7 +119,7 @@ func (b *Book) Add(doc Document) error {
 		}
 	}
 	if p.sold != nil {
-		return b.sold(d, o, p.sold)
+		return b.addSale(d, o, p.sold)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (b *Book) own(d *sealed) error {
 // Finish writes the files. The folder holds them alone when it returns nil.
 func (b *Book) Finish() error {
 	defer b.Close()
-	if err := b.twice(); err != nil {
+	if err := b.refuseRepeated(); err != nil {
 		return err
 	}
 	if err := b.shared(); err != nil {
@@ -163,8 +163,8 @@ func (b *Book) Finish() error {
 	return b.summarise()
 }
 
-// twice refuses what was read twice, such as two backups of one branch: it would be declared twice.
-func (b *Book) twice() error {
+// refuseRepeated refuses what was read twice, such as two backups of one branch: it would be declared twice.
+func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {
 		if b.codes[i] == b.codes[i-1] {

@@ -63,7 +63,7 @@ func finer(list []Document) {
 
 func oracle(t *testing.T, python, month string, s Settings, list []Document, out string) {
 	t.Helper()
-	settings, err := json.Marshal(s.shown())
+	settings, err := json.Marshal(s.forSummary())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,8 +81,8 @@ func (s *spool) add(o order, cells []string) error {
 	return nil
 }
 
-// each calls fn with the rows in their order.
-func (s *spool) each(fn func(cells []string) error) error {
+// eachRow calls fn with the rows in their order.
+func (s *spool) eachRow(fn func(cells []string) error) error {
 	if err := s.out.Flush(); err != nil {
 		return fmt.Errorf("collecting rows: %w", err)
 	}

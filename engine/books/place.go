@@ -36,10 +36,10 @@ const (
 
 func (p *placement) add(file *layout, cells ...string) {
 	p.rows = append(p.rows, row{file, cells})
-	p.in(file)
+	p.addFile(file)
 }
 
-func (p *placement) in(file *layout) { p.names = append(p.names, file.Name) }
+func (p *placement) addFile(file *layout) { p.names = append(p.names, file.Name) }
 
 func (p *placement) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
@@ -89,7 +89,7 @@ func (p *placement) file(d *sealed, s *Settings) {
 	case "07":
 		p.withheld(d)
 	case "14":
-		p.bought(d, s)
+		p.placePurchase(d, s)
 	case "18":
 		p.returned(d, s)
 	default:
@@ -99,8 +99,8 @@ func (p *placement) file(d *sealed, s *Settings) {
 
 func (p *placement) consumer(d *sealed, s *Settings) {
 	p.daily, p.sold = d.share(s), d.share(s)
-	p.in(annex02)
-	p.in(consumers)
+	p.addFile(annex02)
+	p.addFile(consumers)
 }
 
 // taxpayer places a voucher or a note.
@@ -195,8 +195,8 @@ func (p *placement) withheld(d *sealed) {
 	p.report(d, nit+dui, retention, "3", base, d.retained)
 }
 
-// bought places a purchase from an excluded subject.
-func (p *placement) bought(d *sealed, s *Settings) {
+// placePurchase places a purchase from an excluded subject.
+func (p *placement) placePurchase(d *sealed, s *Settings) {
 	kind, number := "3", digits(d.customer.Number)
 	switch nit, dui := d.customer.identity(); {
 	case nit != "":
@@ -243,12 +243,12 @@ func (d *sealed) returnsInvoice() bool {
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.ReturnsInAnnex {
 		p.daily = by
-		p.in(annex02)
+		p.addFile(annex02)
 	} else {
 		p.note("no está en anexo02, cuya lista de tipos (p. 8) no lleva retornos: se ajusta a mano, o con returns = \"annex2\"")
 	}
 	p.sold = by
-	p.in(consumers)
+	p.addFile(consumers)
 }
 
 // cancel places a document that an event of this month took back.
@@ -267,7 +267,7 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 		back.adjust = "Invalidación de la factura del " + day(d.Date)
 		if monthsBetween(d.Date, d.Invalidated) <= periods {
 			p.daily = back
-			p.in(annex02)
+			p.addFile(annex02)
 		} else {
 			p.note("su mes es anterior a los tres períodos que el anexo02 admite (p. 7): se ajusta a mano")
 		}
@@ -277,7 +277,7 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	}
 	p.add(cancelled, control, class, "0", "0", d.Type, "D", d.Seal, "0", "0", code)
 	if p.sold != nil {
-		p.in(consumers)
+		p.addFile(consumers)
 	}
 }
 

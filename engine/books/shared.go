@@ -103,7 +103,7 @@ func (b *Book) dayCode(code string) string {
 	return plain(code)
 }
 
-func (b *Book) sold(d *sealed, o order, s *share) error {
+func (b *Book) addSale(d *sealed, o order, s *share) error {
 	series := ""
 	if len(d.ControlNumber) == 31 {
 		series = d.ControlNumber[7:15]

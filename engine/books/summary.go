@@ -154,7 +154,7 @@ func (b *Book) summarise() (err error) {
 		ambiente = "00"
 	}
 	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente", map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
-		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.o.Settings.shown()),
+		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.o.Settings.forSummary()),
 		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)), member("archivos", b.fileSums()),
 		member("sin_archivo_cantidad", b.sum.nowhereN))
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *Book) list(out *bufio.Writer, name string, s *spool, end string) error 
 	_, _ = fmt.Fprintf(out, "  %q: [", name)
 	separator := "\n"
 	if s != nil {
-		err := s.each(func(c []string) error {
+		err := s.eachRow(func(c []string) error {
 			raw, err := json.Marshal(named{c[0], c[1], c[2], c[3], c[4], c[5], c[6]})
 			_, _ = fmt.Fprintf(out, "%s    %s", separator, raw)
 			separator = ",\n"
@@ -218,8 +218,8 @@ func (b *Book) fileSums() []fileSum {
 	return list
 }
 
-// shown are the settings as resumen.json tells them.
-func (s *Settings) shown() map[string]any {
+// forSummary are the settings as resumen.json tells them.
+func (s *Settings) forSummary() map[string]any {
 	rows, returns, encoding := "taxpayer", "summary", "utf-8"
 	if s.ByEstablishment {
 		rows = "establishment"

@@ -116,12 +116,12 @@ func (b *Book) print() error {
 			}
 			volumes++
 			t.Rows = rows
-			pages, err := b.draw(strings.TrimSuffix(l.Name, ".csv"), volumes, t)
+			pages, err := b.printTable(strings.TrimSuffix(l.Name, ".csv"), volumes, t)
 			t.Folio += pages
 			rows = rows[:0]
 			return err
 		}
-		err := b.each(l, func(cells []string) error {
+		err := b.eachRow(l, func(cells []string) error {
 			rows = append(rows, cells)
 			return flush(false)
 		})
@@ -135,7 +135,7 @@ func (b *Book) print() error {
 	return nil
 }
 
-func (b *Book) draw(name string, n int, t Table) (pages int, err error) {
+func (b *Book) printTable(name string, n int, t Table) (pages int, err error) {
 	if n > 1 {
 		name = fmt.Sprintf("%s_%d", name, n)
 	}

@@ -46,14 +46,14 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 	return s.add(o, cells)
 }
 
-// each calls fn with the rows of a file in their order, numbered where the file numbers them.
-func (b *Book) each(l *layout, fn func([]string) error) error {
+// eachRow calls fn with the rows of a file in their order, numbered where the file numbers them.
+func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	s := b.spools[l]
 	if s == nil {
 		return nil
 	}
 	n := 0
-	return s.each(func(cells []string) error {
+	return s.eachRow(func(cells []string) error {
 		if n++; l == taxpayers || l == f930 {
 			cells[0] = strconv.Itoa(n)
 		}
@@ -88,7 +88,7 @@ func (b *Book) write(l *layout) (err error) {
 			return err
 		}
 	}
-	if err := b.each(l, put); err != nil {
+	if err := b.eachRow(l, put); err != nil {
 		return err
 	}
 	if l.header {

@@ -57,8 +57,8 @@ type common struct {
 // series is that of a kind of record.
 func (c *common) series(kind string) string { return c.Issuer.Ambiente + "/" + kind }
 
-// later puts a document off.
-func (c *common) later(ctx context.Context, d document, at time.Time) error {
+// putOff puts a document off.
+func (c *common) putOff(ctx context.Context, d document, at time.Time) error {
 	_, err := c.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
 	return err
 }

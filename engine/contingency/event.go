@@ -58,7 +58,7 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	unripe, err := e.unripe()
+	unripe, err := e.unripePeriods()
 	if err != nil {
 		return false, err
 	}
@@ -90,9 +90,9 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 	return progress, nil
 }
 
-// unripe are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
+// unripePeriods are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
-func (e events) unripe() (map[string]bool, error) {
+func (e events) unripePeriods() (map[string]bool, error) {
 	periods, err := e.periods()
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 	for i, o := range list {
 		index[o.entry.Code] = i
 	}
-	err := each(ctx, list, func(ctx context.Context, o document) error {
+	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		i := index[o.entry.Code]
 		if !o.head.Doubtful && !e.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
@@ -134,7 +134,7 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 				unripe[o.head.Period] = true
 				mu.Unlock()
 			}
-			return e.later(ctx, o, wait)
+			return e.putOff(ctx, o, wait)
 		}
 		q := e.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {

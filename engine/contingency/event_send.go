@@ -87,9 +87,9 @@ func ours(r *authority.Receipt) bool {
 	return strings.Contains(s, "identificacion.codigoGeneracion") && strings.Contains(s, "YA EXISTE")
 }
 
-// registered tells that MH refused an event because it has a document's code already: it names the code, or the event
+// namesKnownCode tells that MH refused an event because it has a document's code already: it names the code, or the event
 // lists no other. MH's published texts differ in their letters ("YA EXISTE", "codigo generacion ya existe").
-func registered(r *authority.Receipt, code string, documents int) bool {
+func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
 	}
@@ -104,7 +104,7 @@ func (e events) spread(ctx context.Context, event storage.Entry, h *Event) error
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = each(ctx, list, func(ctx context.Context, o document) error {
+	err = eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		next := *o.head
 		// An event that MH had already may be older than this process knows: its documents may be at MH too.
 		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
@@ -125,13 +125,13 @@ func (e events) disperse(ctx context.Context, event storage.Entry, h *Event) err
 		return err
 	}
 	code := dte.Code(event.Code).String()
-	err = each(ctx, list, func(ctx context.Context, o document) error {
+	err = eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		if o.head.Event == code {
 			return nil // done before a crash
 		}
 		next := *o.head
 		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
-		next.Known = registered(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
+		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
 		if next.Known && !o.head.Known { // asked for at once; whatever brings it here again waits
 			_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Deferred, Due: &storage.Due{Queue: record.QueueReport, At: e.Now()}}, &next)
 			return err

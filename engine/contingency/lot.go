@@ -21,7 +21,7 @@ func (l *lots) makeLot(ctx context.Context, list []document) error {
 		return err
 	}
 	// When the contingency form was first sent is needed only where a normal form may turn up.
-	err = each(ctx, list, func(ctx context.Context, o document) error {
+	err = eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
 		}
@@ -82,7 +82,7 @@ func (l *lots) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, lis
 		l.shrink(codes)
 		return l.finish(ctx, entry, record.LotDone)
 	case out.Unreachable():
-		err := each(ctx, list, func(ctx context.Context, o document) error {
+		err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
 			}
@@ -160,7 +160,7 @@ func (l *lots) pollLot(ctx context.Context, entry storage.Entry) (done bool, err
 	}
 	var mu sync.Mutex
 	var missing []storage.Code
-	err = each(ctx, list, func(ctx context.Context, o document) error {
+	err = eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		code := o.code()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {

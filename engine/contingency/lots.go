@@ -112,7 +112,7 @@ func (l *lots) forward(ctx context.Context) (progress bool, err error) {
 func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) {
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
-	err := each(ctx, list, func(ctx context.Context, o document) error {
+	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
@@ -120,7 +120,7 @@ func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) 
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return l.later(ctx, o, wait)
+			return l.putOff(ctx, o, wait)
 		}
 		q := l.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {

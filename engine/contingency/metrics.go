@@ -42,51 +42,51 @@ func (c *common) Counters() []prometheus.Collector {
 // gauge is a metric that is read off what is owed.
 type gauge struct {
 	desc    *prometheus.Desc
-	collect func(*Owed, chan<- prometheus.Metric)
+	collect func(*Backlog, chan<- prometheus.Metric)
 }
 
 var owedGauges = func() []gauge {
 	var gauges []gauge
-	add := func(name, help string, value func(*Owed) float64) {
+	add := func(name, help string, value func(*Backlog) float64) {
 		d := prometheus.NewDesc(name, help, nil, nil)
-		gauges = append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+		gauges = append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value(o))
 		}})
 	}
-	deadline := func(name, help string, at func(*Owed) time.Time) {
-		add(name, help+" As Unix time; 0 when there is none.", func(o *Owed) float64 {
+	deadline := func(name, help string, at func(*Backlog) time.Time) {
+		add(name, help+" As Unix time; 0 when there is none.", func(o *Backlog) float64 {
 			if t := at(o); !t.IsZero() {
 				return float64(t.Unix())
 			}
 			return 0
 		})
 	}
-	add("dte_contingency_active", "1 while the branch is in contingency.", func(o *Owed) float64 {
+	add("dte_contingency_active", "1 while the branch is in contingency.", func(o *Backlog) float64 {
 		if o.Contingency != nil {
 			return 1
 		}
 		return 0
 	})
-	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", func(o *Owed) time.Time {
+	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", func(o *Backlog) time.Time {
 		if o.Contingency == nil {
 			return time.Time{}
 		}
 		return o.Contingency.Began
 	})
 	deadline("dte_contingency_event_deadline_timestamp_seconds", "When the first contingency event is due at MH: 24 h from the end of its cause.",
-		func(o *Owed) time.Time { return o.EventDeadline })
+		func(o *Backlog) time.Time { return o.EventDeadline })
 	deadline("dte_contingency_documents_deadline_timestamp_seconds", "When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
-		func(o *Owed) time.Time { return o.DocumentDeadline })
+		func(o *Backlog) time.Time { return o.DocumentDeadline })
 	deadline("dte_contingency_correction_deadline_timestamp_seconds", "When the first event that MH refused must be right: 24 h from the refusal.",
-		func(o *Owed) time.Time { return o.CorrectionDeadline })
+		func(o *Backlog) time.Time { return o.CorrectionDeadline })
 	deadline("dte_contingency_technical_report_timestamp_seconds", "When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report first; set from a day before until MH has the report or the event.",
-		func(o *Owed) time.Time { return o.TechnicalReport })
+		func(o *Backlog) time.Time { return o.TechnicalReport })
 	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
-		func(o *Owed) time.Time { return o.RefusedDeadline })
+		func(o *Backlog) time.Time { return o.RefusedDeadline })
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
-		func(o *Owed) time.Time { return o.Oldest })
+		func(o *Backlog) time.Time { return o.Oldest })
 	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
-	return append(gauges, gauge{d, func(o *Owed, ch chan<- prometheus.Metric) {
+	return append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
 		for _, queue := range owedQueues {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)
 		}
@@ -101,7 +101,7 @@ func Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect sends what is owed as metrics.
-func (o *Owed) Collect(ch chan<- prometheus.Metric) {
+func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range owedGauges {
 		g.collect(o, ch)
 	}

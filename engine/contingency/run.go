@@ -93,11 +93,11 @@ func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error)
 			break
 		}
 	}
-	return c.soon()
+	return c.timeToNext()
 }
 
-// soon is the time until something is due, at most Every.
-func (c *Contingency) soon() (time.Duration, error) {
+// timeToNext is the time until something is due, at most Every.
+func (c *Contingency) timeToNext() (time.Duration, error) {
 	now, next := c.Now(), c.Every
 	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
 		first, err := c.Store.Due(queue, now.Add(next), 1)

@@ -47,8 +47,8 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// noted is the operator's word that MH has the report; nil: nobody has said so.
-func (s *stretch) noted() *ReportNote {
+// reportNote is the operator's word that MH has the report; nil: nobody has said so.
+func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
 			return p.Report
@@ -101,7 +101,7 @@ func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, er
 	law, now := r.law(), r.Now()
 	var current *stretch
 	for _, s := range stretches(all, law.event) {
-		if s.tooLong(law, now) && s.noted() == nil {
+		if s.tooLong(law, now) && s.reportNote() == nil {
 			return s, nil
 		}
 		if s.tooLong(law, now) || s.ended.IsZero() {
@@ -119,7 +119,7 @@ func awaitsReport(p *Period, periods []*Period, law law, most time.Duration, now
 	}
 	for _, s := range stretches(periods, law.event) {
 		if slices.Contains(s.periods, p) {
-			return s.tooLong(law, now) && s.noted() == nil
+			return s.tooLong(law, now) && s.reportNote() == nil
 		}
 	}
 	return false
@@ -168,7 +168,7 @@ func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error)
 	}
 	law := r.law()
 	report := &TechnicalReport{Needed: s.tooLong(law, r.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: r.Issuer.Facts.Append(nil), Ambiente: r.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.noted()}
+		Issuer: r.Issuer.Facts.Append(nil), Ambiente: r.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.reportNote()}
 	if !s.ended.IsZero() {
 		report.EventDue = s.ended.Add(law.event)
 	}

@@ -53,8 +53,8 @@ func (c *common) waiting(queue string, before time.Time, limit int) ([]document,
 	return list, nil
 }
 
-// each calls fn for every document, several at once. The first error ends it.
-func each(ctx context.Context, list []document, fn func(context.Context, document) error) error {
+// eachDocument calls fn for every document, several at once. The first error ends it.
+func eachDocument(ctx context.Context, list []document, fn func(context.Context, document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, o := range list {

@@ -21,7 +21,7 @@ func (r *run) check(x *rule, fi int, si int32) verdict {
 	if s.kind == KindNumber && !s.exact && x.types&(typeNumber|typeInteger) != 0 {
 		return r.breachNumber(fi, s)
 	}
-	if x.types != 0 && !s.is(x.types) {
+	if x.types != 0 && !s.hasType(x.types) {
 		return r.breach(fi, si, x, FaultType)
 	}
 	v := pass
@@ -48,7 +48,7 @@ func (r *run) check(x *rule, fi int, si int32) verdict {
 	return v
 }
 
-func (s *slot) is(types typeSet) bool {
+func (s *slot) hasType(types typeSet) bool {
 	switch s.kind {
 	case KindNull:
 		return types&typeNull != 0

@@ -195,7 +195,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if e.path != f.document {
 			continue
 		}
-		x, err := c.from(e)
+		x, err := c.compileFrom(e)
 		if err != nil {
 			return fmt.Errorf("overlay: from: %s: %w", e.path, err)
 		}
@@ -213,7 +213,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	return nil
 }
 
-func (c *compiler) from(e *fromEntry) (*from, error) {
+func (c *compiler) compileFrom(e *fromEntry) (*from, error) {
 	x := &from{amount: -1, words: -1, value: e.value, form: e.form, is: e.when.Get("is").Text()}
 	var err error
 	if e.when.Exists() {
@@ -239,8 +239,8 @@ func (c *compiler) from(e *fromEntry) (*from, error) {
 	return x, nil
 }
 
-// at is the index of a layout field by its path in the document, or -1.
-func (c *compiler) at(document string) int {
+// layoutIndex is the index of a layout field by its path in the document, or -1.
+func (c *compiler) layoutIndex(document string) int {
 	return slices.IndexFunc(c.fields, func(f field) bool { return f.document == document && f.types != 0 })
 }
 
@@ -248,20 +248,20 @@ func (c *compiler) at(document string) int {
 func (c *compiler) connect() error {
 	o := c.overlay
 	for _, e := range o.from {
-		if c.at(e.path) < 0 {
+		if c.layoutIndex(e.path) < 0 {
 			return fmt.Errorf("overlay: from: the schema has no %s", e.path)
 		}
 	}
-	if o.total != "" && !slices.Contains(c.out.Summary, o.total) && c.at(join(summaryName, o.total)) < 0 {
+	if o.total != "" && !slices.Contains(c.out.Summary, o.total) && c.layoutIndex(join(summaryName, o.total)) < 0 {
 		return fmt.Errorf("overlay: total: neither module nor schema has %q", o.total)
 	}
 	if o.taxes != nil {
-		i := c.at(o.taxes.path)
+		i := c.layoutIndex(o.taxes.path)
 		if i < 0 || c.fields[i].types&typeArray == 0 || c.fields[i].arrays > 0 {
 			return fmt.Errorf("overlay: taxes: %s is not a list of the schema", o.taxes.path)
 		}
 		for _, name := range [...]string{"codigo", "descripcion", "valor"} {
-			if c.at(o.taxes.path+"[]."+name) < 0 {
+			if c.layoutIndex(o.taxes.path+"[]."+name) < 0 {
 				return fmt.Errorf("overlay: taxes: %s has no %s", o.taxes.path, name)
 			}
 		}
@@ -272,7 +272,7 @@ func (c *compiler) connect() error {
 		}
 	}
 	for _, e := range o.catalogues {
-		i := c.at(e.path)
+		i := c.layoutIndex(e.path)
 		if i < 0 {
 			return fmt.Errorf("overlay: catalogue: the schema has no %s", e.path)
 		}
@@ -284,7 +284,7 @@ func (c *compiler) connect() error {
 			continue
 		}
 		cut := strings.LastIndexByte(e.path, '.')
-		p := c.at(join(e.path[:max(cut, 0)], e.parent))
+		p := c.layoutIndex(join(e.path[:max(cut, 0)], e.parent))
 		if p < 0 {
 			return fmt.Errorf("overlay: catalogue: %s has no neighbour %q", e.path, e.parent)
 		}

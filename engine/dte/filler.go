@@ -56,14 +56,14 @@ func CompileSchema(schema, overlay []byte, out Outputs, cat *Catalogues) (*Fille
 		return nil, err
 	}
 	c.compileRules(s, 0)
-	f := &Filler{fields: c.fields, out: out, lines: c.at(linesName), total: o.total}
+	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total}
 	if o.taxes != nil {
 		for _, code := range out.Taxes {
 			name, _ := cat.Lookup(o.taxes.catalogue, code)
 			f.taxNames = append(f.taxNames, name)
 		}
 	}
-	if i := c.at("identificacion.version"); i >= 0 {
+	if i := c.layoutIndex("identificacion.version"); i >= 0 {
 		n, _ := c.fields[i].fallback.Int()
 		f.version = int(n)
 	}

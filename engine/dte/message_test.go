@@ -85,7 +85,7 @@ func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, Faul
 	number := func(a Amount) slot { return slot{kind: KindNumber, exact: true, num: a} }
 	if x.types != 0 {
 		for _, s := range []slot{{kind: KindNull}, text("x"), number(15 * Scale / 10), {kind: KindObject}} {
-			if !s.is(x.types) {
+			if !s.hasType(x.types) {
 				say(FaultType, s)
 			}
 		}

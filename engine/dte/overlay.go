@@ -57,7 +57,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 		}
 		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
 	}
-	err = each(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e Value) error {
+	err = eachEntry(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e Value) error {
 		f := fromEntry{
 			e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(), e.Get("value"),
 			e.Get("form").Text(), e.Get("when"),
@@ -68,21 +68,21 @@ func parseOverlay(data []byte) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = each(v, "drop", true, []string{"path", "keyword"}, func(e Value) error {
+	err = eachEntry(v, "drop", true, []string{"path", "keyword"}, func(e Value) error {
 		o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(v, "add", true, []string{"path", "schema"}, func(e Value) error {
+	err = eachEntry(v, "add", true, []string{"path", "schema"}, func(e Value) error {
 		o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e Value) error {
+	err = eachEntry(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e Value) error {
 		o.catalogues = append(o.catalogues, catalogueEntry{
 			e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text(),
 		})
@@ -120,9 +120,9 @@ func (f *fromEntry) check() error {
 	return nil
 }
 
-// each calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
+// eachEntry calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
 // could tell later whether it still holds.
-func each(v Value, section string, reasoned bool, names []string, f func(Value) error) error {
+func eachEntry(v Value, section string, reasoned bool, names []string, f func(Value) error) error {
 	list := v.Get(section)
 	if list.Exists() && list.Kind() != KindArray {
 		return fmt.Errorf("%s is not a list", section)

@@ -131,7 +131,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	if !now.Before(a.nextLook) {
 		err, again := a.look(ctx), lookEvery
 		a.note("enrolment", err)
-		a.fence.answered(a.o.Now())
+		a.fence.releaseWaiting(a.o.Now())
 		switch {
 		case a.state.Own > 0:
 		case err != nil:

@@ -80,19 +80,19 @@ func (f *Fence) Await(now time.Time) {
 	select {
 	case <-answer:
 	case <-timer.C:
-		f.asked(now) // a store that is silent holds up one sale, not all
+		f.noteAsked(now) // a store that is silent holds up one sale, not all
 	}
 }
 
-// asked notes that the store was asked in a year.
-func (f *Fence) asked(now time.Time) {
+// noteAsked notes that the store was asked in a year.
+func (f *Fence) noteAsked(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.year = dte.Date(now)[:4]
 }
 
-// answered releases the callers of Await.
-func (f *Fence) answered(now time.Time) {
+// releaseWaiting releases the callers of Await.
+func (f *Fence) releaseWaiting(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.year = dte.Date(now)[:4]

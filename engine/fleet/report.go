@@ -31,7 +31,7 @@ func (a *Agent) Status() wire.Status {
 	}
 	s.Rollout, s.Rules = a.progress, nil
 	for _, b := range a.o.Rules.Bundles() {
-		if b.on() {
+		if b.inForce() {
 			s.Rules = append(s.Rules, wire.Running{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
 				Schema: b.Schema, From: b.From, Live: b.Where == Live})
 		}

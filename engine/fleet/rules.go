@@ -66,8 +66,8 @@ func (b *Bundle) sameGeneration(r wire.Rule) bool {
 	return b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
 }
 
-// on tells that a bundle is, or will be, in force.
-func (b *Bundle) on() bool { return b.Where == Live || b.Where == Coming }
+// inForce tells that a bundle is, or will be, in force.
+func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
 
 // find is a bundle of the shelf, nil when it was never there.
 func find(list []Bundle, digest string) *Bundle {
@@ -81,7 +81,7 @@ func find(list []Bundle, digest string) *Bundle {
 func inPlace(list []Bundle, r wire.Rule) (best *Bundle) {
 	for i := range list {
 		b := &list[i]
-		if b.sameGeneration(r) && b.on() && (best == nil || best.Where == Coming && b.Where == Live) {
+		if b.sameGeneration(r) && b.inForce() && (best == nil || best.Where == Coming && b.Where == Live) {
 			best = b
 		}
 	}

@@ -92,7 +92,7 @@ func (a *Agent) leave(ctx context.Context, d *wire.Desired) error {
 // stepBack goes back from a bundle of a roll-out, if it is in force or to come.
 func (a *Agent) stepBack(ctx context.Context, d *wire.Desired, rollout string, r takenRule) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
-	if b == nil || !b.on() {
+	if b == nil || !b.inForce() {
 		return nil
 	}
 	if r.Replaced == nil {
@@ -117,7 +117,7 @@ func (a *Agent) begin(d *wire.Desired, now time.Time) error {
 	shelf := a.o.Rules.Bundles()
 	t := &taken{Rollout: r.Name, Stage: wire.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
-		if b := find(shelf, rule.Digest); b != nil && b.on() {
+		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
 			continue // the branch has it, by another way: it is not the roll-out's to take back
 		}
 		if l := a.owed(d, shelf, rule); l != nil {
@@ -230,7 +230,7 @@ func (a *Agent) ensure(ctx context.Context, d *wire.Desired, r wire.Rule, rollou
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
-		case b.on():
+		case b.inForce():
 			return "", nil
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"

@@ -21,10 +21,10 @@ func (a *Agent) watch(d *wire.Desired) error {
 		if _, own := told[digest]; !own {
 			continue
 		}
-		if a.state.Taken.has(digest) && (stage == wire.StageWaiting || stage == wire.StageRefused && b.on()) {
+		if a.state.Taken.has(digest) && (stage == wire.StageWaiting || stage == wire.StageRefused && b.inForce()) {
 			continue // the roll-out may yet be refused as a whole, or was
 		}
-		now := heard(b)
+		now := reportedAs(b)
 		if now == "" || now == told[digest] {
 			continue
 		}
@@ -67,8 +67,8 @@ func (a *Agent) watch(d *wire.Desired) error {
 	return nil
 }
 
-// heard is what the centre hears of a bundle where it is; "" for nothing.
-func heard(b *Bundle) string {
+// reportedAs is what the centre hears of a bundle where it is; "" for nothing.
+func reportedAs(b *Bundle) string {
 	switch {
 	case b.Where == Live:
 		return wire.ActLive

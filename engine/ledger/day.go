@@ -41,8 +41,8 @@ func (d *day) group(g Group) (uint16, error) {
 	return i, nil
 }
 
-// from is the place of the first row above an id.
-func (d *day) from(after uint64) int {
+// firstAbove is the place of the first row above an id.
+func (d *day) firstAbove(after uint64) int {
 	i, _ := slices.BinarySearchFunc(d.rows, after+1, func(r row, id uint64) int {
 		switch have := r.key >> 16; {
 		case have < id:
@@ -64,7 +64,7 @@ func (d *day) put(id uint64, r Row) error {
 	if err != nil {
 		return err
 	}
-	i := d.from(id - 1)
+	i := d.firstAbove(id - 1)
 	if i < len(d.rows) && d.rows[i].key>>16 == id {
 		was := &d.totals[uint16(d.rows[i].key)]
 		was.Count--
@@ -107,7 +107,7 @@ func (l *Ledger) page(q Query) *Page {
 // gather adds a day's ids to the page, which keeps the lowest Limit+1. The ids of two days may be mixed.
 func (p *Page) gather(d *day, wanted []bool, q Query) {
 	have := len(p.IDs)
-	for _, r := range d.rows[d.from(q.After):] {
+	for _, r := range d.rows[d.firstAbove(q.After):] {
 		id := r.key >> 16
 		if have > q.Limit && id > p.IDs[have-1] || len(p.IDs)-have > q.Limit {
 			break

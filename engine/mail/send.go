@@ -141,7 +141,7 @@ func failed(doing string, setup int, err error) Outcome {
 	code := replyCode(err)
 	var certificate *tls.CertificateVerificationError
 	return Outcome{
-		Kind: Later, Code: code, Err: fmt.Errorf("%s: %w", doing, spoken(err)),
+		Kind: Later, Code: code, Err: fmt.Errorf("%s: %w", doing, replyText(err)),
 		Setup: setup > 0 && code >= setup || errors.Is(err, errSetup) || errors.As(err, &certificate),
 	}
 }
@@ -164,8 +164,8 @@ func replyCode(err error) int {
 	return 0
 }
 
-// spoken makes a server's reply fit for a log and a record.
-func spoken(err error) error {
+// replyText makes a server's reply fit for a log and a record.
+func replyText(err error) error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) {
 		return fmt.Errorf("%d %s", reply.Code, words(err))

@@ -21,7 +21,7 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 		s.Postpone(now, errors.New("no archive is configured"), false)
 		return
 	}
-	if open, why := box.delivery.archive.open(now); open {
+	if open, why := box.delivery.archive.leftAlone(now); open {
 		s.Postpone(now, why, true)
 		return
 	}

@@ -21,22 +21,22 @@ type breaker struct {
 	turns   int
 }
 
-// open tells that the server is left alone now, and why.
-func (b *breaker) open(now time.Time) (bool, error) {
+// leftAlone tells that the server is left alone now, and why.
+func (b *breaker) leftAlone(now time.Time) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failing && now.Before(b.until), b.why
 }
 
-// ripe tells that it may be tried again.
-func (b *breaker) ripe(now time.Time) bool {
+// mayRetry tells that it may be tried again.
+func (b *breaker) mayRetry(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failing && !now.Before(b.until)
 }
 
-// again is when it is tried again, zero when nothing is wrong.
-func (b *breaker) again() time.Time {
+// retryAt is when it is tried again, zero when nothing is wrong.
+func (b *breaker) retryAt() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.failing {

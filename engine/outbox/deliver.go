@@ -117,7 +117,7 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 		next = max(0, first[0].Due.At.Sub(now))
 	}
 	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
-		if until := b.again(); !until.IsZero() {
+		if until := b.retryAt(); !until.IsZero() {
 			next = max(0, min(next, until.Sub(now)))
 		}
 	}
@@ -128,7 +128,7 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 // through. It is another one each time: one that a server chokes on must not hold up the others.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
-		if !b.ripe(box.now()) {
+		if !b.mayRetry(box.now()) {
 			continue
 		}
 		all, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), deliverMany)
@@ -153,11 +153,11 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		if err := box.deliverEach(ctx, waiting[i:i+1], true); err != nil {
 			return err
 		}
-		if b.again().IsZero() {
+		if b.retryAt().IsZero() {
 			if err := box.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
 				return err
 			}
-			if len(all) == deliverMany && b.again().IsZero() {
+			if len(all) == deliverMany && b.retryAt().IsZero() {
 				b.resume() // there are more
 			}
 		}
@@ -216,10 +216,10 @@ func errorsFirst(a, b error) error {
 	return b
 }
 
-// wanted returns whether a step is to be tried now.
-func wanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
+// stepWanted returns whether a step is to be tried now.
+func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	if away {
-		open, _ := b.open(now)
+		open, _ := b.leftAlone(now)
 		return s.Pending() && s.Away && !open
 	}
 	return s.Pending() && !s.Next.After(now)
@@ -236,12 +236,12 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 		return err
 	}
 	var mailed, archived *record.Step
-	if s := h.Delivery.Mail; wanted(s, box.now(), away, &box.delivery.mail) {
+	if s := h.Delivery.Mail; stepWanted(s, box.now(), away, &box.delivery.mail) {
 		next := *s
 		box.mailTo(ctx, &next, entry, h, h.Mail, messageID(entry.Code))
 		mailed = &next
 	}
-	if s := h.Delivery.Archive; wanted(s, box.now(), away, &box.delivery.archive) {
+	if s := h.Delivery.Archive; stepWanted(s, box.now(), away, &box.delivery.archive) {
 		next := *s
 		box.archiveOne(ctx, &next, entry, h)
 		archived = &next

@@ -137,7 +137,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if err != nil {
 		return err
 	}
-	if away && !wanted(&l.Step, box.now(), away, &box.delivery.mail) {
+	if away && !stepWanted(&l.Step, box.now(), away, &box.delivery.mail) {
 		return nil
 	}
 	code, err := dte.ParseCode(l.Document)

@@ -50,7 +50,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 		box.mailLater(s, now, errNoMail, false, false)
 		return
 	}
-	if open, why := box.delivery.mail.open(now); open {
+	if open, why := box.delivery.mail.leftAlone(now); open {
 		box.mailLater(s, now, why, true, errors.Is(why, errSetup))
 		return
 	}

@@ -73,7 +73,7 @@ func (d *bookDrawer) measure() {
 	need := make([]float64, n)
 	see := func(cells []string, st style) {
 		for i := 0; i < min(n, len(cells)); i++ {
-			need[i] = max(need[i], d.fonts.width(d.shown(i, cells[i]), st.size, st.bold))
+			need[i] = max(need[i], d.fonts.width(d.cellText(i, cells[i]), st.size, st.bold))
 		}
 	}
 	for _, row := range d.b.Rows {
@@ -87,7 +87,7 @@ func (d *bookDrawer) measure() {
 		for word := range strings.FieldsSeq(d.fonts.clean(name)) {
 			need[i] = max(need[i], d.fonts.width(word, bookStrong.size, true))
 		}
-		if !d.right(i) {
+		if !d.alignedRight(i) {
 			need[i] = min(need[i], bookText)
 		}
 		need[i] += 2*bookPad + cellSlack
@@ -96,7 +96,7 @@ func (d *bookDrawer) measure() {
 	for room := d.c.width; sum > room+0.01; { // the widest text gives way first
 		widest := -1
 		for i := range need {
-			if !d.right(i) && (widest < 0 || need[i] > need[widest]) {
+			if !d.alignedRight(i) && (widest < 0 || need[i] > need[widest]) {
 				widest = i
 			}
 		}
@@ -115,11 +115,11 @@ func (d *bookDrawer) measure() {
 	d.widths = need
 }
 
-func (d *bookDrawer) right(i int) bool { return i < len(d.b.Right) && d.b.Right[i] }
+func (d *bookDrawer) alignedRight(i int) bool { return i < len(d.b.Right) && d.b.Right[i] }
 
-// shown is a cell as it is drawn: amounts with their thousands apart.
-func (d *bookDrawer) shown(i int, cell string) string {
-	if d.right(i) {
+// cellText is a cell as it is drawn: amounts with their thousands apart.
+func (d *bookDrawer) cellText(i int, cell string) string {
+	if d.alignedRight(i) {
 		cell = printed(cell, 0)
 	}
 	return d.fonts.clean(cell)
@@ -144,7 +144,7 @@ func (d *bookDrawer) cells(cells []string, st style, ground rgb) {
 	lines := make([][]string, min(len(cells), len(d.widths)))
 	most := 1
 	for i := range lines {
-		lines[i] = c.wrap(d.shown(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
+		lines[i] = c.wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
 		most = max(most, len(lines[i]))
 	}
 	h := float64(most)*st.size*leading + 2
@@ -158,7 +158,7 @@ func (d *bookDrawer) cells(cells []string, st style, ground rgb) {
 	for i, texts := range lines {
 		for k, t := range texts {
 			at := x + bookPad
-			if d.right(i) {
+			if d.alignedRight(i) {
 				at = x + d.widths[i] - bookPad - c.fonts.width(t, st.size, st.bold)
 			}
 			c.text(at, c.y+1+st.size*ascent+float64(k)*st.size*leading, t, st)

@@ -78,7 +78,7 @@ func (g *grid) headStyle() style { return style{size: g.st.size - 0.9, bold: tru
 func (g *grid) header(ground *rgb) []line {
 	st := g.headStyle()
 	if ground != nil {
-		st.ink = ground.over()
+		st.ink = ground.readableInk()
 	}
 	var cells [][]line
 	for i, c := range g.table.cols {

@@ -27,7 +27,7 @@ func (p *Printer) letter(v *view) []*page {
 	l := &letterhead{p, v, c}
 	c.head, c.room = l.first, c.bottom-margin-36
 	c.newPage()
-	c.head = l.further
+	c.head = l.drawLaterHead
 
 	l.identification()
 	l.marks()
@@ -131,7 +131,7 @@ func (l *letterhead) identification() {
 	x, y := c.left+c.width-qrSide, c.y-6
 	c.add(op{kind: opQR, x: x, y: y, w: qrSide, h: qrSide})
 	c.strip(c.para(l.v.consult, qrSide, 0.5, micro), x, y+qrSide, qrSide)
-	c.beside(
+	c.drawColumns(
 		column{c.left, wide - 10, append(set(v.codes, wide-10, true), set(v.received, wide-10, false)...)},
 		column{c.left + wide, room - wide, set(v.facts, room-wide, false)},
 	)
@@ -141,8 +141,8 @@ func (l *letterhead) identification() {
 	c.y += 4
 }
 
-// further draws the head of every page but the first.
-func (l *letterhead) further() {
+// drawLaterHead draws the head of every page but the first.
+func (l *letterhead) drawLaterHead() {
 	c, v := l.c, l.v
 	half := c.width/2 - gutter/2
 	c.y = margin
@@ -207,7 +207,7 @@ func (l *letterhead) parties() {
 		}
 		columns = append(columns, column{c.left + float64(i)*(half+gutter), half, lines})
 	}
-	c.beside(columns...)
+	c.drawColumns(columns...)
 	c.y += 10
 }
 
@@ -249,7 +249,7 @@ func (l *letterhead) closing() {
 		beside = append(beside, lines...)
 		blocks = blocks[1:]
 	}
-	c.beside(column{c.left, leftW, beside}, column{c.left + leftW + gutter, totalsW, totals})
+	c.drawColumns(column{c.left, leftW, beside}, column{c.left + leftW + gutter, totalsW, totals})
 	c.y += 8
 	for _, b := range blocks {
 		if lines := b(c.width); len(lines) > 0 {
@@ -299,7 +299,7 @@ func (l *letterhead) totals(w float64) []line {
 		return lines
 	}
 	label := strings.ToUpper(l.v.total.label)
-	st = style{11, true, l.ink.over()}
+	st = style{11, true, l.ink.readableInk()}
 	for st.size > 8.5 && l.fonts.width(label+"  "+l.v.total.value, st.size, true) > w-24 {
 		st.size -= 0.5
 	}

@@ -17,8 +17,8 @@ func (c rgb) tint(part float64) rgb {
 	return rgb{mix(c.r), mix(c.g), mix(c.b)}
 }
 
-// over is the ink that can be read on a ground of c: white or black.
-func (c rgb) over() rgb {
+// readableInk is the ink that can be read on a ground of c: white or black.
+func (c rgb) readableInk() rgb {
 	if 299*int(c.r)+587*int(c.g)+114*int(c.b) > 150_000 {
 		return black
 	}
@@ -110,8 +110,8 @@ func (c *canvas) fill(x, y, w, h float64, ink rgb) {
 	c.add(op{kind: opFill, x: x, y: y, w: w, h: h, style: style{ink: ink}})
 }
 
-// draw puts one line at x, y.
-func (c *canvas) draw(l line, x, y, width float64) {
+// drawLine puts one line at x, y.
+func (c *canvas) drawLine(l line, x, y, width float64) {
 	if l.ground != nil {
 		c.fill(x, y, width, l.height+0.25, *l.ground) // no seam to the next line
 	}
@@ -136,7 +136,7 @@ func (c *canvas) draw(l line, x, y, width float64) {
 // strip draws lines one below the other from y on, without regard to the page's end.
 func (c *canvas) strip(lines []line, x, y, width float64) {
 	for _, l := range lines {
-		c.draw(l, x, y, width)
+		c.drawLine(l, x, y, width)
 		y += l.height
 	}
 }
@@ -145,7 +145,7 @@ func (c *canvas) strip(lines []line, x, y, width float64) {
 func (c *canvas) flow(lines []line, x, width float64) {
 	for _, l := range lines {
 		c.need(l.height)
-		c.draw(l, x, c.y, width)
+		c.drawLine(l, x, c.y, width)
 		c.y += l.height
 	}
 }
@@ -164,8 +164,8 @@ type column struct {
 	lines    []line
 }
 
-// beside draws columns side by side. If they do not fit on any page they follow one another.
-func (c *canvas) beside(columns ...column) {
+// drawColumns draws columns side by side. If they do not fit on any page they follow one another.
+func (c *canvas) drawColumns(columns ...column) {
 	highest := 0.0
 	for _, col := range columns {
 		highest = max(highest, height(col.lines))

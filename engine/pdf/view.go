@@ -117,7 +117,7 @@ func (b *builder) word(catalogue, code string) string {
 		return ""
 	}
 	if s, ok := b.catalogue(catalogue, code); ok {
-		return b.clean(calm(s))
+		return b.clean(placeName(s))
 	}
 	return b.clean(code)
 }
@@ -127,8 +127,8 @@ func (b *builder) coded(v dte.Value, catalogue string, names ...string) string {
 	return b.word(catalogue, pick(v, names...).Text())
 }
 
-// calm turns the capitals of MH's place names into "La Libertad Sur". Other texts stay as they are.
-func calm(s string) string {
+// placeName turns the capitals of MH's place names into "La Libertad Sur". Other texts stay as they are.
+func placeName(s string) string {
 	if s != strings.ToUpper(s) || !strings.ContainsRune(s, ' ') && len(s) < 4 {
 		return s
 	}
@@ -337,7 +337,7 @@ func (b *builder) address(v dte.Value) string {
 // placed is the name of a place whose code repeats in each departamento.
 func (b *builder) placed(list, region, code string) string {
 	if s, ok := b.catalogue(list, region+"/"+code); ok {
-		return b.clean(calm(s))
+		return b.clean(placeName(s))
 	}
 	return b.clean(code)
 }

@@ -102,7 +102,7 @@ func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listin
 	match := func(g ledger.Group) bool {
 		estado := record.Estado(g.State)
 		return estado != "" && g.BranchID == c.Point.BranchID && (f.PointID == 0 || g.PointID == f.PointID) &&
-			(f.Estado == "" || estado == f.Estado) && f.wants(g.Document)
+			(f.Estado == "" || estado == f.Estado) && f.includesType(g.Document)
 	}
 	page, err := r.ledger.Page(ctx, ledger.Query{Days: days, Match: match, After: uint64(f.After), Limit: f.Limit})
 	if err != nil {
@@ -201,7 +201,7 @@ func (f *Filter) days() ([]string, error) {
 	return days, nil
 }
 
-func (f *Filter) wants(document string) bool {
+func (f *Filter) includesType(document string) bool {
 	for _, d := range f.Documents {
 		if d == document {
 			return true

@@ -31,7 +31,7 @@ func compareAmounts(list []Difference, path string, old, made dte.Value) []Diffe
 	}
 	switch {
 	case old.Kind() == dte.KindNumber || made.Kind() == dte.KindNumber:
-		a, b := shown(old), shown(made)
+		a, b := valueText(old), valueText(made)
 		if a != b {
 			list = append(list, Difference{path, a, b})
 		}
@@ -72,7 +72,7 @@ func appear(list []Difference, path string, v dte.Value, gone bool) []Difference
 	return list
 }
 
-func shown(v dte.Value) string {
+func valueText(v dte.Value) string {
 	if v.Kind() != dte.KindNumber {
 		return ""
 	}

@@ -125,7 +125,7 @@ func (s *compiler) currentCatalogues(ctx context.Context) (*dte.Catalogues, erro
 	if b := s.book.Load(); b != nil && b.Catalogues() != nil {
 		return b.Catalogues(), nil
 	}
-	for _, i := range s.on() {
+	for _, i := range s.computable() {
 		if i.Kind == "catalogue" {
 			r, err := s.rule(ctx, i)
 			if err != nil {
@@ -139,7 +139,7 @@ func (s *compiler) currentCatalogues(ctx context.Context) (*dte.Catalogues, erro
 
 // floorFor is the version that a bundle must be above: none for one that mends its own damaged record.
 func (s *admission) floorFor(b *bundle.Bundle) string {
-	if s.troubled(b.Digest) != nil {
+	if s.misplacedRecord(b.Digest) != nil {
 		return ""
 	}
 	return s.floor(&b.Manifest)
@@ -155,14 +155,14 @@ func (s *admission) Activate(ctx context.Context, data []byte, o Order) (*Activa
 	c.Pace, c.Named = s.GiveWay(2), true
 	c.Floor = func(b *bundle.Bundle) (string, error) {
 		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
-		if s.already(a.Rule) != nil {
+		if s.answerRepeated(a.Rule) != nil {
 			return "", errAlready
 		}
 		return s.floorFor(b), nil
 	}
 	r, err := s.admit(ctx, data, a, c)
 	if errors.Is(err, errAlready) {
-		return s.already(a.Rule), nil
+		return s.answerRepeated(a.Rule), nil
 	}
 	if err != nil {
 		s.metrics.activations.WithLabelValues("refused").Inc()
@@ -172,7 +172,7 @@ func (s *admission) Activate(ctx context.Context, data []byte, o Order) (*Activa
 	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
 	i.Way, i.Who, i.Reason = "pushed", o.Who, o.Reason
 	a.Rule, a.From = i.RuleRef, i.From
-	on := append(s.on(), i)
+	on := append(s.computable(), i)
 	var book *rulebook.Book
 	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
 		a.step(stepLayout, func() (detail string, err error) {
@@ -210,9 +210,9 @@ func (s *state) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
-// already answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
-func (s *admission) already(ref record.RuleRef) *Activation {
-	for _, i := range s.on() {
+// answerRepeated answers to a bundle that is live or coming, so that a push can be repeated; nil for any other.
+func (s *admission) answerRepeated(ref record.RuleRef) *Activation {
+	for _, i := range s.computable() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
 			return &Activation{Rule: ref, State: state, From: i.From, Steps: i.Steps, Already: true}
 		}
@@ -239,7 +239,7 @@ func (s *admission) dates(r *rules.Rule, i *shelved, on []*shelved) (string, err
 	if at := s.find(func(o *shelved) bool { return o.Digest == i.Digest && o.off != nil }); at != nil && at.off.Way != wayCancel {
 		return "", fmt.Errorf("version: %s was taken off on %s: dtectl rules rollback puts it back", i.Version, dte.Date(at.off.At))
 	}
-	if s.known(&r.Bundle.Manifest) && s.troubled(i.Digest) == nil && s.cancelled(i.Digest) == nil {
+	if s.knowsVersion(&r.Bundle.Manifest) && s.misplacedRecord(i.Digest) == nil && s.cancelled(i.Digest) == nil {
 		return "", fmt.Errorf("version: %s was here before: a version names one bundle for ever", i.Version)
 	}
 	best := inForce(on, i, max(i.From, s.today()))
@@ -264,7 +264,7 @@ func (s *admission) layout(ctx context.Context, r *rules.Rule, i *shelved, on []
 	if err == nil && s.o.Accept != nil {
 		err = s.o.Accept(book)
 	}
-	return book, fmt.Sprintf("%d bundles", len(s.wanted(on))), err
+	return book, fmt.Sprintf("%d bundles", len(s.wantedBundles(on))), err
 }
 
 func (s *admission) forget(digest string) {
@@ -293,7 +293,7 @@ func (s *admission) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 		return fmt.Errorf("opening the bundle as the next start will: %w", err)
 	}
 	a.At = s.o.Now().UTC()
-	i := s.troubled(a.Digest)
+	i := s.misplacedRecord(a.Digest)
 	if i != nil {
 		err = s.rewrite(ctx, i, a, packed)
 	} else {

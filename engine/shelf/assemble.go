@@ -27,10 +27,10 @@ type compiler struct{ *state }
 // assemble.
 func (s *compiler) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
-	on := s.on()
-	wanted := s.wanted(on)
+	on := s.computable()
+	wanted := s.wantedBundles(on)
 	for _, i := range wanted {
-		if p := before(on, i); p != nil && i.Kind == "document" && !slices.Contains(wanted, p) {
+		if p := lastGoodBefore(on, i); p != nil && i.Kind == "document" && !slices.Contains(wanted, p) {
 			wanted = append(wanted, p)
 		}
 	}
@@ -51,7 +51,7 @@ func (s *compiler) assemble(ctx context.Context, on []*shelved) (*rulebook.Book,
 	var catalogue *rules.Rule
 	var live []*rules.Rule
 	previous := make(map[string]*rules.Rule)
-	for _, i := range s.wanted(on) {
+	for _, i := range s.wantedBundles(on) {
 		if o := twin(on, i); o != nil {
 			return nil, &rulebook.Error{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first", o.Digest, o.Name, o.Version)}
 		}
@@ -66,7 +66,7 @@ func (s *compiler) assemble(ctx context.Context, on []*shelved) (*rulebook.Book,
 			}
 			catalogue = r
 		}
-		if p := before(on, i); p != nil && i.Kind == "document" {
+		if p := lastGoodBefore(on, i); p != nil && i.Kind == "document" {
 			if previous[i.Digest], err = s.rule(ctx, p); err != nil {
 				return nil, &rulebook.Error{Digest: p.Digest, Err: err}
 			}
@@ -143,7 +143,7 @@ func (s *compiler) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 
 // load opens a bundle of the shelf and loads it.
 func (s *compiler) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
-	b, _, err := s.open(i)
+	b, _, err := s.openBundle(i)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (s *recomputation) Backtest(ctx context.Context, data []byte, p DocumentPer
 	document := candidate.Document
 	var buffer []byte
 	told := began
-	err = s.each(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *stored) error {
+	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document }, func(d *storedDocument) error {
 		var c *Comparison
 		var err error
 		if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
@@ -142,8 +142,8 @@ func (t *BacktestTotals) add(list []rulebook.Difference) {
 	}
 }
 
-// each reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
-func (s *recomputation) each(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*stored) error) error {
+// eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
+func (s *recomputation) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*storedDocument) error) error {
 	start, err := record.FirstID(s.o.Store, p.From)
 	if err != nil {
 		return fmt.Errorf("finding the first document of %s: %w", p.From, err)

@@ -35,7 +35,7 @@ func (s *stepping) Cancel(ctx context.Context, t Target, o Order) (*StepBack, er
 		return nil, fmt.Errorf("%w: %s %s has begun on %s: dtectl rules rollback leads back from it", ErrNoSuchRule, t.Name, t.Version, coming.From)
 	}
 	b := &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason, Off: []record.RuleRef{coming.RuleRef}, At: s.o.Now().UTC()}
-	on := slices.DeleteFunc(s.on(), func(i *shelved) bool { return i == coming })
+	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == coming })
 	if stays := inForce(on, coming, s.today()); stays != nil {
 		b.To = stays.RuleRef
 	}

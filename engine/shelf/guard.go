@@ -151,13 +151,13 @@ func (s *Shelf) Guard() *guard.Guard { return s.guard }
 func (s *stepping) Return(ctx context.Context, r guard.Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	on := s.on()
+	on := s.computable()
 	at := slices.IndexFunc(on, func(i *shelved) bool { return i.Digest == r.Digest })
 	if at < 0 || inForce(on, on[at], s.today()) != on[at] {
 		return // it is off already, or no longer in force
 	}
 	bad := on[at]
-	to := before(on, bad)
+	to := lastGoodBefore(on, bad)
 	if to != nil && to.expired(s.today()) && s.o.OnFailure[FailureTrap] != Any {
 		s.o.Logger.Error("a rule does harm, and the dates of the rule before are over", "rule", bad.Name, "version", bad.Version, "before", to.Version, "reason", r.Reason)
 		return

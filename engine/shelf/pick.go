@@ -20,16 +20,16 @@ func (s *state) floor(m *bundle.Manifest) (floor string) {
 		if i.off != nil {
 			last = dte.Date(i.off.At)
 		}
-		if i.counts() && i.is(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+		if i.counts() && i.ofGeneration(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
 			floor = i.Version
 		}
 	}
 	return floor
 }
 
-// known tells that a bundle's version was let in before, by these bytes or others.
-func (s *state) known(m *bundle.Manifest) bool {
-	return s.find(func(i *shelved) bool { return i.counts() && i.is(m) && i.Version == m.Version }) != nil
+// knowsVersion tells that a bundle's version was let in before, by these bytes or others.
+func (s *state) knowsVersion(m *bundle.Manifest) bool {
+	return s.find(func(i *shelved) bool { return i.counts() && i.ofGeneration(m) && i.Version == m.Version }) != nil
 }
 
 // expired tells that a bundle's own dates are over on a day.
@@ -40,8 +40,8 @@ func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == vouch.Own
 }
 
-// on lists what is on the shelf and may compute, in order.
-func (s *state) on() []*shelved {
+// computable lists what is on the shelf and may compute, in order.
+func (s *state) computable() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
@@ -57,9 +57,9 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wanted are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
+// wantedBundles are the bundles that this day, the one before it or a later one picks, and those of originals. Yesterday's: a sale may
 // have read the clock just before midnight.
-func (s *state) wanted(list []*shelved) (wanted []*shelved) {
+func (s *state) wantedBundles(list []*shelved) (wanted []*shelved) {
 	day := s.o.Now()
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i || i.From > dte.Date(day) && inForce(list, i, i.From) == i ||
@@ -125,8 +125,8 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 	return last
 }
 
-// before is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
-func before(list []*shelved, i *shelved) (best *shelved) {
+// lastGoodBefore is the last good bundle of the same generation: what goes on when i fails. nil when there is none.
+func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
 		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil || o.rank(best) > 0) {
 			best = o

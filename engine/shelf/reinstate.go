@@ -31,7 +31,7 @@ func (s *stepping) Reinstate(ctx context.Context, t Target, o Order) (*StepBack,
 	if to.expired(s.today()) && !t.Expired {
 		return nil, fmt.Errorf("%s %s was in force until %s: %w; it goes live again only if the order says that an expired rule is meant", t.Name, t.Version, to.Until, ErrExpired)
 	}
-	if best := inForce(s.on(), to, s.today()); best != nil && best.rank(to) > 0 {
+	if best := inForce(s.computable(), to, s.today()); best != nil && best.rank(to) > 0 {
 		return nil, fmt.Errorf("%w: %s %s has taken over since", ErrNoSuchRule, best.Name, best.Version)
 	}
 	return s.stepBack(ctx, to, nil, &StepBack{Way: wayReinstate, Who: o.Who, Reason: o.Reason})

@@ -39,7 +39,7 @@ func (s *recomputation) Replay(ctx context.Context, code dte.Code) (*Comparison,
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	d, err := s.stored(entry)
+	d, err := s.readStored(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *recomputation) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn f
 	if err != nil {
 		return err
 	}
-	return s.each(ctx, p, func(*record.Head) bool { return true }, func(d *stored) error {
+	return s.eachDocument(ctx, p, func(*record.Head) bool { return true }, func(d *storedDocument) error {
 		c, err := r.replay(ctx, d)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, e
 }
 
 // replay tries the catalogues from the latest on until one gives the same bytes.
-func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
+func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, error) {
 	if len(r.catalogues) == 0 {
 		return d.unmade(rulebook.ErrNoCatalogue), nil
 	}
@@ -129,7 +129,7 @@ func (r *replayer) replay(ctx context.Context, d *stored) (*Comparison, error) {
 }
 
 // unmade is the comparison of a document that cannot be made again.
-func (d *stored) unmade(why error) *Comparison {
+func (d *storedDocument) unmade(why error) *Comparison {
 	return &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
 		Rule: d.head.Rule, Result: MadeNothing, Error: why.Error()}
 }
@@ -156,7 +156,7 @@ func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *r
 }
 
 // marks holds the contingency form of a document that has both against the normal one: other marks, the same bytes.
-func (d *stored) marks(c *Comparison) error {
+func (d *storedDocument) marks(c *Comparison) error {
 	if d.deferred == nil {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (s *stepping) Rollback(ctx context.Context, t Target, o Order) (*StepBack, 
 	// What has begun goes, of its generation and of others; what is to come stays.
 	var off []*shelved
 	coming := ""
-	for _, i := range s.on() {
+	for _, i := range s.computable() {
 		switch {
 		case !i.sameDocument(to) || i.rank(to) <= 0:
 		case i.From <= s.today():
@@ -97,7 +97,7 @@ func (s *stepping) stepBack(ctx context.Context, to *shelved, off []*shelved, b 
 	if to.expired(s.today()) {
 		b.Expired = to.Until
 	}
-	on := slices.DeleteFunc(s.on(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
+	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == to || slices.Contains(off, i) })
 	for _, i := range off {
 		b.Off = append(b.Off, i.RuleRef)
 	}

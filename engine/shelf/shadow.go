@@ -146,7 +146,7 @@ func (s *shadows) shade(ctx context.Context, sh *shadow, code storage.Code) (*Co
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.stored(entry)
+	d, err := s.readStored(entry)
 	if err != nil {
 		return nil, err
 	}

@@ -135,8 +135,8 @@ func (i *shelved) rank(o *shelved) int {
 
 func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
 
-// is tells that a manifest is of the same generation.
-func (i *shelved) is(m *bundle.Manifest) bool {
+// ofGeneration tells that a manifest is of the same generation.
+func (i *shelved) ofGeneration(m *bundle.Manifest) bool {
 	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
 }
 
@@ -306,7 +306,7 @@ func (s *admission) candidates(shipped map[string][]byte) (list []candidate, fau
 		if _, there := b.Manifest.Validity[s.o.Ambiente]; !there {
 			continue
 		}
-		if floor := s.floor(&b.Manifest); s.troubled(b.Digest) != nil || !s.known(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
+		if floor := s.floor(&b.Manifest); s.misplacedRecord(b.Digest) != nil || !s.knowsVersion(&b.Manifest) && (floor == "" || bundle.Compare(b.Manifest.Version, floor) > 0) {
 			list = append(list, candidate{file, shipped[file], b.Manifest.Kind})
 		}
 	}

@@ -70,7 +70,7 @@ func Inspect(o Options) (*Listing, error) {
 		if i.trouble != nil {
 			continue
 		}
-		if _, _, err := s.open(i); err != nil {
+		if _, _, err := s.openBundle(i); err != nil {
 			s.refuse(i, err)
 		}
 	}
@@ -79,7 +79,7 @@ func Inspect(o Options) (*Listing, error) {
 
 // List shows every bundle, by kind, document, generation and version.
 func (s *Shelf) List() *Listing {
-	on := s.on()
+	on := s.computable()
 	l := &Listing{Day: s.today()}
 	if s.o.Host != nil {
 		l.Engine = s.o.Host.Engine()
@@ -139,7 +139,7 @@ func place(on []*shelved, i *shelved, day string) string {
 	return Spare
 }
 
-func (s *state) stateOf(i *shelved) string { return place(s.on(), i, s.today()) }
+func (s *state) stateOf(i *shelved) string { return place(s.computable(), i, s.today()) }
 
 // expiry is the last day of a bundle after which nothing takes over, "" when something does or it has no end.
 func expiry(on []*shelved, i *shelved) string {
@@ -234,7 +234,7 @@ func (s *Shelf) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range s.metrics.own() {
 		c.Collect(ch)
 	}
-	expired, day, on := 0, s.today(), s.on()
+	expired, day, on := 0, s.today(), s.computable()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}

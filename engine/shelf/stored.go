@@ -19,8 +19,8 @@ type recomputation struct {
 	*admission
 }
 
-// stored is a document of the store with what it was made of.
-type stored struct {
+// storedDocument is a document of the store with what it was made of.
+type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
@@ -31,8 +31,8 @@ type stored struct {
 	deferred []byte
 }
 
-// stored reads what a document was made of.
-func (s *recomputation) stored(entry storage.Entry) (*stored, error) {
+// readStored reads what a document was made of.
+func (s *recomputation) readStored(entry storage.Entry) (*storedDocument, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (s *recomputation) stored(entry storage.Entry) (*stored, error) {
 	return assemble(entry, h, list)
 }
 
-func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stored, err error) {
+func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *storedDocument, err error) {
 	parts := make(map[string][]byte, len(list))
 	for _, p := range list {
 		parts[p.Name] = p.Data
 	}
-	d = &stored{entry: entry, head: h}
+	d = &storedDocument{entry: entry, head: h}
 	if d.facts, err = dte.Parse(parts[h.FactsPart()]); err != nil {
 		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
 	}
@@ -89,7 +89,7 @@ type Comparison struct {
 }
 
 // compare makes a stored document again. buffer is scratch, and comes back grown.
-func (d *stored) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (*Comparison, []byte, error) {
+func (d *storedDocument) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (*Comparison, []byte, error) {
 	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
 		Rule: d.head.Rule, Result: MadeSame}
 	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, dte.FillOptions{})

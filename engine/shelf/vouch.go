@@ -47,9 +47,9 @@ func placeOf(e *storage.Entry) vouch.Place {
 	return vouch.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// open reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier version
+// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing. Bytes that an earlier version
 // stored as it was given them are returned in the form of today; old is true then.
-func (s *compiler) open(i *shelved) (b *bundle.Bundle, old bool, err error) {
+func (s *compiler) openBundle(i *shelved) (b *bundle.Bundle, old bool, err error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, bool, error) {
 		return nil, false, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
 	}
@@ -127,7 +127,7 @@ func (s *compiler) refuse(i *shelved, err error) {
 		return // it was taken off before: nothing is missing
 	}
 	goes := "nothing: the branch refuses what this rule is for"
-	if next := inForce(s.on(), i, max(i.From, s.today())); next != nil {
+	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
 		goes = next.Name + " " + next.Version
 	}
 	s.o.Logger.Error("a stored rule may not compute: push it again", "rule", i.Name, "version", i.Version, "digest", i.Digest, "why", why, "goes_on", goes, "error", err)
@@ -140,7 +140,7 @@ func (s *compiler) vet(ctx context.Context) {
 		if i.trouble != nil || i.word == vouch.Own {
 			continue
 		}
-		b, old, err := s.open(i)
+		b, old, err := s.openBundle(i)
 		if err != nil {
 			s.refuse(i, err)
 			continue
@@ -182,8 +182,8 @@ func (s *compiler) rewrite(ctx context.Context, i *shelved, a Admitted, packed [
 	return nil
 }
 
-// troubled is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
-func (s *state) troubled(digest string) *shelved {
+// misplacedRecord is the record that stands where that of a bundle belongs, and which may not compute; nil when there is none.
+func (s *state) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {
 		return nil
@@ -194,7 +194,7 @@ func (s *state) troubled(digest string) *shelved {
 // assembleSound makes the book of what is on the shelf and can be used: no bundle keeps the others from it.
 func (s *compiler) assembleSound(ctx context.Context) (*rulebook.Book, error) {
 	for {
-		on := s.on()
+		on := s.computable()
 		book, err := s.assemble(ctx, on)
 		var bad *rulebook.Error
 		switch {

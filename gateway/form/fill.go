@@ -68,12 +68,12 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 // payments applies SPEC 2.7: a cash payment by default, a payment required otherwise, one or the list and not both.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
-	if given(one) && given(list) {
+	if hasValue(one) && hasValue(list) {
 		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
 		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
 		return resumen
 	}
-	if !given(one) && !given(list) {
+	if !hasValue(one) && !hasValue(list) {
 		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
 			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con otra condición")
 			return resumen
@@ -88,7 +88,7 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 		all := make([]dte.Value, m.Value.Len())
 		for j := range all {
 			path := index("pagos", j)
-			if given(one) {
+			if hasValue(one) {
 				path = "pago"
 			}
 			all[j] = d.payment(m.Value.Index(j), path, codes)
@@ -131,12 +131,12 @@ func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.
 	return p
 }
 
-// given tells that a member is there and not null: null is SPEC's way to leave an optional member out.
-func given(v dte.Value) bool { return v.Exists() && !v.IsNull() }
+// hasValue tells that a member is there and not null: null is SPEC's way to leave an optional member out.
+func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.
 func (d *Filled) value(v dte.Value, f *field, prefix string) dte.Value {
-	if !given(v) {
+	if !hasValue(v) {
 		if f.required {
 			d.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio")
 		}

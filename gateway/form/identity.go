@@ -28,10 +28,10 @@ func (d *Filled) identities(p dte.Value, prefix string) dte.Value {
 	switch {
 	case d.faulty(prefix+"tipoDocumento") || d.faulty(prefix+"numDocumento"):
 		return p
-	case given(kind) && !given(number):
+	case hasValue(kind) && !hasValue(number):
 		d.fault(prefix+"numDocumento", dte.FaultRequired, "Falta el número del documento de identidad")
 		return p
-	case given(number) && !given(kind):
+	case hasValue(number) && !hasValue(kind):
 		switch len(digitsOf(number.Text())) {
 		case 9:
 			kind = dte.Str(kindDUI)
@@ -56,7 +56,7 @@ func (d *Filled) identities(p dte.Value, prefix string) dte.Value {
 // mailbox refuses an address that cannot be mailed while the customer can still say it again.
 func (d *Filled) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
-	if !given(v) || v.Kind() != dte.KindString || d.faulty(prefix+"correo") {
+	if !hasValue(v) || v.Kind() != dte.KindString || d.faulty(prefix+"correo") {
 		return p
 	}
 	address := strings.TrimSpace(v.Text())
@@ -80,7 +80,7 @@ func (d *Filled) onePerson(p dte.Value, prefix string) {
 // digits writes a number of a person as digits alone, and refuses one that has not as many as it may.
 func (d *Filled) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
-	if !given(v) || v.Kind() != dte.KindString {
+	if !hasValue(v) || v.Kind() != dte.KindString {
 		return p
 	}
 	text := digitsOf(v.Text())

@@ -77,7 +77,7 @@ var resend = &Form{fields: []field{{name: "email"}}}
 func Resend(body dte.Value) (address string, _ *Filled) {
 	d := resend.Fill(body, nil)
 	address = d.Facts.Get("email").Text()
-	if given(body.Get("email")) && len(d.Faults) == 0 && !outbox.Mailable(address) {
+	if hasValue(body.Get("email")) && len(d.Faults) == 0 && !outbox.Mailable(address) {
 		d.fault("email", dte.FaultFormat, "No es una dirección de correo")
 	}
 	return address, d

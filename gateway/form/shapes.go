@@ -19,9 +19,9 @@ func (d *Filled) alternatives() {
 	for _, pair := range d.form.either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
 		switch {
-		case !given(a) && !given(b):
+		case !hasValue(a) && !hasValue(b):
 			d.fault(pair[0], dte.FaultRequired, "Es obligatorio (o "+pair[1]+")")
-		case given(a) && given(b) && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
+		case hasValue(a) && hasValue(b) && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
 			d.contradict(pair[0], pair[1])
 		}
 	}
@@ -72,16 +72,16 @@ func (d *Filled) shape() {
 
 // noteOrigin reads which document a note adjusts, from the payload's name, the client library's, or both.
 func (d *Filled) noteOrigin() {
-	if t := d.body.Get("tipoDte"); given(t) && t.Text() != d.form.Document {
+	if t := d.body.Get("tipoDte"); hasValue(t) && t.Text() != d.form.Document {
 		d.fault("tipoDte", dte.FaultCondition, "Esta dirección emite documentos de tipo "+d.form.Document)
 	}
 	plain, related := d.body.Get("codigoGeneracion"), d.body.Get("documentoRelacionado")
 	inner := related.Get("codigoGeneracion")
-	if given(plain) && given(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
+	if hasValue(plain) && hasValue(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
 		d.contradict("codigoGeneracion", "documentoRelacionado.codigoGeneracion")
 	}
 	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
-	if given(plain) {
+	if hasValue(plain) {
 		d.Origin.Code = d.code(plain, "codigoGeneracion")
 	} else {
 		d.Origin.Code = d.code(inner, "documentoRelacionado.codigoGeneracion")
@@ -107,7 +107,7 @@ const maxWithholdings = 500
 // document number that is a generation code is an electronic one (CAT-007).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
-	if !given(d.body.Get(name)) {
+	if !hasValue(d.body.Get(name)) {
 		name = "items"
 	}
 	lines := d.Facts.Get("cuerpoDocumento")
@@ -144,7 +144,7 @@ func (d *Filled) withholdings() {
 // requestPath is the request's name of a fact.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.form.origin == "codigoGeneracion" && !given(d.body.Get("codigoGeneracion")) {
+		if d.form.origin == "codigoGeneracion" && !hasValue(d.body.Get("codigoGeneracion")) {
 			return "documentoRelacionado.codigoGeneracion"
 		}
 		return d.form.origin
@@ -160,7 +160,7 @@ func (d *Filled) requestPath(path string) string {
 	if in == inRoot && name == "apendice" {
 		return d.appendixPath(rest)
 	}
-	if in == inResumen && name == "pagos" && !given(d.body.Get("pagos")) {
+	if in == inResumen && name == "pagos" && !hasValue(d.body.Get("pagos")) {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)
@@ -170,7 +170,7 @@ func (d *Filled) requestPath(path string) string {
 	if match == nil {
 		return path
 	}
-	return match.name + match.below(rest)
+	return match.name + match.pathBelow(rest)
 }
 
 // appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
@@ -191,7 +191,7 @@ func (d *Filled) appendixPath(rest string) string {
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
-		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || given(d.body.Get(f.name))) {
+		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || hasValue(d.body.Get(f.name))) {
 			match = f
 		}
 	}
@@ -201,8 +201,8 @@ func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	return match
 }
 
-// below names what lies under a field: rest begins with an index, a dot, or nothing.
-func (f *field) below(rest string) string {
+// pathBelow names what lies under a field: rest begins with an index, a dot, or nothing.
+func (f *field) pathBelow(rest string) string {
 	prefix := ""
 	if strings.HasPrefix(rest, "[") {
 		end := strings.IndexByte(rest, ']') + 1
@@ -215,7 +215,7 @@ func (f *field) below(rest string) string {
 	name, rest := segment(inner)
 	for i := range f.members {
 		if m := &f.members[i]; m.factName() == name {
-			return prefix + "." + m.name + m.below(rest)
+			return prefix + "." + m.name + m.pathBelow(rest)
 		}
 	}
 	return prefix // computed: of the line as a whole
@@ -240,7 +240,7 @@ func (d *Filled) specialUnits() {
 	for i := range lines.Len() {
 		line := lines.Index(i)
 		charge, _ := line.Get("noGravado").Amount()
-		if given(asked.Index(i).Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
+		if hasValue(asked.Index(i).Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
 			continue
 		}
 		if items == nil {

@@ -65,7 +65,7 @@ const (
 
 func newBoard(lang string, o *Overview) *board {
 	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], At: clock(o.At), Branch: o.Branch,
-		Test: o.Ambiente != "01", Version: o.Version, Since: when(lang, o.Started, o.At), Partial: o.Today.Partial}
+		Test: o.Ambiente != "01", Version: o.Version, Since: momentText(lang, o.Started, o.At), Partial: o.Today.Partial}
 	b.Ambiente = say(lang, "ambiente."+o.Ambiente)
 	b.deadlines(lang, o)
 	b.facts(lang, o)
@@ -85,7 +85,7 @@ func newBoard(lang string, o *Overview) *board {
 	b.deliveries(lang, o)
 	b.box(lang, o)
 	for _, x := range o.Trouble {
-		line := troubleLine{At: when(lang, x.At, o.At), Count: x.Count, Level: troubleLevel(x, o.At)}
+		line := troubleLine{At: momentText(lang, x.At, o.At), Count: x.Count, Level: troubleLevel(x, o.At)}
 		line.Text, line.Raw = notice(lang, x)
 		b.Trouble = append(b.Trouble, line)
 	}
@@ -120,14 +120,14 @@ func (b *board) facts(lang string, o *Overview) {
 	mh := fact{Name: say(lang, "mh"), Value: say(lang, "mh.unasked"), Note: say(lang, "mh.unasked.note")}
 	switch {
 	case o.MH.Asked && o.MH.Up:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At), Level: "ok"}
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.up"), Note: say(lang, "since") + " " + momentText(lang, o.MH.Since, o.At), Level: "ok"}
 	case o.MH.Asked:
-		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + when(lang, o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
+		mh = fact{Name: mh.Name, Value: say(lang, "mh.down"), Note: say(lang, "since") + " " + momentText(lang, o.MH.Since, o.At) + " · " + unanswered(lang, o.MH.Why), Level: "warn", Raw: o.MH.Why}
 	}
 	period := fact{Name: say(lang, "contingency"), Value: say(lang, "contingency.none"), Level: "ok"}
 	if p := o.Owed.Contingency; p != nil {
 		period.Value, period.Level = say(lang, "contingency.on"), "warn"
-		period.Note = say(lang, "since") + " " + when(lang, p.Began, o.At)
+		period.Note = say(lang, "since") + " " + momentText(lang, p.Began, o.At)
 		if p.Declared {
 			period.Note += " · " + say(lang, "contingency.declared")
 		}
@@ -141,7 +141,7 @@ func (b *board) facts(lang string, o *Overview) {
 		waiting.Level = ""
 	}
 	if !o.Owed.Oldest.IsZero() {
-		waiting.Note = say(lang, "oldest") + " " + when(lang, o.Owed.Oldest, o.At)
+		waiting.Note = say(lang, "oldest") + " " + momentText(lang, o.Owed.Oldest, o.At)
 	}
 	b.Facts = []fact{mh, period, waiting}
 }
@@ -184,7 +184,7 @@ func (b *board) rules(lang string, o *Overview) {
 		}
 	}
 	if back := o.Rules.Return; back != nil {
-		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+when(lang, back.At, o.At), masked(back.Reason)
+		b.Returned, b.ReturnedRaw = strings.TrimSpace(back.To.Name+" "+back.To.Version)+", "+momentText(lang, back.At, o.At), masked(back.Reason)
 	}
 }
 
@@ -198,7 +198,7 @@ func (b *board) deliveries(lang string, o *Overview) {
 				f.Level = ""
 			}
 			if !oldest.IsZero() {
-				f.Note = say(lang, "oldest") + " " + when(lang, oldest, o.At)
+				f.Note = say(lang, "oldest") + " " + momentText(lang, oldest, o.At)
 			}
 			if trouble != "" {
 				f.Note, f.Level, f.Raw = say(lang, name+".trouble"), "bad", masked(trouble)
@@ -215,7 +215,7 @@ func (b *board) box(lang string, o *Overview) {
 	copied := fact{Name: say(lang, "copy"), Value: say(lang, "off")}
 	if c := o.SecondCopy; c != nil {
 		copied.Value, copied.Level = say(lang, "copy.live"), "ok"
-		copied.Note = say(lang, "since") + " " + when(lang, c.Since, o.At)
+		copied.Note = say(lang, "since") + " " + momentText(lang, c.Since, o.At)
 		if !c.Live {
 			copied.Value, copied.Level = say(lang, "copy.stopped"), "bad"
 			copied.Raw = c.Why
@@ -225,7 +225,7 @@ func (b *board) box(lang string, o *Overview) {
 	if c := o.Chain; c != nil {
 		f := fact{Name: say(lang, "chain"), Value: c.Branch, Note: say(lang, "chain.unasked"), Level: "ok"}
 		if !c.Asked.IsZero() {
-			f.Note = say(lang, "chain.asked") + " " + when(lang, c.Asked, o.At) + " · " + say(lang, "version") + " " + strconv.FormatInt(c.Version, 10)
+			f.Note = say(lang, "chain.asked") + " " + momentText(lang, c.Asked, o.At) + " · " + say(lang, "version") + " " + strconv.FormatInt(c.Version, 10)
 		}
 		switch {
 		case c.Replaced:
@@ -246,7 +246,7 @@ func (b *board) box(lang string, o *Overview) {
 		b.Box = append(b.Box, disk)
 	}
 	if o.Skew != nil {
-		clock := fact{Name: say(lang, "clock"), Value: apart(*o.Skew), Note: say(lang, "clock.note"), Level: "ok"}
+		clock := fact{Name: say(lang, "clock"), Value: clockDifference(*o.Skew), Note: say(lang, "clock.note"), Level: "ok"}
 		if o.Skew.Abs() > time.Minute {
 			clock.Level = "warn"
 		}
@@ -265,7 +265,7 @@ func (b *board) box(lang string, o *Overview) {
 	if o.Rules != nil {
 		b.Box = append(b.Box, fact{Name: say(lang, "engine"), Value: say(lang, "engine."+o.Rules.Engine)})
 	}
-	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " + when(lang, o.Started, o.At)})
+	b.Box = append(b.Box, fact{Name: say(lang, "version"), Value: o.Version, Note: say(lang, "started") + " " + momentText(lang, o.Started, o.At)})
 }
 
 // masked hides addresses: who buys is nobody's business here.

@@ -22,7 +22,7 @@ type Overview struct {
 	// Stopped is why nothing new is issued, nil when the branch issues.
 	Stopped error
 	MH      Reach
-	Owed    *engine.Owed
+	Owed    *engine.Backlog
 	Today   register.Today
 	// Authorisation is nil outside of the test ambiente.
 	Authorisation *engine.Authorisation

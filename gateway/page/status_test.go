@@ -40,7 +40,7 @@ func overviews() map[string]*Overview {
 		coming := live("document", "01", "2.1.0")
 		coming.State, coming.From = "coming", "2027-01-01"
 		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3, Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
-			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Owed{Owed: contingency.Owed{At: now, Waiting: map[string]int{}}},
+			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute), Last: now.Add(-4 * time.Second)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}},
 			Rules: &shelf.Listing{Engine: "compiler", Rules: []shelf.ShownBundle{live("document", "01", "2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
 				live("document", "06", "2.0.1"), live("document", "07", "2.0.0"), live("document", "14", "2.0.2"), live("document", "18", "1.0.0"),
 				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"), live("event", "invalidacion", "2.0.0")}},
@@ -52,7 +52,7 @@ func overviews() map[string]*Overview {
 	offline.Authorisation = &engine.Authorisation{Since: "2026-10-04", Partial: true, Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
 		{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5}, {Kind: "contingencia", Wanted: 5, Sealed: 4}}}
 	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
-	offline.Owed = &engine.Owed{Owed: contingency.Owed{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
+	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
 		Waiting: map[string]int{"report": 187, "settle": 1}},
 		Delivery: outbox.Undelivered{Mail: 187, MailOldest: now.Add(-51 * time.Minute), Archive: 2, ArchiveOldest: now.Add(-3 * time.Minute)}}
 	offline.Today.Hours[13] = register.Hour{Normal: 133, Contingency: 63}
@@ -61,7 +61,7 @@ func overviews() map[string]*Overview {
 		{At: now.Add(-52 * time.Minute), Message: "no answer to a lot", Text: "no answer to a lot documents=12 error=timeout", Count: 3}}
 
 	late := normal()
-	late.Owed = &engine.Owed{Owed: contingency.Owed{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
+	late.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{"report": 12, "forward": 2043, "lot": 4, "correct": 2}, Oldest: now.Add(-97 * time.Hour),
 		EventDeadline: now.Add(-70 * time.Minute), DocumentDeadline: now.Add(4*time.Hour + 9*time.Minute), RefusedDeadline: now.Add(19 * time.Hour),
 		Refused: "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión"},
 		Delivery: outbox.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043, GivenUp: 3}}
@@ -77,7 +77,7 @@ func overviews() map[string]*Overview {
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
 	done := engine.Authorisation{Since: "2026-10-04", Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
-	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Owed{Owed: contingency.Owed{At: now, Waiting: map[string]int{}}}, Today: register.Today{Partial: true}}
+	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: register.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
 }
 

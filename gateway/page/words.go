@@ -229,8 +229,8 @@ func moment(lang string, t, now time.Time) string {
 	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1], t.Format("15:04"))
 }
 
-// when is a moment, and how long ago that is.
-func when(lang string, t, now time.Time) string {
+// momentText is a moment, and how long ago that is.
+func momentText(lang string, t, now time.Time) string {
 	if t.IsZero() {
 		return "–"
 	}
@@ -283,8 +283,8 @@ func count(n int) string {
 	return s
 }
 
-// apart is how far two clocks are apart.
-func apart(d time.Duration) string {
+// clockDifference is how far two clocks are apart.
+func clockDifference(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "< 1 s"
 	}

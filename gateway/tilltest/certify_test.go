@@ -45,7 +45,7 @@ func (b *branch) status(ctx context.Context) (*certify.Status, error) {
 			a.Kinds[i].Wanted = b.wanted[a.Kinds[i].Kind]
 		}
 	}
-	text, err := json.Marshal(map[string]any{"ambiente": "00", "owed": b.Engine.Owed(), "authorisation": a})
+	text, err := json.Marshal(map[string]any{"ambiente": "00", "owed": b.Engine.CountBacklog(), "authorisation": a})
 	if err != nil {
 		return nil, err
 	}

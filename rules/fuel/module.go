@@ -100,7 +100,7 @@ func (m *module) encode(start int64) ([]byte, error) {
 		}
 	}
 	m.appendImport(content)
-	content[globalSection] = appendGlobals(more(content[globalSection], 2), start)
+	content[globalSection] = appendGlobals(lengthenVector(content[globalSection], 2), start)
 	content[exportSection] = m.appendExports(content[exportSection])
 	if elements, there := content[elementSection]; there {
 		content[elementSection] = m.shiftElements(elements)
@@ -114,8 +114,8 @@ func (m *module) encode(start int64) ([]byte, error) {
 	return out, nil
 }
 
-// more is a section's vector with its count increased; a section that is not there is an empty vector.
-func more(body []byte, by int) []byte {
+// lengthenVector is a section's vector with its count increased; a section that is not there is an empty vector.
+func lengthenVector(body []byte, by int) []byte {
 	if body == nil {
 		return appendU32(nil, by)
 	}
@@ -139,9 +139,9 @@ func (m *module) appendImport(content map[int][]byte) {
 	t := slices.Index(m.types, signature{})
 	if t < 0 {
 		t = len(m.types)
-		content[typeSection] = append(more(content[typeSection], 1), 0x60, 0, 0)
+		content[typeSection] = append(lengthenVector(content[typeSection], 1), 0x60, 0, 0)
 	}
-	imports := more(content[importSection], 1)
+	imports := lengthenVector(content[importSection], 1)
 	for _, name := range []string{ImportModule, ImportName} {
 		imports = append(append(imports, byte(len(name))), name...)
 	}

@@ -8,7 +8,7 @@ import "strings"
 func Of(written string, names []string) (index, distance int) {
 	index = -1
 	for i, name := range names {
-		if d := apart(strings.ToLower(name), strings.ToLower(written)); index < 0 || d < distance {
+		if d := letterChanges(strings.ToLower(name), strings.ToLower(written)); index < 0 || d < distance {
 			index, distance = i, d
 		}
 	}
@@ -18,8 +18,8 @@ func Of(written string, names []string) (index, distance int) {
 // longest is the length up to which names are compared, in bytes: what is longer is near to nothing.
 const longest = 40
 
-// apart is the number of letters to change, add or take away.
-func apart(a, b string) int {
+// letterChanges is the number of letters to change, add or take away.
+func letterChanges(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return 2 * longest
 	}

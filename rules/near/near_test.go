@@ -25,7 +25,7 @@ func TestApart(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"items", "item", 1}, {"cantidad", "cantdiad", 2}, {strings.Repeat("x", 41), "x", 2 * longest}} {
-		if got := apart(c.a, c.b); got != c.want {
+		if got := letterChanges(c.a, c.b); got != c.want {
 			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
 		}
 	}

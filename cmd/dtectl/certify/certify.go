@@ -219,7 +219,7 @@ func (r *Runner) givenUp(kind string) bool {
 
 // refusedTooOften gives up a kind that MH refused so often in a row, the last time with this answer.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
-	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, said(a)), fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, said(a)))
+	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)), fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))
 }
 
 func (r *Runner) stop(kind, why, motive string) {

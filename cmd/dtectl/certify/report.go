@@ -116,7 +116,7 @@ func refusal(kind, code string, a *answer) Refusal {
 	return f
 }
 
-func said(a *answer) string {
+func answerText(a *answer) string {
 	if a == nil {
 		return "no answer"
 	}

@@ -278,7 +278,7 @@ func Load(path string) (*Config, error) {
 		c.BoxKey = filepath.Join(filepath.Dir(c.Tokens), "box.key")
 	}
 	if c.Fleet != nil {
-		c.Fleet.settle(c, folder)
+		c.Fleet.setDefaults(c, folder)
 	}
 	if err := invalid(path, c.check()); err != nil {
 		return nil, err

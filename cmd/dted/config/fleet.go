@@ -39,8 +39,8 @@ type Fleet struct {
 	ShipPatience Duration `toml:"ship_patience"`
 }
 
-// settle resolves the files of [fleet] and sets its defaults.
-func (f *Fleet) settle(c *Config, folder string) {
+// setDefaults resolves the files of [fleet] and sets its defaults.
+func (f *Fleet) setDefaults(c *Config, folder string) {
 	if f.Store == nil {
 		f.Store = c.Archive
 	} else {

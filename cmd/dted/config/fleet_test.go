@@ -13,7 +13,7 @@ import (
 func TestFleet_Check(t *testing.T) {
 	sound := func() *Config {
 		c := &Config{Tokens: "/var/lib/dted/tokens.toml", Archive: &Archive{Endpoint: "https://s3.example.com"}, Fleet: &Fleet{Branch: "centro", Group: "norte", DirectorKey: "director.pem"}}
-		c.Fleet.settle(c, "/etc/dted")
+		c.Fleet.setDefaults(c, "/etc/dted")
 		return c
 	}
 	c := sound()

@@ -44,8 +44,8 @@ func (r reasons) Error() string {
 
 func (r reasons) Unwrap() []error { return r }
 
-// because puts the causes together that there are.
-func because(causes ...error) error {
+// joinCauses puts the causes together that there are.
+func joinCauses(causes ...error) error {
 	causes = slices.DeleteFunc(causes, func(err error) bool { return err == nil })
 	if len(causes) == 1 {
 		return causes[0]
@@ -94,7 +94,7 @@ func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 		case err := <-w.failed:
 			return nil, err
 		case <-over:
-			if l.lively() {
+			if l.mayComeFree() {
 				continue // others are answered: it is a matter of turns
 			}
 		case <-ctx.Done():
@@ -106,8 +106,8 @@ func (l *Link) await(ctx context.Context, w *waiter, began time.Time) (*conn, er
 	}
 }
 
-// lively tells that a connection may become free: others are asking, and the server does not leave them without any answer.
-func (l *Link) lively() bool {
+// mayComeFree tells that a connection may become free: others are asking, and the server does not leave them without any answer.
+func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.live > 0 && (time.Since(l.heard) < liveliness || time.Since(l.asked) < liveliness)
@@ -136,9 +136,9 @@ func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	l.mu.Unlock()
 	err := fmt.Errorf("%w after %v", ErrNotReady, waited.Round(time.Millisecond))
 	if live > 0 {
-		return because(err, ctx.Err())
+		return joinCauses(err, ctx.Err())
 	}
-	return because(err, failure, l.names.silent(), ctx.Err())
+	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
 // desist takes a waiter off the list. A connection that came meanwhile is returned.
@@ -261,7 +261,7 @@ func (l *Link) make() {
 		if l.live == 0 && l.dialing == 0 { // nothing is left to wait for
 			var timeout net.Error
 			if errors.As(err, &timeout) && timeout.Timeout() {
-				err = because(err, l.names.silent())
+				err = joinCauses(err, l.names.silent())
 			}
 			for _, w := range l.waiters {
 				w.failed <- err

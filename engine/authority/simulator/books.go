@@ -90,7 +90,7 @@ func (b *books) next() int64 {
 // lock is mu with the books brought up to the present: what was to be done by now is done.
 func (s *Simulator) lock() {
 	s.mu.Lock()
-	s.settle(s.now())
+	s.settleLots(s.now())
 }
 
 // number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A

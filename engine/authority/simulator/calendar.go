@@ -12,7 +12,7 @@ var holidays = words("01-01 05-01 05-10 06-17 08-06 09-15 11-02 12-25")
 // 11 and 14, otherwise the tenth business day of the month after.
 func deadline(tipo string, sealed time.Time) string {
 	if lasting(tipo) {
-		return later(sealed.Format(time.DateOnly), 3)
+		return addMonths(sealed.Format(time.DateOnly), 3)
 	}
 	day := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	for open := 0; ; day = day.AddDate(0, 0, 1) {

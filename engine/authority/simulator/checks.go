@@ -10,7 +10,7 @@ import (
 // common is what every tax document is held to between its schema and its amounts, in this order; sold is what those
 // with priced items are held to besides.
 var (
-	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, remarked, numbered, alike}
+	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, checkRemarks, numbered, checkOneType}
 	sold   = []func(*Simulator, *document) *refusal{itemised, paid}
 )
 
@@ -107,9 +107,9 @@ func addressed(s *Simulator, d *document) *refusal {
 	return placed(r.object("direccion"), name+".direccion")
 }
 
-// remarked holds observaciones to the 3000 characters that NV2 allows; the schema file of 03 v4 meant it (it says
+// checkRemarks holds observaciones to the 3000 characters that NV2 allows; the schema file of 03 v4 meant it (it says
 // maximum, which has no effect on a string).
-func remarked(_ *Simulator, d *document) *refusal {
+func checkRemarks(_ *Simulator, d *document) *refusal {
 	if utf8.RuneCountInString(d.root.object("resumen").text("observaciones")) > 3000 {
 		return unschemed("Campo #/resumen/observaciones no cumple el tamaño máximo permitido")
 	}

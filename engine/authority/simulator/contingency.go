@@ -29,7 +29,7 @@ var (
 var establishments = words("01 02 04 07")
 
 // contingency checks an event by itself; what it lists is looked up when it is received.
-var contingency = []func(*Simulator, *document) *refusal{itself, answerable, detailed, caused}
+var contingency = []func(*Simulator, *document) *refusal{itself, answerable, detailed, checkCause}
 
 // cause is a contingency that was reported.
 type cause struct {
@@ -96,7 +96,7 @@ func (s *Simulator) judgeEvent(d *document, nit string) eventAnswer {
 		if nit != d.issuer.NIT {
 			return stranger("nit")
 		}
-		form, r := s.open(d)
+		form, r := s.openDocument(d)
 		if r != nil {
 			return r
 		}
@@ -159,8 +159,8 @@ func detailed(_ *Simulator, d *document) *refusal {
 // detail is an observation about an entry of detalleDTE.
 func detail(i int, text string) string { return fmt.Sprintf("detalleDTE.item.%d: %s", i+1, text) }
 
-// caused checks motivo: the cause began before it ended, it has ended, and a cause of another kind is explained.
-func caused(_ *Simulator, d *document) *refusal {
+// checkCause checks motivo: the cause began before it ended, it has ended, and a cause of another kind is explained.
+func checkCause(_ *Simulator, d *document) *refusal {
 	m := d.root.object("motivo")
 	began, r := moment(m, "fInicio", "hInicio", "motivo")
 	if r != nil {

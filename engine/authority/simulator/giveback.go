@@ -2,7 +2,7 @@ package simulator
 
 // giveback checks a retorno (18) by itself; what it gives back is looked up when it is registered.
 var giveback = []func(*Simulator, *document) *refusal{
-	itself, operated, recipient, numbered, alike, originated, itemised, withoutVAT, taxed, returned,
+	itself, operated, recipient, numbered, checkOneType, originated, itemised, withoutVAT, taxed, returned,
 }
 
 // recipient checks who gets the goods or money back; nobody in particular when the origin named nobody.

@@ -39,7 +39,7 @@ func (s *Simulator) annul(w http.ResponseWriter, r *http.Request) {
 
 func (s *Simulator) judgeInvalidation(d *document) answer {
 	s.arrived(d)
-	form, r := s.open(d)
+	form, r := s.openDocument(d)
 	if r != nil {
 		return rejected(d.ambiente, d.code, d.at, r)
 	}
@@ -188,7 +188,7 @@ func timely(d *document, held *record, lax bool) *refusal {
 	last := until
 	switch {
 	case lasting(held.tipo):
-		last = later(held.date, 3)
+		last = addMonths(held.date, 3)
 	case !lax && !d.previous:
 		last = held.date
 	}

@@ -52,8 +52,8 @@ func numbered(_ *Simulator, d *document) *refusal {
 	return nil
 }
 
-// alike checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code 007.
-func alike(_ *Simulator, d *document) *refusal {
+// checkOneType checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code 007.
+func checkOneType(_ *Simulator, d *document) *refusal {
 	related := d.root.objects("documentoRelacionado")
 	for _, rel := range related {
 		if rel.text("tipoDocumento") != related[0].text("tipoDocumento") {

@@ -188,8 +188,8 @@ func windowed(d *document) *refusal {
 	return nil
 }
 
-// settle finishes the lots whose time has come, document by document. The caller holds mu.
-func (s *Simulator) settle(now time.Time) {
+// settleLots finishes the lots whose time has come, document by document. The caller holds mu.
+func (s *Simulator) settleLots(now time.Time) {
 	for len(s.books.pending) > 0 && !s.books.pending[0].due.After(now) {
 		l := s.books.pending[0]
 		s.books.pending = s.books.pending[1:]

@@ -6,7 +6,7 @@ import (
 )
 
 // note checks a 05 or 06 by itself; what it adjusts is looked up when it is registered.
-var note = []func(*Simulator, *document) *refusal{registered, linked, totals, taxed, charged, adjusted}
+var note = []func(*Simulator, *document) *refusal{checkReceiver, linked, totals, taxed, charged, adjusted}
 
 var codeForm = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 

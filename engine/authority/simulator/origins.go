@@ -41,7 +41,7 @@ func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 			months = 24
 		}
 		// From the seal: MF2 p.27 also says from the date of issue, which is no later.
-		if day := d.date(); day < o.date || day > later(o.at.Format(time.DateOnly), months) {
+		if day := d.date(); day < o.date || day > addMonths(o.at.Format(time.DateOnly), months) {
 			return nil, notAllowed("identificacion.fecEmi", fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))
 		}
 		same := d.sameTaxpayer
@@ -61,8 +61,8 @@ func (s *Simulator) origins(d *document) ([]*record, *refusal) {
 	return all, nil
 }
 
-// later is a date some months after another, the last of its month when it has no such day.
-func later(date string, months int) string {
+// addMonths is a date some months after another, the last of its month when it has no such day.
+func addMonths(date string, months int) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		panic("simulator: a date that the schema let pass: " + date)

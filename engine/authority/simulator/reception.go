@@ -141,7 +141,7 @@ func (s *Simulator) judge(d *document) answer {
 func (s *Simulator) examine(d *document) (notes []string, _ *refusal) {
 	s.arrived(d)
 	// 1. to 5. The signature, the text, the schema of its type and generation.
-	form, r := s.open(d)
+	form, r := s.openDocument(d)
 	if r != nil {
 		return nil, r
 	}
@@ -157,8 +157,8 @@ func (s *Simulator) examine(d *document) (notes []string, _ *refusal) {
 	return notes, nil
 }
 
-// open reads what was sent, a document or an event.
-func (s *Simulator) open(d *document) (*schema, *refusal) {
+// openDocument reads what was sent, a document or an event.
+func (s *Simulator) openDocument(d *document) (*schema, *refusal) {
 	// 1. The guard: no production through a simulator.
 	if r := s.guard(d.submission); r != nil {
 		return nil, r

@@ -3,11 +3,11 @@ package simulator
 import "slices"
 
 // voucher checks a 03: prices without VAT, which the summary adds.
-var voucher = []func(*Simulator, *document) *refusal{registered, totals, taxed, charged, vouched, sized}
+var voucher = []func(*Simulator, *document) *refusal{checkReceiver, totals, taxed, charged, vouched, sized}
 
-// registered checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
+// checkReceiver checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
 // was not published).
-func registered(s *Simulator, d *document) *refusal {
+func checkReceiver(s *Simulator, d *document) *refusal {
 	r, field := d.root.object("receptor"), "nit"
 	if _, has := r[field]; !has { // a note of DTE 2.0 identifies by kind and number
 		if bad := named(s, d); bad != nil || r.text("tipoDocumento") != "36" {

@@ -46,7 +46,7 @@ func SealAct(a Act, box Signer) ([]byte, error) {
 // OpenAct reads an act of a branch that one of its boxes has signed. Errors: ErrFormat, ErrSignature, ErrOther.
 func OpenAct(data []byte, branch string, number int64, boxes ...Key) (*Act, error) {
 	a := new(Act)
-	if _, err := open("act", data, boxes, a); err != nil {
+	if _, err := openSealed("act", data, boxes, a); err != nil {
 		return nil, err
 	}
 	if a.Branch != branch || a.Number != number {
@@ -58,7 +58,7 @@ func OpenAct(data []byte, branch string, number int64, boxes ...Key) (*Act, erro
 const kindAct = "act"
 
 func (a *Act) check() error {
-	faults := []error{about("branch", CheckName(a.Branch))}
+	faults := []error{fieldError("branch", CheckName(a.Branch))}
 	if a.Kind != kindAct {
 		faults = append(faults, fmt.Errorf("kind: %q", a.Kind))
 	}

@@ -43,7 +43,7 @@ func SealBase(b Base, box Signer) ([]byte, error) {
 // OpenBase reads a base of a box's copy. Errors: ErrFormat, ErrSignature, ErrOther.
 func OpenBase(data []byte, branch string, epoch, number int64, box Key) (*Base, error) {
 	b := new(Base)
-	if _, err := open("base", data, []Key{box}, b); err != nil {
+	if _, err := openSealed("base", data, []Key{box}, b); err != nil {
 		return nil, err
 	}
 	if b.Branch != branch || b.Epoch != epoch || b.Number != number {
@@ -58,7 +58,7 @@ func (b *Base) End() Part { return b.Parts[len(b.Parts)-1] }
 const kindBase = "base"
 
 func (b *Base) check() error {
-	faults := []error{about("branch", CheckName(b.Branch))}
+	faults := []error{fieldError("branch", CheckName(b.Branch))}
 	if b.Kind != kindBase || b.Epoch < 1 || b.Number < 1 || b.At.IsZero() || (b.Number == 1) != (b.Previous == "") || len(b.Parts) == 0 || len(b.Parts) > MaxParts {
 		faults = append(faults, errors.New("it is no base of a second copy"))
 	}

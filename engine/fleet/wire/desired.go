@@ -129,7 +129,7 @@ func SealDesired(d Desired, director Signer) ([]byte, error) {
 // Whether it follows the version before, Follows tells; whether it has expired, who looks at the clock.
 func OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
-	if _, err := open("desired state", data, director, d); err != nil {
+	if _, err := openSealed("desired state", data, director, d); err != nil {
 		return nil, err
 	}
 	if d.Group != group || d.Version != version {
@@ -160,7 +160,7 @@ func (d *Desired) check() error {
 	if d.Kind != kindDesired {
 		faults = append(faults, fmt.Errorf("kind: %q", d.Kind))
 	}
-	faults = append(faults, about("group", CheckName(d.Group)))
+	faults = append(faults, fieldError("group", CheckName(d.Group)))
 	if d.Version < 1 || (d.Version == 1) != (d.Previous == "") || d.Previous != "" && !digestForm.MatchString(d.Previous) {
 		faults = append(faults, fmt.Errorf("version %d, previous %q", d.Version, d.Previous))
 	}
@@ -170,9 +170,9 @@ func (d *Desired) check() error {
 	if d.By == "" {
 		faults = append(faults, errors.New("by: is missing"))
 	}
-	faults = append(faults, about("live", d.Live.check()))
+	faults = append(faults, fieldError("live", d.Live.check()))
 	if d.Rollout != nil {
-		faults = append(faults, about("rollout", d.Rollout.check()))
+		faults = append(faults, fieldError("rollout", d.Rollout.check()))
 	}
 	for i, c := range d.Closed {
 		if err := CheckName(c.Branch); err != nil || c.Establishment == "" || c.Point == "" || c.Year < 2000 || c.Since < 1 {
@@ -203,9 +203,9 @@ func (s *State) check() error {
 }
 
 func (r *Rollout) check() error {
-	faults := []error{about("name", CheckName(r.Name)), r.State.check()}
+	faults := []error{fieldError("name", CheckName(r.Name)), r.State.check()}
 	for i, p := range r.Pilots {
-		faults = append(faults, about("pilots["+strconv.Itoa(i)+"]", CheckName(p)))
+		faults = append(faults, fieldError("pilots["+strconv.Itoa(i)+"]", CheckName(p)))
 	}
 	if r.Share < 0 || r.Share > Whole || r.MaxFailures < 0 || r.MaxFailures > Whole || r.MinSuccess < 0 || r.SoakSeconds < 0 {
 		faults = append(faults, errors.New("share, max_failures: of 10,000; min_success, soak_seconds: not negative"))
@@ -216,8 +216,8 @@ func (r *Rollout) check() error {
 	return errors.Join(faults...)
 }
 
-// about names the field of an error.
-func about(field string, err error) error {
+// fieldError names the field of an error.
+func fieldError(field string, err error) error {
 	if err == nil {
 		return nil
 	}

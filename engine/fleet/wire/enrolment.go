@@ -41,7 +41,7 @@ func SealEnrolment(e Enrolment, director Signer) ([]byte, error) {
 // OpenEnrolment reads the enrolment of a branch at an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*Enrolment, error) {
 	e := new(Enrolment)
-	if _, err := open("enrolment", data, director, e); err != nil {
+	if _, err := openSealed("enrolment", data, director, e); err != nil {
 		return nil, err
 	}
 	if e.Branch != branch || e.Epoch != epoch {
@@ -72,7 +72,7 @@ const kindEnrolment = "enrolment"
 
 func (e *Enrolment) check() error {
 	_, err := DecodeKey(e.Key)
-	faults := []error{about("branch", CheckName(e.Branch)), about("key", err)}
+	faults := []error{fieldError("branch", CheckName(e.Branch)), fieldError("key", err)}
 	if e.Kind != kindEnrolment {
 		faults = append(faults, fmt.Errorf("kind: %q", e.Kind))
 	}

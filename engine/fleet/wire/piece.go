@@ -31,7 +31,7 @@ func SealPiece(p Piece, body []byte, box Signer) ([]byte, error) {
 func OpenPiece(data []byte, branch string, epoch, number int64, box Key) (*Piece, []byte, error) {
 	head, body, _ := bytes.Cut(data, []byte("\n"))
 	p := new(Piece)
-	if _, err := open("piece", head, []Key{box}, p); err != nil {
+	if _, err := openSealed("piece", head, []Key{box}, p); err != nil {
 		return nil, nil, err
 	}
 	if p.Branch != branch || p.Epoch != epoch || p.Number != number || p.Digest != Digest(body) {
@@ -45,7 +45,7 @@ const kindPiece = "piece"
 var pieceFile = regexp.MustCompile(`^[0-9]{10}\.copy$`)
 
 func (p *Piece) check() error {
-	faults := []error{about("branch", CheckName(p.Branch))}
+	faults := []error{fieldError("branch", CheckName(p.Branch))}
 	if p.Kind != kindPiece || p.Epoch < 1 || p.Number < 1 || p.Offset < 0 || !pieceFile.MatchString(p.File) || !digestForm.MatchString(p.Digest) || (p.Number == 1) != (p.Previous == "") {
 		faults = append(faults, errors.New("it is no piece of a second copy"))
 	}

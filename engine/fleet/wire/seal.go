@@ -74,9 +74,9 @@ func seal(name string, payload checker, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads a payload that one of the keys has signed. The signature is verified before the payload is looked at. It returns
+// openSealed reads a payload that one of the keys has signed. The signature is verified before the payload is looked at. It returns
 // the name of the key.
-func open(name string, data []byte, keys []Key, into checker) (signer string, err error) {
+func openSealed(name string, data []byte, keys []Key, into checker) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(name, data, envelopeFaults)
 	if err != nil {
 		return "", err

@@ -65,7 +65,7 @@ func (s *Settings) check() error {
 	if s.Kind != kindSettings {
 		faults = append(faults, fmt.Errorf("kind: %q", s.Kind))
 	}
-	faults = append(faults, within("poll", s.Poll, MinPoll, MaxPoll), within("report", s.Report, MinReport, MaxReport))
+	faults = append(faults, checkDuration("poll", s.Poll, MinPoll, MaxPoll), checkDuration("report", s.Report, MinReport, MaxReport))
 	for _, line := range []struct{ name, text string }{{"print_footer", s.Footer}, {"mail_greeting", s.Greeting}} {
 		if utf8.RuneCountInString(line.text) > maxLine || strings.ContainsFunc(line.text, unicode.IsControl) {
 			faults = append(faults, fmt.Errorf("%s: it is not one line of at most %d characters", line.name, maxLine))
@@ -88,8 +88,8 @@ func (s *Settings) check() error {
 	return errors.Join(faults...)
 }
 
-// within says what is wrong with a duration that may be left out.
-func within(name, text string, least, most time.Duration) error {
+// checkDuration says what is wrong with a duration that may be left out.
+func checkDuration(name, text string, least, most time.Duration) error {
 	if text == "" {
 		return nil
 	}

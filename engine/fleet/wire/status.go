@@ -139,7 +139,7 @@ func OpenStatus(data []byte, branch string, boxes ...Key) (*Status, error) {
 		}
 		boxes = []Key{named}
 	}
-	if _, err := open("status", data, boxes, s); err != nil {
+	if _, err := openSealed("status", data, boxes, s); err != nil {
 		return nil, err
 	}
 	if s.Branch != branch {
@@ -152,7 +152,7 @@ const kindStatus = "status"
 
 func (s *Status) check() error {
 	_, err := DecodeKey(s.Key)
-	faults := []error{about("branch", CheckName(s.Branch)), about("group", CheckName(s.Group)), about("key", err)}
+	faults := []error{fieldError("branch", CheckName(s.Branch)), fieldError("group", CheckName(s.Group)), fieldError("key", err)}
 	if s.Kind != kindStatus {
 		faults = append(faults, fmt.Errorf("kind: %q", s.Kind))
 	}

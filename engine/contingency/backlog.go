@@ -9,8 +9,8 @@ import (
 	"dtegate/storage"
 )
 
-// Owed is what the branch owes MH, and by when.
-type Owed struct {
+// Backlog is what the branch owes MH, and by when.
+type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: MH is there
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
@@ -41,14 +41,14 @@ var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEv
 // count counts what is owed.
 type count struct {
 	*common
-	*Owed
+	*Backlog
 	law  law
 	ends map[string]time.Time // of periods of which documents wait for an event; zero: it goes on
 }
 
-// Owed counts what the branch owes MH, by reading what waits.
-func (c *Contingency) Owed() (*Owed, error) {
-	o := &Owed{At: c.Now().UTC(), Waiting: make(map[string]int)}
+// CountBacklog counts what the branch owes MH, by reading what waits.
+func (c *Contingency) CountBacklog() (*Backlog, error) {
+	o := &Backlog{At: c.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c.common, o, c.law(), make(map[string]time.Time)}
 	for _, queue := range owedQueues {
 		due, err := c.Store.Due(queue, c.Now().Add(record.Distant), record.MaxCounted)
@@ -72,7 +72,7 @@ func (c *Contingency) Owed() (*Owed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if long != nil && long.noted() == nil {
+	if long != nil && long.reportNote() == nil {
 		from := long.needsReportFrom(n.law)
 		if !o.At.Before(from.Add(-reportNotice)) && (long.ended.IsZero() || !long.ended.Before(from)) {
 			o.TechnicalReport = from

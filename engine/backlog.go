@@ -8,28 +8,28 @@ import (
 	"dtegate/engine/outbox"
 )
 
-// Owed is what the branch owes, and by when.
-type Owed struct {
-	contingency.Owed
+// Backlog is what the branch owes, and by when.
+type Backlog struct {
+	contingency.Backlog
 	// Delivery is what the receivers and the archive are owed.
 	Delivery outbox.Undelivered `json:"delivery"`
 }
 
-// owedCache keeps what was counted a moment ago.
-type owedCache struct {
+// backlogCache keeps what was counted a moment ago.
+type backlogCache struct {
 	mu   sync.Mutex
-	last *Owed
+	last *Backlog
 }
 
-// Owed counts what is owed, or returns a count that is not older than two seconds.
-func (e *Engine) Owed() *Owed {
+// CountBacklog counts what is owed, or returns a count that is not older than two seconds.
+func (e *Engine) CountBacklog() *Backlog {
 	e.owed.mu.Lock()
 	defer e.owed.mu.Unlock()
 	if e.owed.last == nil || e.now().Before(e.owed.last.At) || e.now().Sub(e.owed.last.At) > 2*time.Second {
 		o, err := e.countOwed()
 		if err != nil {
 			e.log.Error("counting what is owed", "error", err)
-			o = &Owed{Owed: contingency.Owed{At: e.now().UTC(), Waiting: map[string]int{}}}
+			o = &Backlog{Backlog: contingency.Backlog{At: e.now().UTC(), Waiting: map[string]int{}}}
 		}
 		e.owed.last = o
 	}
@@ -38,11 +38,11 @@ func (e *Engine) Owed() *Owed {
 	return &now
 }
 
-func (e *Engine) countOwed() (*Owed, error) {
-	toMH, err := e.contingency.Owed()
+func (e *Engine) countOwed() (*Backlog, error) {
+	toMH, err := e.contingency.CountBacklog()
 	if err != nil {
 		return nil, err
 	}
-	o := &Owed{Owed: *toMH}
+	o := &Backlog{Backlog: *toMH}
 	return o, e.outbox.CountUndelivered(&o.Delivery)
 }
