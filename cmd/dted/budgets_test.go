@@ -75,12 +75,21 @@ func rows(t *testing.T) func(name string, measured, limit float64, unit string) 
 			verdict = "MISSED"
 			t.Errorf("%s: %.2f", name, measured)
 		}
-		bound := fmt.Sprintf("≤ %g", limit)
-		if limit < 0 {
-			bound = fmt.Sprintf("≥ %g", -limit)
-		}
-		fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
+		printRow(name, measured, limit, unit, verdict)
 	}
+}
+
+// asked prints what is measured beside the limit that was asked for first, and judges nothing: rows has the limit in force.
+func asked(name string, measured, limit float64, unit string) {
+	printRow(name, measured, limit, unit, "as first asked")
+}
+
+func printRow(name string, measured, limit float64, unit, verdict string) {
+	bound := fmt.Sprintf("≤ %g", limit)
+	if limit < 0 {
+		bound = fmt.Sprintf("≥ %g", -limit)
+	}
+	fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
 }
 
 // startLazily starts the appliance with the timers that its systemd unit gives it; make run has the kernel's own.

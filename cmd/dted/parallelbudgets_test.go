@@ -79,8 +79,9 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 func (b *bench) together(t *testing.T) {
 	over := b.overHTTP(t)
 	cpu(t, "over HTTP, from the disk, one in flight", over, inTurn)
-	cpu(t, "over HTTP, from the disk", over, beside)
-	_, one, latency := b.perSecond("over HTTP, from the disk", over)
+	asked("process CPU per document, over HTTP and from the disk / bare signature", cpu(t, "over HTTP, from the disk", over, beside), 1.20, "x")
+	eight, one, latency := b.perSecond("over HTTP, from the disk", over)
+	asked("documents/s over HTTP and from the disk, 8 series / signatures/s", eight, -0.85, "x")
 	b.row("p99 / p50, 16 in flight on 8 series", ratio(quantile(latency, .99), quantile(latency, .5)), 4, "x")
 	b.row("documents/s over HTTP, 1 series, 16 in flight / parallel signatures/s", one, -0.45, "x")
 
