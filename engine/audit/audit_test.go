@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -12,6 +13,33 @@ import (
 
 // What was recorded is there after a restart, the newest first, bound into the store's hash chain; an act that had only
 // begun says so by having no outcome.
+// TestTrail_Last: the newest act of a kind is found behind however many others; where there is none, the search ends.
+func TestTrail_Last(t *testing.T) {
+	dir := t.TempDir()
+	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trail := New(s, "00", vouch.New(), time.Now)
+	for n := range 70 {
+		if err := trail.Record(context.Background(), Act{Who: "ana", What: fmt.Sprint("act ", n), Outcome: Done}); err != nil {
+			t.Fatal(err)
+		}
+		for what, there := range map[string]bool{"act 0": true, fmt.Sprint("act ", n): true, "act 70": false} {
+			if last, err := trail.Last(func(a *Act) bool { return a.What == what }); err != nil || (last != nil) != there || there && last.What != what {
+				t.Fatalf("of %d acts, %s: %+v, %v", n+1, what, last, err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTrail(t *testing.T) {
 	ctx, dir, box := context.Background(), t.TempDir(), vouch.New()
 	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler), Now: time.Now}

@@ -29,7 +29,7 @@ func TestAgent_Rollout(t *testing.T) {
 	w.pass(3 * time.Minute)
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1")
-	if s := w.status(); s.Epoch != 1 || s.Desired.Version != 3 || s.Desired.Trouble != "" || len(s.Rules) != 1 || s.Rules[0].Version != "1.0.1" || !s.Ready {
+	if s := w.status(); s.Epoch != 1 || s.Desired.Version != 3 || s.Desired.Trouble != "" || len(s.Rules) != 1 || s.Rules[0].Version != "1.0.1" || !s.Rules[0].Live || !s.Ready {
 		t.Errorf("%+v", s)
 	}
 }

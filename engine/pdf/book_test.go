@@ -37,9 +37,15 @@ func TestBook(t *testing.T) {
 	for _, row := range b.Rows {
 		d.row(row, bookBody)
 	}
+	d.summary()
 	drawn := make(map[string]int)
 	for n, pg := range c.pages {
-		for _, o := range pg.ops {
+		for i, o := range pg.ops {
+			for _, other := range pg.ops[:i] { // a text that stands on another cannot be read
+				if o.text != "" && other.text != "" && o.y < other.y+4 && other.y < o.y+4 && o.x < other.x+other.w && other.x < o.x+o.w {
+					t.Errorf("page %d: %q lies on %q", n+1, o.text, other.text)
+				}
+			}
 			drawn[o.text]++
 			if o.x < bookMargin-0.01 || o.x+o.w > bookW-bookMargin+0.01 || o.y > bookH-bookMargin+1 {
 				t.Errorf("page %d: %q lies at %.1f, %.1f, %.1f wide", n+1, o.text, o.x, o.y, o.w)

@@ -100,6 +100,36 @@ func TestBodies_Arriving(t *testing.T) {
 	}
 }
 
+// TestBodies_Grown: a body that arrives takes its sender's share as it grows; where the share is used up, or nothing is left, it ends there.
+func TestBodies_Grown(t *testing.T) {
+	for _, announced := range []int{maxBody, -1} {
+		for want, others := range map[error][]int64{ErrShare: {7}, ErrFull: {1, 2, 3, 4, 5, 6}} {
+			share := NewBodies(nil)
+			for taken := true; taken; { // as much as they may, then down to a page
+				taken = false
+				for _, id := range others {
+					for n := maxBody; n >= 4096; n /= 2 {
+						if share.take(id, n) == nil {
+							taken = true
+							break
+						}
+					}
+				}
+			}
+			if want == ErrFull {
+				share.left = 4096
+			}
+			a, before := share.Body(7, maxBody), share.left
+			if _, err := a.Read(bytes.NewReader(make([]byte, maxBody)), announced); !errors.Is(err, want) {
+				t.Errorf("announced %d: %v, want %v", announced, err, want)
+			}
+			if a.Release(); share.left != before || share.left < 0 {
+				t.Errorf("announced %d: %d bytes are left, before %d", announced, share.left, before)
+			}
+		}
+	}
+}
+
 // A body that is refused for its pace is not read beyond what nobody counts, and is asked for once: a flood costs nothing
 // but the wire.
 func TestBodies_Pace(t *testing.T) {
