@@ -42,6 +42,7 @@ func storeless(t *testing.T, disk *disktest.Disk) *disktest.Disk {
 // TestEnding: whatever reads or copies a whole store stops where its context ends, and says so. Nothing is told as done by half.
 func TestEnding(t *testing.T) {
 	disk := tableStore(t, 60)
+	rotting := disk.Copy()
 	s := live(t, disk)
 	large := make([]byte, 3*copyChunk)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // nothing makes it smaller
@@ -77,7 +78,7 @@ func TestEnding(t *testing.T) {
 			return errors.Join(s.ReadTables(ctx, nil), s.Close())
 		},
 		"repair": func(ctx context.Context) error {
-			rotten := disk.Copy()
+			rotten := rotting.Copy() // of small blocks: what is behind a bad one is looked for by reading blocks again and again
 			path := largest(t, rotten)
 			if err := rotten.Flip(path, size(t, rotten, path)/3*8); err != nil {
 				return err

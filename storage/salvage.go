@@ -128,7 +128,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 			if fn == nil {
 				return nil
 			}
-			if err := errors.Join(fn(bytes.Clone(kv.K.UserKey), value), ctx.Err()); err != nil {
+			if err := fn(bytes.Clone(kv.K.UserKey), value); err != nil {
 				return err
 			}
 		}
@@ -138,7 +138,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		var own error
 		next := bytes.Clone(at)
 		err := scan(at, upper, func(key, value []byte) error {
-			own = row(key, value)
+			own = errors.Join(row(key, value), ctx.Err()) // a context that ended is no damage
 			next = append(append(next[:0], key...), 0)
 			return own
 		})

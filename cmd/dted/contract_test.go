@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("DTED_BARE_SIGNER") != "" {
 		bareSigner()
 	}
+	_ = os.Unsetenv("GOGC") // of make test: the appliances run as installed
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // most of their time is waiting, for other processes or for a limit

@@ -65,7 +65,8 @@ func (b *branch) chaos(c simulator.Chaos) {
 	}
 }
 
-// minimum is what MH wants of each kind, or about a fifteenth of it.
+// minimum is what MH wants of each kind, or about a fifteenth of it. Of that, one event: a second one is due when so few sales are
+// sent already, and would rightly be given one more than is wanted.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
 	for _, r := range engine.Requirements {
@@ -73,6 +74,9 @@ func minimum(all bool) map[string]int {
 		if !all {
 			wanted[r.Kind] = max(2, r.Wanted/15)
 		}
+	}
+	if !all {
+		wanted["contingencia"] = 1
 	}
 	return wanted
 }
