@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,5 +64,63 @@ func TestProofs(t *testing.T) {
 		if !bytes.Contains(sources, is) {
 			t.Errorf("ARCHITECTURE.md names %s, and there is no such test", name[1])
 		}
+	}
+}
+
+// The Go files that the documents and the package comments name are there.
+func TestProofs_NamedFiles(t *testing.T) {
+	root := plugintest.Root(t)
+	paths, bases := make(map[string]bool), make(map[string]bool) // of all Go files: the path from the root, and its last part
+	comments := make(map[string]string)                          // package comments, by path
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "var" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) && path != root {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		paths[relative], bases[d.Name()] = true, true
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if file.Doc != nil {
+			comments[relative] = file.Doc.Text()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, checked := regexp.MustCompile(`[\w/]*\w\.go\b`), 0
+	for file, text := range comments {
+		file = strings.Replace(file, "plugins/sdk/", "plugins/dte01/", 1) // the kit's comment speaks of a rule's own files
+		for _, name := range names.FindAllString(text, -1) {
+			if checked++; !paths[name] && !paths[filepath.Join(filepath.Dir(file), name)] {
+				t.Errorf("%s names %s, and there is no such file", file, name)
+			}
+		}
+	}
+	quoted := regexp.MustCompile("`([\\w/]+\\.go)`")
+	for _, document := range []string{"ARCHITECTURE.md", "RATIONALE.md", "README.md", "deploy/RUNBOOK.md"} {
+		text, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range quoted.FindAllSubmatch(text, -1) {
+			if checked++; !paths[string(name[1])] && (bytes.ContainsRune(name[1], '/') || !bases[string(name[1])]) {
+				t.Errorf("%s names %s, and there is no such file", document, name[1])
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d files are named", checked)
 	}
 }

@@ -1,3 +1,6 @@
+// Package record says what the branch stores: the kinds of record, their states and queues (this file), the head of a
+// document (head.go), the queues' and periods' walks (walk.go), and what the API shows of a record (view.go). It issues nothing
+// and sends nothing.
 package record
 
 import (
