@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 )
 
@@ -23,17 +24,6 @@ import (
 
 // authoring are the verbs of those who make rules and demonstrations. They touch no box, as those of a chain's centre, and their files are their own.
 var authoring = []string{"rules keygen", "rules new", "rules test", "rules params", "rules build", "rules sign", "demo"}
-
-// handed are the files that the operator named, read before root became the account; nil when there was nothing to become.
-var handed map[string][]byte
-
-// readNamed reads a file that the operator named on the command line.
-func readNamed(path string) ([]byte, error) {
-	if data, ok := handed[path]; ok {
-		return data, nil
-	}
-	return os.ReadFile(path)
-}
 
 // becomeAccount makes a process of root one of the account that owns the branch's data. It does nothing for others, for authoring
 // verbs, where root itself owns the data, and where the configuration cannot be used: the verb says so.
@@ -45,7 +35,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	if err != nil {
 		return nil
 	}
-	info, err := os.Stat(existing(cfg.Data))
+	info, err := os.Stat(operator.ExistingAbove(cfg.Data))
 	if err != nil {
 		return nil // the verb meets it too
 	}
@@ -53,13 +43,8 @@ func becomeAccount(path string, command *kong.Context) error {
 	if owner.Uid == 0 {
 		return nil
 	}
-	who() // while it is known
-	handed = make(map[string][]byte)
-	for _, file := range named(command) {
-		if data, err := os.ReadFile(file); err == nil {
-			handed[file] = data
-		}
-	}
+	operator.Who() // while it is known
+	operator.HandOver(named(command))
 	gid, groups := int(owner.Gid), []int{int(owner.Gid)}
 	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
 		if own, err := strconv.Atoi(u.Gid); err == nil {
@@ -111,7 +96,7 @@ func named(command *kong.Context) (files []string) {
 
 // unreachable explains a refusal of the system that root does not expect.
 func unreachable(err error) error {
-	if handed == nil || !errors.Is(err, fs.ErrPermission) {
+	if !operator.HandedOver() || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	name := strconv.Itoa(os.Getuid())

@@ -105,11 +105,13 @@ func TestAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := typedByRoot(t, b, "doctor", "--json")
-	var list []finding
+	var list []struct{ Check, What string }
 	if err := json.Unmarshal([]byte(out[:strings.LastIndex(out, "]")+1]), &list); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !slices.ContainsFunc(list, func(f finding) bool { return f.Check == "admin token" && strings.Contains(f.What, "permission denied") }) {
+	if !slices.ContainsFunc(list, func(f struct{ Check, What string }) bool {
+		return f.Check == "admin token" && strings.Contains(f.What, "permission denied")
+	}) {
 		t.Errorf("doctor says\n%s", out)
 	}
 	if out, err := typedByRoot(t, b, "backup", filepath.Join(secret, "backup")); err == nil || !strings.Contains(out, "dtectl works as 54321") {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/books"
@@ -35,7 +36,7 @@ type booksCommand struct {
 }
 
 // Run makes the accountant's files of a month from the running appliance or from backups.
-func (c *booksCommand) Run(ctx context.Context, top *cli) error {
+func (c *booksCommand) Run(ctx context.Context, top *operator.Options) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (c *booksCommand) check() error {
 }
 
 // settings are those of the configuration. Whoever has backups alone needs none, or a file with [books] alone.
-func (c *booksCommand) settings(top *cli) (books.Settings, error) {
+func (c *booksCommand) settings(top *operator.Options) (books.Settings, error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
@@ -136,13 +137,13 @@ type bookSource struct {
 	rest     bool // between pages: whoever answers them sells meanwhile
 }
 
-func (c *booksCommand) sources(top *cli) (list []*bookSource, err error) {
+func (c *booksCommand) sources(top *operator.Options) (list []*bookSource, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
 			return nil, err
 		}
-		g, err := ownGateway(cfg)
+		g, err := operator.OwnGateway(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -167,13 +168,13 @@ func (c *booksCommand) sources(top *cli) (list []*bookSource, err error) {
 	return list, nil
 }
 
-func runningBooks(g *gateway) *bookSource {
+func runningBooks(g *operator.Gateway) *bookSource {
 	runtime.GOMAXPROCS(1) // a core stays the tills'
 	ask := func(ctx context.Context, query url.Values) (*month.Page, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		p := new(month.Page)
-		err := g.ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
+		err := g.Ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
 		return p, err
 	}
 	return &bookSource{name: "the running appliance", rest: true, close: func() {},
@@ -215,7 +216,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	defer os.RemoveAll(aside)
-	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: local(time.Now())}
+	o := books.Options{Month: c.Month, Settings: settings, Dir: aside, Made: operator.Local(time.Now())}
 	if !c.NoPDF {
 		printer, err := pdf.New(pdf.Options{})
 		if err != nil {
@@ -251,8 +252,8 @@ const restsPerPage = 3
 
 // collect reads every document of every source.
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
-	bar := newBar(screen.Err)
-	defer bar.end()
+	bar := screen.NewBar(screen.Err)
+	defer bar.End()
 	for i, s := range sources {
 		for after, more := uint64(0), true; more; {
 			if err := ctx.Err(); err != nil {
@@ -279,7 +280,7 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			if p.Total > 0 {
 				share = int64(float64(p.Done) / float64(p.Total) * 1000)
 			}
-			bar.show(int64(i)*1000+share, int64(len(sources))*1000)
+			bar.Show(int64(i)*1000+share, int64(len(sources))*1000)
 			if after, more = p.Next, p.Next > 0; more && after == 0 {
 				return errors.New("the pages do not go on")
 			}

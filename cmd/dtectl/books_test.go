@@ -11,17 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
 
 // sold puts an invoice of a branch into its store, as the engine keeps one, and returns its code.
-func (b *box) sold(s *storage.Store, establishment string, at time.Time, state storage.State, total string) string {
-	b.t.Helper()
+func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State, total string) string {
+	b.T.Helper()
 	a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("01/01/%s/P001/%d", establishment, dte.Year(at))})
-	b.must(err)
+	b.Must(err)
 	slot, err := a.Number()
-	b.must(err)
+	b.Must(err)
 	code := dte.Code{0: establishment[3], 1: byte(slot.ID >> 8), 2: byte(slot.ID), 6: 0x40, 8: 0x80}
 	control := fmt.Sprintf("DTE-01-%sP001-%015d", establishment, slot.Number)
 	document, err := json.Marshal(map[string]any{
@@ -29,17 +32,17 @@ func (b *box) sold(s *storage.Store, establishment string, at time.Time, state s
 		"emisor":          map[string]any{"nit": "06141804941035", "nrc": "2390516", "nombre": "Abarrotes La Ceiba"},
 		"cuerpoDocumento": []any{map[string]any{"tipoItem": 1, "ventaGravada": json.Number(total)}},
 		"resumen":         map[string]any{"totalGravada": json.Number(total), "totalPagar": json.Number(total)}})
-	b.must(err)
+	b.Must(err)
 	head := map[string]any{"document": "01", "version": 2, "control_number": control, "ambiente": "01", "date": dte.Date(at), "total": total, "form": "normal",
 		"branch_id": int(establishment[3] - '0'), "created_at": at, "response": map[string]string{"selloRecibido": fmt.Sprintf("2026%036X", slot.ID), "descripcionMsg": "NO"}}
 	if state == 5 {
 		head["invalidation"] = map[string]any{"estado": "PROCESSED", "at": "2026-11-15T12:00:00Z"}
 	}
 	raw, err := json.Marshal(head)
-	b.must(err)
+	b.Must(err)
 	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw,
 		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) + ".c2ln")}}})
-	b.must(err)
+	b.Must(err)
 	return code.String()
 }
 
@@ -49,24 +52,24 @@ func TestBooks_Branches(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
 	var dirs, codes []string
 	for i := range 3 {
-		b := newBox(t, "127.0.0.1:1")
-		s := b.store()
+		b := barebox.New(t, "127.0.0.1:1")
+		s := b.Store()
 		establishment := fmt.Sprintf("S%03d", i+1)
-		b.sold(s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
+		sold(b, s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
 		for day := range 2 {
-			codes = append(codes, b.sold(s, establishment, at(day+1, 12-i), 2, "10.00"), b.sold(s, establishment, at(day+1, 13+i), 2, "1.50"))
+			codes = append(codes, sold(b, s, establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, establishment, at(day+1, 13+i), 2, "1.50"))
 		}
-		b.sold(s, establishment, at(2, 20), 3, "7.00")
-		b.sold(s, establishment, at(31, 9), 2, "99.00") // of December
-		b.must(s.Close())
+		sold(b, s, establishment, at(2, 20), 3, "7.00")
+		sold(b, s, establishment, at(31, 9), 2, "99.00") // of December
+		b.Must(s.Close())
 		dir := filepath.Join(t.TempDir(), "backup")
-		_, err := output(t, func() error { return (&backupCommand{Dir: dir}).Run(context.Background(), b.top) })
-		b.must(err)
+		_, err := barebox.Output(t, func() error { return (&disk.Backup{Dir: dir}).Run(context.Background(), b.Options) })
+		b.Must(err)
 		dirs = append([]string{dir}, dirs...)
 	}
-	nobody := &cli{Config: filepath.Join(t.TempDir(), "none.toml")}
+	nobody := &operator.Options{Config: filepath.Join(t.TempDir(), "none.toml")}
 	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: dirs}
-	text, err := output(t, func() error { return c.Run(context.Background(), nobody) })
+	text, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,17 +99,17 @@ func TestBooks_Branches(t *testing.T) {
 	}
 
 	// Again, into the same folder: what was there is replaced; anything else is refused.
-	if _, err := output(t, func() error { return c.Run(context.Background(), nobody) }); err != nil {
+	if _, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) }); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(c.Out, "mine.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := output(t, func() error { return c.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+	if _, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "mine.txt") {
 		t.Errorf("a folder with something else in it: %v", err)
 	}
 	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0], dirs[0]}, NoPDF: true}
-	if _, err := output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "there twice") {
+	if _, err := barebox.Output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil || !strings.Contains(err.Error(), "there twice") {
 		t.Errorf("one branch twice: %v", err)
 	}
 	if _, err := os.Stat(twice.Out); err == nil {
@@ -119,7 +122,7 @@ func TestBooks_Branches(t *testing.T) {
 		t.Fatal(err)
 	}
 	explain := &booksCommand{Explain: codes[4], Backup: dirs}
-	text, err = output(t, func() error { return explain.Run(context.Background(), &cli{Config: settings}) })
+	text, err = barebox.Output(t, func() error { return explain.Run(context.Background(), &operator.Options{Config: settings}) })
 	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") || !strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
 		t.Errorf("%s, %v", text, err)
 	}

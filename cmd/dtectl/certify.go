@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/certify"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
@@ -36,7 +37,7 @@ type certifyCommand struct {
 const certifyToken = "dtectl certify"
 
 // Run sends the tests that MH wants before it authorises an issuer, through the running appliance of this box.
-func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
+func (c *certifyCommand) Run(ctx context.Context, top *operator.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
@@ -46,10 +47,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 	}
 	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: cfg.Now,
 		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name, DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
-		Status: func(ctx context.Context) (*certify.Status, error) {
-			s := new(certify.Status)
-			return s, askOps(ctx, cfg, http.MethodGet, "/status", nil, s)
-		}}
+		Status:      func(ctx context.Context) (*operator.Status, error) { return operator.AskStatus(ctx, cfg) }}
 	for _, k := range c.Types {
 		if !slices.Contains(certify.Kinds, k) {
 			return fmt.Errorf("--types: %s is not one of %s", k, strings.Join(certify.Kinds, ", "))
@@ -72,7 +70,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 	shown := newProgress(screen.Err)
 	o.Show = shown.show
 	report, err := certify.New(o).Run(ctx)
-	shown.bar.clear()
+	shown.bar.Clear()
 	if report == nil {
 		return err
 	}
@@ -82,7 +80,7 @@ func (c *certifyCommand) Run(ctx context.Context, top *cli) error {
 
 // open finds the tills' API of this box and a token for it. The caller ends the token.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
-	if o.URL, o.Client, err = ownAPI(cfg); err != nil {
+	if o.URL, o.Client, err = operator.OwnAPI(cfg); err != nil {
 		return nil, err
 	}
 	o.Client.Timeout = 2 * time.Minute
@@ -102,12 +100,12 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		for _, t := range f.Tokens { // of a run that was killed
 			if t.Name == certifyToken && t.Active() {
-				if _, err := f.Revoke(t.ID, who(), cfg.Now()); err != nil {
+				if _, err := f.Revoke(t.ID, operator.Who(), cfg.Now()); err != nil {
 					return err
 				}
 			}
 		}
-		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, who(), cfg.Now())
+		t, token, err := f.Add(cfg, certifyToken, point, config.Permissions, operator.Who(), cfg.Now())
 		if err == nil {
 			id, o.Token = t.ID, token
 		}
@@ -118,7 +116,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	}
 	end = func() {
 		err := config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-			_, err := f.Revoke(id, who(), cfg.Now())
+			_, err := f.Revoke(id, operator.Who(), cfg.Now())
 			return err
 		})
 		if err != nil {
@@ -194,7 +192,7 @@ func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 		if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, k.Kind) {
 			continue
 		}
-		missing := max(0, k.Wanted-k.Sealed-k.Waiting)
+		missing := k.Missing()
 		screen.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", k.Kind, k.Wanted, k.Sealed, k.Waiting, missing)
 		sale := certify.Sample(o.Seed, k.Kind, k.Sealed+k.Waiting+k.Refused, dte.Date(o.Now()), o.Receivers)
 		if missing == 0 || sale == nil {
@@ -258,18 +256,18 @@ func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 // sending.
 type progress struct {
 	out   *screen.Writer
-	bar   *gauge
+	bar   *screen.Gauge
 	shown int
 	what  string
 }
 
 func newProgress(out *screen.Writer) *progress {
-	return &progress{out: out, bar: newGauge(out), shown: -1}
+	return &progress{out: out, bar: screen.NewGauge(out), shown: -1}
 }
 
 func (p *progress) show(sealed, wanted int, what string) {
 	if p.out.Terminal() {
-		p.bar.show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
+		p.bar.Show(float64(sealed)/float64(max(1, wanted)), fmt.Sprintf("%d of %d sealed, %s", sealed, wanted, what))
 		return
 	}
 	tenth := 10 * sealed / max(1, wanted)

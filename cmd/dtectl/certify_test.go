@@ -15,6 +15,7 @@ import (
 	"time"
 	"unsafe"
 
+	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
@@ -23,7 +24,7 @@ import (
 )
 
 // rehearsed is a box whose configuration leads to a branch in the test ambiente and its operators' listener.
-func rehearsed(t *testing.T, wanted map[string]int) (*box, *tilltest.Branch) {
+func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Branch) {
 	t.Helper()
 	branch := tilltest.Open(t, "00", time.Now())
 	tally := engine.NewAuthorisationTally(branch.Engine, branch.Store, 1, branch.Now)
@@ -41,20 +42,20 @@ func rehearsed(t *testing.T, wanted map[string]int) (*box, *tilltest.Branch) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"ambiente": "00", "owed": branch.Engine.CountBacklog(), "authorisation": a})
 	}))
 	t.Cleanup(ops.Close)
-	b := newBox(t, "127.0.0.1:1")
-	text, err := os.ReadFile(b.top.Config)
-	b.must(err)
+	b := barebox.New(t, "127.0.0.1:1")
+	text, err := os.ReadFile(b.Options.Config)
+	b.Must(err)
 	for _, address := range []string{branch.URL, ops.URL} {
 		text = []byte(strings.Replace(string(text), "127.0.0.1:0", strings.TrimPrefix(address, "http://"), 1))
 	}
-	b.must(config.WriteFile(b.top.Config, text))
+	b.Must(config.WriteFile(b.Options.Config, text))
 	return b, branch
 }
 
 // TestCertify_Plan: the plan says what is missing and shows the next sales; it sends nothing and makes no token.
 func TestCertify_Plan(t *testing.T) {
 	b, branch := rehearsed(t, nil)
-	text, err := output(t, func() error { return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(), b.top) })
+	text, err := barebox.Output(t, func() error { return (&certifyCommand{Plan: true, Seed: 7}).Run(t.Context(), b.Options) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +65,16 @@ func TestCertify_Plan(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	narrow, err := output(t, func() error {
-		return (&certifyCommand{Plan: true, Seed: 7, Types: []string{"14"}}).Run(t.Context(), b.top)
+	narrow, err := barebox.Output(t, func() error {
+		return (&certifyCommand{Plan: true, Seed: 7, Types: []string{"14"}}).Run(t.Context(), b.Options)
 	})
 	if err != nil || strings.Contains(narrow, "01 ") || !strings.Contains(text, narrow[strings.Index(narrow, "\nnext"):]) {
 		t.Errorf("%v\n%s", err, narrow)
 	}
-	if _, err := os.Stat(b.at("tokens.toml")); !errors.Is(err, os.ErrNotExist) || branch.Sim.Received().Documents != 0 {
+	if _, err := os.Stat(b.At("tokens.toml")); !errors.Is(err, os.ErrNotExist) || branch.Sim.Received().Documents != 0 {
 		t.Errorf("a plan does something: %v, %+v", err, branch.Sim.Received())
 	}
-	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.top); err == nil || !strings.HasPrefix(err.Error(), "--types: 99") {
+	if err := (&certifyCommand{Plan: true, Types: []string{"99"}}).Run(t.Context(), b.Options); err == nil || !strings.HasPrefix(err.Error(), "--types: 99") {
 		t.Error(err)
 	}
 }
@@ -82,35 +83,35 @@ func TestCertify_Plan(t *testing.T) {
 // sent. The report is written, and a page beside it.
 func TestCertify_Token(t *testing.T) {
 	b, branch := rehearsed(t, map[string]int{"07": 2, "14": 3})
-	b.must(config.WriteFile(b.at("till"), []byte(tilltest.Token+"\n")), config.WriteFile(b.at("other"), []byte("another token\n")))
-	c := certifyCommand{Types: []string{"07", "14"}, Token: b.at("other"), Report: b.at("report.json"), Seed: 7, Every: time.Millisecond, Patience: time.Minute}
-	if err := c.Run(t.Context(), b.top); err == nil || !strings.Contains(err.Error(), "does not take the token of this run: HTTP 401") {
+	b.Must(config.WriteFile(b.At("till"), []byte(tilltest.Token+"\n")), config.WriteFile(b.At("other"), []byte("another token\n")))
+	c := certifyCommand{Types: []string{"07", "14"}, Token: b.At("other"), Report: b.At("report.json"), Seed: 7, Every: time.Millisecond, Patience: time.Minute}
+	if err := c.Run(t.Context(), b.Options); err == nil || !strings.Contains(err.Error(), "does not take the token of this run: HTTP 401") {
 		t.Error(err)
 	}
 	if branch.Sim.Received().Documents != 0 {
 		t.Error("something was sent")
 	}
-	c.Token = b.at("till")
-	text, err := output(t, func() error { return c.Run(t.Context(), b.top) })
+	c.Token = b.At("till")
+	text, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) })
 	if err != nil || text != "KIND  SEALED  WANTED  WAITING  REFUSED\n07    2       2       0        0\n14    3       3       0        0\n" {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err := os.Stat(b.at("tokens.toml")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(b.At("tokens.toml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a token was made: %v", err)
 	}
-	raw, err := os.ReadFile(b.at("report.json"))
-	b.must(err)
+	raw, err := os.ReadFile(b.At("report.json"))
+	b.Must(err)
 	var report certify.Report
-	b.must(json.Unmarshal(raw, &report))
-	page, err := os.ReadFile(b.at("report.html"))
+	b.Must(json.Unmarshal(raw, &report))
+	page, err := os.ReadFile(b.At("report.html"))
 	if err != nil || !report.Complete || report.Seed != 7 || !strings.Contains(string(page), "Hacienda selló el mínimo") {
 		t.Errorf("%s, %v", raw, err)
 	}
 	if got := branch.Sim.Types(); got["07"] != 2 || got["14"] != 3 || len(got) != 2 {
 		t.Errorf("MH sealed %v", got)
 	}
-	c.Report = b.at("report.html")
-	if _, err := output(t, func() error { return c.Run(t.Context(), b.top) }); err == nil || !strings.Contains(err.Error(), "name it .json") {
+	c.Report = b.At("report.html")
+	if _, err := barebox.Output(t, func() error { return c.Run(t.Context(), b.Options) }); err == nil || !strings.Contains(err.Error(), "name it .json") {
 		t.Error(err)
 	}
 }
@@ -151,7 +152,7 @@ func TestProgress(t *testing.T) {
 			p.show(sealed, 100, "03 PROCESSED")
 		}
 		p.show(100, 100, "asking the branch (is it running?): connection refused, and much more that nobody has the room for; asking again")
-		p.bar.clear()
+		p.bar.Clear()
 	}
 	tty, shown := terminal(t)
 	run(tty)
@@ -178,10 +179,10 @@ func TestProgress(t *testing.T) {
 
 // TestCertify_Ambiente: a branch in production sends nothing, whatever its appliance says.
 func TestCertify_Ambiente(t *testing.T) {
-	b := newBox(t, "127.0.0.1:1")
-	text, err := os.ReadFile(b.top.Config)
-	b.must(err, config.WriteFile(b.top.Config, []byte(strings.Replace(string(text), `ambiente = "00"`, `ambiente = "01"`, 1))))
-	if err := (&certifyCommand{}).Run(context.Background(), b.top); !errors.Is(err, certify.ErrProduction) {
+	b := barebox.New(t, "127.0.0.1:1")
+	text, err := os.ReadFile(b.Options.Config)
+	b.Must(err, config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ambiente = "00"`, `ambiente = "01"`, 1))))
+	if err := (&certifyCommand{}).Run(context.Background(), b.Options); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}
 }

@@ -14,24 +14,22 @@ import (
 // boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now: in a
 // rehearsal of a later day the two differ.
 var boxClock = map[string]string{
-	"books.go make":              "the day on which the files are made",
-	"books.go sources":           "a backup is read, without a configuration",
-	"books.go collect":           "a pause",
-	"demo.go supervise":          "how long a start takes",
-	"doctor.go Run":              "the box's clock is a field of it: branchNow",
-	"doctor_box.go timeSync":     "how long a write takes",
-	"doctor_net.go authority":    "how long a connection takes",
-	"export.go open":             "a backup is read, without a configuration",
-	"init.go Run":                "a certificate of MH, before there is a configuration",
-	"invalidate.go one":          "the pace of what is sent",
-	"newdemo.go day":             "the demonstration's own calendar",
-	"newdemo.go makeTaxpayer":    "a certificate of the demonstration",
-	"newdemo.go newDemo":         "the demonstration's own calendar",
-	"rules_backtest.go progress": "a share of the work: the branch's clock is not known here",
-	"rules_push.go push":         "how long a branch is waited for",
-	"rules_push.go newGauge":     "how often a line is drawn",
-	"rules_push.go show":         "how often a line is drawn",
-	"tls.go Run":                 "the name of a folder",
+	"books.go make":                "the day on which the files are made",
+	"books.go sources":             "a backup is read, without a configuration",
+	"books.go collect":             "a pause",
+	"demo/demo.go supervise":       "how long a start takes",
+	"doctor/doctor.go Run":         "the box's clock is a field of it: branchNow",
+	"doctor/box.go timeSync":       "how long a write takes",
+	"doctor/net.go authority":      "how long a connection takes",
+	"export.go open":               "a backup is read, without a configuration",
+	"setup/init.go Run":            "a certificate of MH, before there is a configuration",
+	"invalidate.go one":            "the pace of what is sent",
+	"demo/new.go day":              "the demonstration's own calendar",
+	"demo/new.go makeTaxpayer":     "a certificate of the demonstration",
+	"demo/new.go New":              "the demonstration's own calendar",
+	"bundles/backtest.go progress": "a share of the work: the branch's clock is not known here",
+	"bundles/push.go push":         "how long a branch is waited for",
+	"setup/tls.go Run":             "the name of a folder",
 }
 
 // TestBranchClock: a verb that reads the clock reads the branch's, or stands in the list with its reason.
@@ -39,6 +37,13 @@ func TestBranchClock(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, room := range [...]string{"operator", "disk", "doctor", "setup", "bundles", "demo"} {
+		list, err := filepath.Glob(filepath.Join(room, "*.go"))
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%s: %d files, %v", room, len(list), err)
+		}
+		names = append(names, list...)
 	}
 	left := maps.Clone(boxClock)
 	for _, name := range names {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 )
@@ -20,28 +21,26 @@ type contingencyStart struct {
 }
 
 // Run declares a contingency.
-func (c *contingencyStart) Run(ctx context.Context, top *cli) error {
+func (c *contingencyStart) Run(ctx context.Context, top *operator.Options) error {
 	return administer(ctx, top, http.MethodPost, map[string]any{"cause": c.Cause, "reason": c.Reason})
 }
 
 type contingencyEnd struct{}
 
 // Run takes the declaration back.
-func (*contingencyEnd) Run(ctx context.Context, top *cli) error {
+func (*contingencyEnd) Run(ctx context.Context, top *operator.Options) error {
 	return administer(ctx, top, http.MethodDelete, nil)
 }
 
-func administer(ctx context.Context, top *cli, method string, body any) error {
+func administer(ctx context.Context, top *operator.Options, method string, body any) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
-	var s struct {
-		Owed owed `json:"owed"`
-	}
-	if err := askOps(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
+	var s operator.Status
+	if err := operator.AskOwn(ctx, cfg, method, "/admin/contingency", body, &s); err != nil {
 		return err
 	}
-	s.Owed.print(screen.Out, cfg.Now())
+	s.Owed.Print(screen.Out, cfg.Now())
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/contingency"
@@ -21,23 +22,21 @@ type contingencyReport struct {
 }
 
 // Run prints what the records know for the technical report, or notes that MH has it.
-func (c *contingencyReport) Run(ctx context.Context, top *cli) error {
+func (c *contingencyReport) Run(ctx context.Context, top *operator.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
 		return err
 	}
 	if c.Sent != "" {
-		var s struct {
-			Owed owed `json:"owed"`
-		}
-		if err := askOps(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
+		var s operator.Status
+		if err := operator.AskOwn(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent}, &s); err != nil {
 			return err
 		}
-		s.Owed.print(screen.Out, cfg.Now())
+		s.Owed.Print(screen.Out, cfg.Now())
 		return nil
 	}
 	var r contingency.TechnicalReport
-	if err := askOps(ctx, cfg, http.MethodGet, "/admin/contingency/report", nil, &r); err != nil {
+	if err := operator.AskOwn(ctx, cfg, http.MethodGet, "/admin/contingency/report", nil, &r); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"text/tabwriter"
 	"time"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/screen"
 )
 
@@ -17,7 +17,7 @@ type deliveryCommand struct {
 	Forget deliveryForget `cmd:"" help:"Take a document off the list: it was delivered otherwise, or need not be."`
 }
 
-type deliveryList struct{ gatewayFlags }
+type deliveryList struct{ operator.Flags }
 
 // failure is what the appliance says of something that was given up.
 type failure struct {
@@ -28,20 +28,20 @@ type failure struct {
 	Error string    `json:"error"`
 }
 
-func (f gatewayFlags) givenUp(ctx context.Context, top *cli) ([]failure, error) {
-	g, err := f.open(top)
+func givenUp(ctx context.Context, f operator.Flags, top *operator.Options) ([]failure, error) {
+	g, err := f.Open(top)
 	if err != nil {
 		return nil, err
 	}
 	var s struct {
 		Failures []failure `json:"failures"`
 	}
-	return s.Failures, g.ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
+	return s.Failures, g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
 }
 
 // Run prints the first thousand, the oldest first.
-func (c *deliveryList) Run(ctx context.Context, top *cli) error {
-	list, err := c.givenUp(ctx, top)
+func (c *deliveryList) Run(ctx context.Context, top *operator.Options) error {
+	list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *deliveryList) Run(ctx context.Context, top *cli) error {
 	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
 	screen.Fprintf(w, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY\n")
 	for _, f := range list {
-		screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, local(f.Since), f.Error)
+		screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Code, f.Step, f.To, operator.Local(f.Since), f.Error)
 	}
 	return w.Flush()
 }
@@ -60,17 +60,17 @@ func (c *deliveryList) Run(ctx context.Context, top *cli) error {
 type deliveryRetry struct {
 	Codes []string `arg:"" optional:"" help:"codigoGeneracion of each document."`
 	All   bool     `help:"What list shows."`
-	gatewayFlags
+	operator.Flags
 }
 
 // Run fails when nothing was given up of the documents that are named.
-func (c *deliveryRetry) Run(ctx context.Context, top *cli) error {
+func (c *deliveryRetry) Run(ctx context.Context, top *operator.Options) error {
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
 	codes := c.Codes
 	if c.All {
-		list, err := c.givenUp(ctx, top)
+		list, err := givenUp(ctx, c.Flags, top)
 		if err != nil {
 			return err
 		}
@@ -79,17 +79,17 @@ func (c *deliveryRetry) Run(ctx context.Context, top *cli) error {
 			return nil
 		}
 	}
-	return c.actOnDeliveries(ctx, top, "retry", codes, false)
+	return operator.SettleDeliveries(ctx, c.Flags, top, "retry", codes, false)
 }
 
 type deliveryForget struct {
 	Codes []string `arg:"" help:"codigoGeneracion of each document."`
-	gatewayFlags
+	operator.Flags
 }
 
 // Run fails as that of retry does.
-func (c *deliveryForget) Run(ctx context.Context, top *cli) error {
-	return c.actOnDeliveries(ctx, top, "forget", c.Codes, false)
+func (c *deliveryForget) Run(ctx context.Context, top *operator.Options) error {
+	return operator.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
 }
 
 func codesOf(list []failure) (codes []string) {
@@ -101,32 +101,4 @@ func codesOf(list []failure) (codes []string) {
 		seen[f.Code] = true
 	}
 	return codes
-}
-
-// actOnDeliveries has the appliance do something with what was given up of documents; archive reaches what it has archived too.
-func (f gatewayFlags) actOnDeliveries(ctx context.Context, top *cli, do string, codes []string, archive bool) error {
-	g, err := f.open(top)
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(map[string]any{"codes": codes, "archive": archive})
-	if err != nil {
-		return err
-	}
-	var done struct {
-		Retried   int `json:"retried"`
-		Forgotten int `json:"forgotten"`
-	}
-	if err := g.ask(ctx, http.MethodPost, "/admin/delivery/"+do, nil, body, &done); err != nil {
-		return err
-	}
-	switch {
-	case done.Retried+done.Forgotten == 0:
-		return errors.New("nothing was given up of these documents: nothing was done")
-	case do == "retry":
-		screen.Printf("%d set due again\n", done.Retried)
-	default:
-		screen.Printf("%d forgotten\n", done.Forgotten)
-	}
-	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
@@ -32,7 +34,7 @@ type exportCommand struct {
 }
 
 // Run writes the documents of a period to the standard output, in the order in which they were issued.
-func (c *exportCommand) Run(ctx context.Context, top *cli) error {
+func (c *exportCommand) Run(ctx context.Context, top *operator.Options) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (c *exportCommand) Run(ctx context.Context, top *cli) error {
 	return nil
 }
 
-func (c *exportCommand) open(top *cli) (*storage.Store, error) {
+func (c *exportCommand) open(top *operator.Options) (*storage.Store, error) {
 	if c.Backup != "" {
 		return storage.OpenBackup(c.Backup, storage.Options{Logger: slog.Default(), Now: time.Now})
 	}
@@ -75,12 +77,12 @@ func (c *exportCommand) check() error {
 		return fmt.Errorf("--from: %s is after --to", c.From)
 	}
 	for _, t := range c.Type {
-		if !slices.Contains(documentTypes, t) {
-			return fmt.Errorf("--type: %q is not one of %s", t, strings.Join(documentTypes, ", "))
+		if !slices.Contains(disk.DocumentTypes, t) {
+			return fmt.Errorf("--type: %q is not one of %s", t, strings.Join(disk.DocumentTypes, ", "))
 		}
 	}
 	for _, s := range c.State {
-		if s == "" || !slices.Contains(publicStates[:], s) {
+		if s == "" || !slices.Contains(operator.PublicStates[:], s) {
 			return fmt.Errorf("--state: %q is not PROCESSED, REJECTED, CONTINGENCIA or INVALIDATED", s)
 		}
 	}
@@ -89,10 +91,6 @@ func (c *exportCommand) check() error {
 	}
 	return nil
 }
-
-// publicStates are the API's names of the stored states (engine/lifecycle.go), which are never renumbered. 1 is signed
-// and not settled, which has no name; from 16 on they are not documents.
-var publicStates = [...]string{1: "", 2: "PROCESSED", 3: "REJECTED", 4: "CONTINGENCIA", 5: "INVALIDATED", 6: "CONTINGENCIA"}
 
 // exported is one document. The names and their order are a contract: new ones come at the end.
 type exported struct {
@@ -181,14 +179,14 @@ func (c *exportCommand) export(ctx context.Context, store *storage.Store, out io
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if int(entry.State) >= len(publicStates) {
+		if int(entry.State) >= len(operator.PublicStates) {
 			return nil // an event, a lot, a period
 		}
 		var h storedHead
 		if err := json.Unmarshal(entry.Head, &h); err != nil {
 			return fmt.Errorf("record %d: %w", entry.ID, err)
 		}
-		state := publicStates[entry.State]
+		state := operator.PublicStates[entry.State]
 		if h.Date < c.From || h.Date > c.To || len(c.Type) > 0 && !slices.Contains(c.Type, h.Document) ||
 			len(c.State) > 0 && !slices.Contains(c.State, state) {
 			return nil

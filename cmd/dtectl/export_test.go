@@ -10,29 +10,32 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
 func TestExport(t *testing.T) {
-	b := newBox(t, "127.0.0.1:1")
-	s := b.store()
-	b.fill(s, "2026-11-01", 20)
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	b.Fill(s, "2026-11-01", 20)
 	ctx := context.Background()
 	_, err := s.Append(ctx, storage.Keys{Series: "00/evento"}, storage.Draft{Code: storage.Code{1}, State: 33, Head: []byte(`{"version":3}`)})
-	b.must(err)
+	b.Must(err)
 	c := &exportCommand{From: "2026-11-05", To: "2026-11-14", Format: "csv"}
-	if _, err := output(t, func() error { return c.Run(ctx, b.top) }); err == nil {
+	if _, err := barebox.Output(t, func() error { return c.Run(ctx, b.Options) }); err == nil {
 		t.Error("exported from a store that is in use")
 	}
-	b.must(s.Close())
+	b.Must(s.Close())
 
-	text, err := output(t, func() error { return c.Run(ctx, b.top) })
+	text, err := barebox.Output(t, func() error { return c.Run(ctx, b.Options) })
 	if err != nil || strings.Count(text, "\r\n") != 11 || strings.Count(text, "\n") != 11 {
 		t.Fatalf("%q, %v", text, err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	b.must(err)
+	b.Must(err)
 	want := "00000000-0000-4000-8000-000000000005,DTE-01-M001P001-000000000000005,01,2,00,2026-11-05,PROCESSED,16.40,2026ABC," +
 		"00/01/M001/P001/2026,5,1,1,2,2026-11-01T12:00:00-06:00,,dte01 2.0.0,"
 	if got := strings.Join(rows[1], ","); got != want || strings.Join(rows[0], ",") != strings.Join(exportColumns, ",") {
@@ -42,12 +45,12 @@ func TestExport(t *testing.T) {
 		t.Errorf("a refused document: %q", rows[2])
 	}
 
-	_, err = output(t, func() error { return (&backupCommand{Dir: b.at("backup")}).Run(ctx, b.top) })
-	b.must(err)
-	s = b.store() // in use: a backup is read
-	c = &exportCommand{From: "2026-01-01", To: "2026-12-31", Format: "json", State: []string{"REJECTED"}, Type: []string{"01"}, Documents: true, Backup: b.at("backup")}
-	text, err = output(t, func() error { return c.Run(ctx, b.top) })
-	b.must(s.Close())
+	_, err = barebox.Output(t, func() error { return (&disk.Backup{Dir: b.At("backup")}).Run(ctx, b.Options) })
+	b.Must(err)
+	s = b.Store() // in use: a backup is read
+	c = &exportCommand{From: "2026-01-01", To: "2026-12-31", Format: "json", State: []string{"REJECTED"}, Type: []string{"01"}, Documents: true, Backup: b.At("backup")}
+	text, err = barebox.Output(t, func() error { return c.Run(ctx, b.Options) })
+	b.Must(s.Close())
 	var line struct {
 		Estado   string `json:"estado"`
 		JWS      string `json:"jws"`
@@ -57,7 +60,7 @@ func TestExport(t *testing.T) {
 		line.Estado != "REJECTED" || line.Document.Total != "16.40" || line.JWS != "eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" {
 		t.Errorf("%s, %v, %+v", text, err, line)
 	}
-	if _, err := os.Stat(b.at("backup") + "/store/LOCK"); err == nil {
+	if _, err := os.Stat(b.At("backup") + "/store/LOCK"); err == nil {
 		t.Error("reading altered the backup")
 	}
 }
@@ -78,14 +81,14 @@ func TestExport_Refused(t *testing.T) {
 func TestExport_States(t *testing.T) {
 	for state, name := range map[storage.State]string{record.Signed: "", record.Accepted: record.EstadoProcessed, record.Rejected: record.EstadoRejected,
 		record.Deferred: record.EstadoContingency, record.Reported: record.EstadoContingency, record.Invalidated: record.EstadoInvalidated} {
-		if publicStates[state] != name {
-			t.Errorf("state %d is %q, the engine says %q", state, publicStates[state], name)
+		if operator.PublicStates[state] != name {
+			t.Errorf("state %d is %q, the engine says %q", state, operator.PublicStates[state], name)
 		}
 	}
 	if record.Tipo("99") != "" {
 		t.Error("99 is a document type")
 	}
-	for _, d := range documentTypes {
+	for _, d := range disk.DocumentTypes {
 		if record.Tipo(d) == "" {
 			t.Errorf("%s is no document type", d)
 		}

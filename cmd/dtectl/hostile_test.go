@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/audit"
@@ -76,9 +77,9 @@ var answers = map[string]string{
 	"/admin/backup":             `{"error":HOSTILE}`,
 }
 
-func (b *box) appliance() {
+func appliance(b *barebox.Box) {
 	quoted, err := json.Marshal(hostile)
-	b.must(err)
+	b.Must(err)
 	differs := `{"code":HOSTILE,"control":HOSTILE,"document":HOSTILE,"date":HOSTILE,"result":HOSTILE,"error":HOSTILE,"differences":[{"path":HOSTILE,"old":HOSTILE,"new":HOSTILE}]}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, known := answers[r.URL.Path]
@@ -88,26 +89,26 @@ func (b *box) appliance() {
 		}
 		_, _ = w.Write([]byte(strings.ReplaceAll(strings.ReplaceAll(text, "DIFFERS", differs), "HOSTILE", string(quoted))))
 	}))
-	b.t.Cleanup(server.Close)
-	text, err := os.ReadFile(b.top.Config)
-	b.must(err)
-	b.must(config.WriteFile(b.top.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:0"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
+	b.T.Cleanup(server.Close)
+	text, err := os.ReadFile(b.Options.Config)
+	b.Must(err)
+	b.Must(config.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `ops = {listen = "127.0.0.1:0"`, `ops = {listen = "`+server.Listener.Addr().String()+`"`, 1))))
 }
 
 // dtectl runs a verb as main does, and returns what it writes to both outputs.
-func (b *box) dtectl(args ...string) (said string, err error) {
-	b.t.Helper()
+func dtectl(b *barebox.Box, args ...string) (said string, err error) {
+	b.T.Helper()
 	saved := os.Stderr
 	defer func() { os.Stderr = saved }()
-	said, err = output(b.t, func() error {
+	said, err = barebox.Output(b.T, func() error {
 		os.Stderr = os.Stdout
 		var c cli
 		k := parser(context.Background(), &c)
-		command, err := k.Parse(append([]string{"--config", b.top.Config}, args...))
+		command, err := k.Parse(append([]string{"--config", b.Options.Config}, args...))
 		if err != nil {
 			return err
 		}
-		if err = command.Run(&c); err != nil {
+		if err = command.Run(&c.Options); err != nil {
 			k.Errorf("%s", shownError{err})
 		}
 		return err
@@ -116,68 +117,68 @@ func (b *box) dtectl(args ...string) (said string, err error) {
 }
 
 // chain is the settings of a chain one box of which writes hostile words.
-func (b *box) chain() string {
-	store := archivetest.StartOther(b.t)
-	b.must(config.WriteFile(b.at("store.secret"), []byte("x\n")))
-	b.must(config.WriteFile(b.at("fleet.toml"), []byte(`store = {endpoint = "`+store.Endpoint()+`", bucket = "`+archivetest.Bucket+`", access_key = "x", secret_file = "store.secret", path_style = true}
+func chain(b *barebox.Box) string {
+	store := archivetest.StartOther(b.T)
+	b.Must(config.WriteFile(b.At("store.secret"), []byte("x\n")))
+	b.Must(config.WriteFile(b.At("fleet.toml"), []byte(`store = {endpoint = "`+store.Endpoint()+`", bucket = "`+archivetest.Bucket+`", access_key = "x", secret_file = "store.secret", path_style = true}
 director = {public = "director.pub", key = "director.jwe", passphrase_file = "director.passphrase"}
 `)))
-	centre, err := config.LoadCentre(b.at("fleet.toml"))
-	b.must(err)
+	centre, err := config.LoadCentre(b.At("fleet.toml"))
+	b.Must(err)
 	opened, err := centre.OpenStore()
-	b.must(err)
+	b.Must(err)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	b.must(err)
+	b.Must(err)
 	box := wire.Signer{ID: "box", Private: private}
 	status, err := wire.SealStatus(wire.Status{Branch: "centro", Group: "tiendas", Key: wire.EncodeKey(public), Sequence: 1, At: time.Now(), Program: hostile, Ambiente: hostile, Name: hostile,
 		Points: []wire.Point{{Establishment: hostile, Point: hostile}}, NotReady: []string{hostile}, Desired: wire.Reached{Trouble: hostile},
 		Rollout: &wire.Progress{Name: hostile, Stage: hostile, Reason: hostile}, Certificates: []wire.Certificate{{Name: hostile, Ends: time.Now()}}, Copy: &wire.Shipped{Why: hostile}}, box)
-	b.must(err)
+	b.Must(err)
 	act, err := wire.SealAct(wire.Act{Branch: "centro", Number: 1, At: time.Now(), What: wire.ActRefused, Rule: hostile, Rollout: hostile, Reason: hostile}, box)
-	b.must(err)
-	b.must(opened.Overwrite(b.t.Context(), wire.StatusKey("centro"), status))
-	b.must(opened.Create(b.t.Context(), wire.ActKey("centro", 1), act))
-	return b.at("fleet.toml")
+	b.Must(err)
+	b.Must(opened.Overwrite(b.T.Context(), wire.StatusKey("centro"), status))
+	b.Must(opened.Create(b.T.Context(), wire.ActKey("centro", 1), act))
+	return b.At("fleet.toml")
 }
 
 // TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line. Every verb is
 // here, or says why it prints nothing from outside.
 func TestHostile(t *testing.T) {
-	b := newBox(t, "127.0.0.1:1")
-	b.appliance()
+	b := barebox.New(t, "127.0.0.1:1")
+	appliance(b)
 	code := dte.Code{15: 1, 6: 0x40, 8: 0x80}
 	head, err := json.Marshal(map[string]any{"document": "01", "version": 2, "control_number": hostile, "ambiente": "00", "date": "2026-11-01", "total": "16.40", "form": "normal",
 		"rule": map[string]string{"name": hostile, "version": hostile}, "response": map[string]string{"selloRecibido": hostile}, "mail": hostile, "cause": hostile})
-	b.must(err)
-	s := b.store()
+	b.Must(err)
+	s := b.Store()
 	_, err = s.Append(t.Context(), storage.Keys{Series: "00/01/M001/P001/2026"}, storage.Draft{Code: storage.Code(code), State: 2, Head: head, Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9.eyJ0b3RhbCI6MTYuNDB9.c2ln" + hostile)}}})
-	b.must(err)
+	b.Must(err)
 	_, err = s.Append(t.Context(), storage.Keys{Series: "00/reglas"}, storage.Draft{Code: storage.Code{9}, State: 64, Head: head, Due: &storage.Due{Queue: "rules", At: time.Unix(1, 0)}})
-	b.must(err)
-	b.must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile, Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
-	b.must(s.Close())
-	key, err := os.ReadFile(b.at("rules.key"))
-	b.must(err)
+	b.Must(err)
+	b.Must(audit.New(s, "00", nil, time.Now).Record(t.Context(), audit.Act{Who: hostile, From: hostile, What: hostile, Target: hostile, Detail: hostile, Error: hostile, Outcome: hostile}))
+	b.Must(s.Close())
+	key, err := os.ReadFile(b.At("rules.key"))
+	b.Must(err)
 	private, err := bundle.ParsePrivate(key)
-	b.must(err)
+	b.Must(err)
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues", Version: "1.0.0", Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
 		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer{ID: "central-it", Private: private})
-	b.must(err)
-	b.must(config.WriteFile(b.at("x.dterule"), data), os.Mkdir(b.at("copy"), 0o700))
+	b.Must(err)
+	b.Must(config.WriteFile(b.At("x.dterule"), data), os.Mkdir(b.At("copy"), 0o700))
 
-	b.must(config.WriteFile(b.at("list"), []byte(code.String()+"\n")))
-	chain := b.chain()
-	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", chain}, args...) }
+	b.Must(config.WriteFile(b.At("list"), []byte(code.String()+"\n")))
+	folder := chain(b)
+	fleet := func(args ...string) []string { return append([]string{"fleet", "--centre", folder}, args...) }
 	verbs := [][]string{{"audit"}, {"show", code.String()}, {"fsck"}, {"fsck", "--verbose"}, {"fsck", "--archive"}, {"queue"}, {"contingency", "start", "--cause", "5", "--reason", hostile},
 		{"contingency", "end"}, {"contingency", "report"}, {"contingency", "report", "--sent", hostile}, {"token", "list"}, {"token", "revoke", "1"}, {"token", "rotate", "1"}, {"token", "new", "--name", hostile, "--point-of-sale", "1"},
 		{"delivery", "list"}, {"delivery", "retry", "--all"}, {"delivery", "forget", hostile}, {"rules", "list", "--all"}, {"rules", "status"}, {"rules", "rollback", hostile, "2", "1.0.0", "--reason", hostile},
-		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile, b.at("x.dterule")}, {"rules", "shadow", "start", b.at("x.dterule")}, {"rules", "shadow", "show"},
-		{"rules", "shadow", "stop"}, {"rules", "backtest", b.at("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.at("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},
-		{"rules", "activate", "--reason", hostile, b.at("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
-		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.at("books")},
-		fleet("keygen", b.at("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.at("x.dterule")),
+		{"rules", "reinstate", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "cancel", hostile, "2", "1.0.0", "--reason", hostile}, {"rules", "acknowledge", "--reason", hostile}, {"rules", "push", "--reason", hostile, b.At("x.dterule")}, {"rules", "shadow", "start", b.At("x.dterule")}, {"rules", "shadow", "show"},
+		{"rules", "shadow", "stop"}, {"rules", "backtest", b.At("x.dterule"), "--from", "2026-11-01"}, {"rules", "replay", code.String()}, {"rules", "replay", "--from", "2026-11-01"}, {"rules", "documents", hostile}, {"invalidate", "--from-list", b.At("list"), "--kind", "2", "--reason", hostile, "--responsible", "María López,13,012345678"},
+		{"rules", "activate", "--reason", hostile, b.At("x.dterule")}, {"tls", "show"}, {"token", "admin"}, {"doctor"}, {"export", "--from", "2026-11-01", "--to", "2026-11-30", "--type", hostile},
+		{"reconcile"}, {"reconcile", "--new-mark"}, {"mark", "show", hostile}, {"mark", "move", hostile}, {"repair"}, {"clock", "accept"}, {"rules", hostile}, {"certify"}, {"books", "--month", "2026-11", "--explain", code.String()}, {"books", "--month", "2026-11", "--out", b.At("books")},
+		fleet("keygen", b.At("director")), fleet("enrol"), fleet("enrol", hostile+"="+hostile), fleet("enrol", "--all"), fleet("publish", "--group", "tiendas", "--reason", hostile, "--share", "100", "--soak", "0s", b.At("x.dterule")),
 		fleet("status"), fleet("log"), fleet("hold", "--reason", hostile), fleet("resume"), fleet("roll"), fleet("back"), fleet("doctor", "--rounds", "2"), fleet("serve", "--listen", hostile),
-		{"backup", b.at("backup")}, {"backup", b.at("backup"), "--check"}, {"restore", b.at("backup")}, {"rebuild", b.at("copy")}}
+		{"backup", b.At("backup")}, {"backup", b.At("backup"), "--check"}, {"restore", b.At("backup")}, {"rebuild", b.At("copy")}}
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate", "rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
 		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON", "rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {
@@ -186,7 +187,7 @@ func TestHostile(t *testing.T) {
 	shown := regexp.MustCompile(`\\u001b\[2J\\u202e\\u009b31m`)
 	seen := 0
 	for _, args := range verbs {
-		said, _ := b.dtectl(args...)
+		said, _ := dtectl(b, args...)
 		for _, r := range said {
 			if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 				t.Errorf("dtectl %q lets %q out:\n%q", args, r, said)
@@ -217,14 +218,14 @@ func TestHostile(t *testing.T) {
 	}
 
 	// What programs read is not altered, and what a spreadsheet reads begins with no formula.
-	said, err := b.dtectl("export", "--from", "2026-11-01", "--to", "2026-11-30", "--format", "json")
+	said, err := dtectl(b, "export", "--from", "2026-11-01", "--to", "2026-11-30", "--format", "json")
 	var line struct {
 		Seal string `json:"selloRecibido"`
 	}
 	if err != nil || json.Unmarshal([]byte(said), &line) != nil || line.Seal != hostile {
 		t.Errorf("%v: %q", err, said)
 	}
-	if said, err := b.dtectl("export", "--from", "2026-11-01", "--to", "2026-11-30"); err != nil || !strings.Contains(said, `"'=1`) || strings.Contains(said, `"=1`) {
+	if said, err := dtectl(b, "export", "--from", "2026-11-01", "--to", "2026-11-30"); err != nil || !strings.Contains(said, `"'=1`) || strings.Contains(said, `"=1`) {
 		t.Errorf("%v: %q", err, said)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/screen"
 )
 
@@ -27,7 +28,7 @@ type invalidateCommand struct {
 	Every       time.Duration `default:"500ms" help:"Least time from one event to the next."`
 	Patience    time.Duration `default:"15m" help:"How long MH may be away."`
 	Report      string        `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
-	branchFlags
+	operator.BranchFlags
 }
 
 // signatory is who signs for an invalidation.
@@ -131,7 +132,7 @@ func (r *recalled) explain() string {
 
 // Run can be repeated: a document that is invalidated already is left as it is, and one whose event waits for MH's answer is sent that
 // event again. What was killed goes on where it stopped.
-func (c *invalidateCommand) Run(ctx context.Context, top *cli) error {
+func (c *invalidateCommand) Run(ctx context.Context, top *operator.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
 		return err
@@ -143,41 +144,43 @@ func (c *invalidateCommand) Run(ctx context.Context, top *cli) error {
 	if err != nil {
 		return err
 	}
-	err = c.each(ctx, top, func(ctx context.Context, b *gateway, out io.Writer) error { return c.recall(ctx, b, out, list, report) })
+	err = c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+		return c.recall(ctx, b, out, list, report)
+	})
 	return errors.Join(err, report.Close())
 }
 
 // recall works through the documents of one branch, the last of the list first: a note or a return came after what it stands against.
-func (c *invalidateCommand) recall(ctx context.Context, b *gateway, out io.Writer, list []recallLine, report *recallReport) error {
+func (c *invalidateCommand) recall(ctx context.Context, b *operator.Gateway, out io.Writer, list []recallLine, report *recallReport) error {
 	if c.Branches != "" {
-		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool { return l.branch != "" && l.branch != b.url })
+		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool { return l.branch != "" && l.branch != b.URL })
 	} else if mixed(list) {
 		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
 	}
-	var bar *gauge
+	var bar *screen.Gauge
 	if c.Branches == "" {
-		bar = newGauge(screen.Err)
+		bar = screen.NewGauge(screen.Err)
 	}
 	counts := make(map[string]int)
 	var sent time.Time
 	for i, l := range slices.Backward(list) {
 		r, err := c.one(ctx, b, l, &sent)
 		if err != nil {
-			bar.clear()
+			bar.Clear()
 			return fmt.Errorf("%s: %w\n%d of %d documents are looked at; the same command goes on where this one stopped", l.code, err, len(list)-1-i, len(list))
 		}
 		counts[r.Verdict]++
-		bar.clear()
+		bar.Clear()
 		screen.Fprintf(out, "%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, r.explain())
 		if c.Branches != "" {
-			r.Branch = b.url
+			r.Branch = b.URL
 		}
 		if err := report.write(r); err != nil {
 			return err
 		}
-		bar.show(float64(len(list)-i)/float64(len(list)), fmt.Sprintf("%d of %d documents", len(list)-i, len(list)))
+		bar.Show(float64(len(list)-i)/float64(len(list)), fmt.Sprintf("%d of %d documents", len(list)-i, len(list)))
 	}
-	bar.clear()
+	bar.Clear()
 	for _, verdict := range slices.Sorted(maps.Keys(counts)) {
 		screen.Fprintf(out, "%d %s\n", counts[verdict], verdict)
 	}
@@ -189,14 +192,14 @@ func (c *invalidateCommand) recall(ctx context.Context, b *gateway, out io.Write
 
 // one looks at a document and takes it back where that is possible. The look is no act and asks MH nothing: a list that was worked
 // through before costs little.
-func (c *invalidateCommand) one(ctx context.Context, b *gateway, l recallLine, sent *time.Time) (*recalled, error) {
+func (c *invalidateCommand) one(ctx context.Context, b *operator.Gateway, l recallLine, sent *time.Time) (*recalled, error) {
 	body, err := json.Marshal(recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant, Replacement: l.replacement})
 	if err != nil {
 		return nil, err
 	}
 	query := func() url.Values { return url.Values{"code": {l.code}} }
 	r := new(recalled)
-	if err := b.ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
+	if err := b.Ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
 		return nil, err
 	}
 	if c.DryRun || r.Verdict != verdictPossible && r.Verdict != verdictPending && !(c.Again && r.Verdict == verdictRefused) {
@@ -212,13 +215,13 @@ func (c *invalidateCommand) one(ctx context.Context, b *gateway, l recallLine, s
 		}
 		*sent = time.Now()
 		*r = recalled{}
-		err := b.ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
-		var refused *refusedByGateway
-		if err == nil || !errors.As(err, &refused) || refused.status != http.StatusServiceUnavailable || time.Since(began)+refused.after > c.Patience {
+		err := b.Ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
+		var refused *operator.Refusal
+		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || time.Since(began)+refused.After > c.Patience {
 			return r, err
 		}
-		screen.Fprintf(screen.Err, "%s: %v: asking again in %v\n", l.code, err, refused.after)
-		if err := pause(ctx, max(refused.after, time.Second)); err != nil {
+		screen.Fprintf(screen.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
+		if err := pause(ctx, max(refused.After, time.Second)); err != nil {
 			return nil, err
 		}
 	}

@@ -20,7 +20,12 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/demo"
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
 	"dtegate/plugins/plugintest"
 )
@@ -42,7 +47,7 @@ type large struct {
 	t        *testing.T
 	dir, bin string
 	cfg      *config.Config
-	demo     *demo
+	demo     *demo.Demo
 	token    string
 	n        int
 }
@@ -59,7 +64,7 @@ func newLarge(t *testing.T) *large {
 	const fitting = 3 // the store while it compacts, and its backup
 	if free := int(l.free()); free < fitting*l.n*templates[0].bytes() {
 		l.n = free / fitting / templates[0].bytes()
-		t.Logf("%s free: only %d documents", bytesOf(int64(free)), l.n)
+		t.Logf("%s free: only %d documents", screen.Bytes(int64(free)), l.n)
 	}
 	l.row("documents stored one by one before", float64(l.n), 0, "")
 	l.fill(templates)
@@ -114,9 +119,9 @@ func (l *large) prepare() {
 	}
 	dir := filepath.Join(l.dir, "branch")
 	var err error
-	l.demo, err = newDemo(context.Background(), dir, "")
+	l.demo, err = demo.New(context.Background(), dir, "")
 	l.must(err)
-	l.cfg, err = config.Load(l.demo.config)
+	l.cfg, err = config.Load(l.demo.Config)
 	l.must(err)
 	token, err := os.ReadFile(filepath.Join(dir, "pos.token"))
 	l.must(err)
@@ -142,7 +147,7 @@ func (l *large) process(name string, args ...string) (pid int, stop func()) {
 }
 
 func (l *large) authority() (stop func()) {
-	_, stop = l.process("dtesim", "-issuers", filepath.Join(filepath.Dir(l.demo.config), "issuers.json"))
+	_, stop = l.process("dtesim", "-issuers", filepath.Join(filepath.Dir(l.demo.Config), "issuers.json"))
 	return stop
 }
 
@@ -151,9 +156,9 @@ func (l *large) dted() (pid int, took time.Duration, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	start := time.Now()
-	pid, stop = l.process("dted", "-config", l.demo.config)
+	pid, stop = l.process("dted", "-config", l.demo.Config)
 	for {
-		resp, err := http.Get("http://" + l.demo.ops + "/readyz")
+		resp, err := http.Get("http://" + l.demo.Ops + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -169,7 +174,7 @@ func (l *large) dted() (pid int, took time.Duration, stop func()) {
 }
 
 func (l *large) sell(path, body string) {
-	req, err := http.NewRequest(http.MethodPost, "http://"+l.demo.api+path, strings.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, "http://"+l.demo.API+path, strings.NewReader(body))
 	l.must(err)
 	req.Header.Set("X-Api-Token", l.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -197,7 +202,7 @@ func (l *large) serve() {
 	pid, _, stop := l.dted()
 	defer stop()
 	for _, page := range []string{"/metrics", "/status", "/"} { // monitoring has looked at it
-		resp, err := http.Get("http://" + l.demo.ops + page)
+		resp, err := http.Get("http://" + l.demo.Ops + page)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -239,21 +244,21 @@ func (l *large) resident(pid int) float64 { return float64(cmdtest.Resident(l.t,
 // care measures what the operator does with the store, in this process.
 func (l *large) care() {
 	ctx := context.Background()
-	top := &cli{Config: l.demo.config}
+	top := &operator.Options{Config: l.demo.Config}
 	timed := func(name string, command func() error) string {
 		l.t.Helper()
 		start := time.Now()
-		text, err := output(l.t, command)
+		text, err := barebox.Output(l.t, command)
 		if err != nil {
 			l.t.Errorf("%s: %v\n%s", name, err, text[max(0, len(text)-2000):])
 		}
 		l.row(name, time.Since(start).Seconds(), 0, "s")
 		return text
 	}
-	timed("fsck", func() error { return (&fsckCommand{}).Run(ctx, top) })
+	timed("fsck", func() error { return (&disk.Fsck{}).Run(ctx, top) })
 	backup := filepath.Join(l.dir, "backup")
-	timed("backup, verified", func() error { return (&backupCommand{Dir: backup}).Run(ctx, top) })
-	timed("checking the backup", func() error { return (&backupCommand{Dir: backup, Check: true}).Run(ctx, top) })
+	timed("backup, verified", func() error { return (&disk.Backup{Dir: backup}).Run(ctx, top) })
+	timed("checking the backup", func() error { return (&disk.Backup{Dir: backup, Check: true}).Run(ctx, top) })
 	year := &exportCommand{From: "2000-01-01", To: "2999-12-31", Format: "csv"}
 	text := timed("export of everything, CSV", func() error { return year.Run(ctx, top) })
 	l.row("lines of it", float64(strings.Count(text, "\n")), 0, "")
@@ -261,7 +266,7 @@ func (l *large) care() {
 	month := &exportCommand{From: dte.Date(now.AddDate(0, -1, 1-now.Day())), To: dte.Date(now.AddDate(0, 0, -now.Day())), Format: "json", Documents: true, Backup: backup}
 	timed("export of last month from the backup, JSON with documents", func() error { return month.Run(ctx, top) })
 	l.must(os.RemoveAll(l.cfg.Data))
-	timed("restore, verified", func() error { return (&restoreCommand{Dir: backup, AcceptMark: true}).Run(ctx, top) })
+	timed("restore, verified", func() error { return (&disk.Restore{Dir: backup, AcceptMark: true}).Run(ctx, top) })
 }
 
 func (l *large) free() int64 {

@@ -70,7 +70,7 @@ func (l *large) bookkeeper(month string) float64 {
 	self, err := os.Executable()
 	l.must(err)
 	cmd := exec.Command(self, "-test.run=^TestLarge_Peak$", "-test.v")
-	cmd.Env = append(os.Environ(), "DTE_LARGE_PEAK="+strings.Join([]string{filepath.Join(l.bin, "dtectl"), "-c", l.demo.config, "books", "--month", month, "--out", out}, "\n"))
+	cmd.Env = append(os.Environ(), "DTE_LARGE_PEAK="+strings.Join([]string{filepath.Join(l.bin, "dtectl"), "-c", l.demo.Config, "books", "--month", month, "--out", out}, "\n"))
 	text, err := cmd.CombinedOutput()
 	m := regexp.MustCompile(`held (\d+) KiB`).FindSubmatch(text)
 	if err != nil || m == nil {

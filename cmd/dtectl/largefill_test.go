@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dtegate/cmd/dtectl/demo"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/dte"
 	"dtegate/storage"
 )
@@ -46,14 +48,14 @@ func (l *large) templates() (list []template) {
 	_, _, stop := l.dted()
 	for range 4 {
 		l.sell("/dte/dte01", saleLines(10))
-		l.sell("/dte/dte03", saleCCF)
+		l.sell("/dte/dte03", demo.SaleCCF)
 		l.sell("/dte/dte01", saleLines(3))
 	}
 	stop()
 	stopAuthority()
 	s := l.open()
 	l.must(s.Records(0, func(e storage.Entry) error {
-		if int(e.State) >= len(publicStates) || publicStates[e.State] != "PROCESSED" {
+		if int(e.State) >= len(operator.PublicStates) || operator.PublicStates[e.State] != "PROCESSED" {
 			return nil
 		}
 		parts, err := s.Parts(e.Code)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/dtectl/bundles"
 	"dtegate/plugins/plugintest"
 )
 
@@ -236,8 +238,8 @@ func TestRules_AnotherLanguage(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	said := capture(t, func() {
-		if err := (&rulesTestCommand{Name: "recibo/v1", Source: source, Module: module}).Run(t.Context()); err != nil {
+	said := cmdtest.Capture(t, func() {
+		if err := (&bundles.TestCommand{Name: "recibo/v1", Source: source, Module: module}).Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -11,43 +11,49 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"dtegate/cmd/dtectl/bundles"
+	"dtegate/cmd/dtectl/demo"
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/doctor"
 	"dtegate/cmd/dtectl/fleet"
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/screen"
 	"dtegate/cmd/version"
 )
 
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version of the package and end."`
-	Config  string           `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
+	operator.Options
 
-	Init        initCommand        `cmd:"" help:"Seal the signing key and create the store, once."`
+	Init        setup.Init         `cmd:"" help:"Seal the signing key and create the store, once."`
 	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
 	Contingency contingencyCommand `cmd:"" help:"Declare a contingency, or take the declaration back."`
-	Token       tokenCommand       `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
-	TLS         tlsCommand         `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
-	Audit       auditCommand       `cmd:"" help:"Show who did what to the branch, when, and what came of it."`
-	Show        showCommand        `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
-	Fsck        fsckCommand        `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
+	Token       setup.Token        `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
+	TLS         setup.TLS          `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
+	Audit       disk.Audit         `cmd:"" help:"Show who did what to the branch, when, and what came of it."`
+	Show        disk.Show          `cmd:"" help:"Print a stored document (the appliance must be stopped)."`
+	Fsck        disk.Fsck          `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
 	Delivery    deliveryCommand    `cmd:"" help:"What was given up of mail and archive: list, retry, forget."`
 	Invalidate  invalidateCommand  `cmd:"" help:"Take documents of a list back, at MH's pace: a wrong rule's, or any."`
-	Rules       rulesCommand       `cmd:"" help:"Make, test, sign, push and take back tax rules."`
-	Backup      backupCommand      `cmd:"" help:"Make a verified copy of the store."`
-	Restore     restoreCommand     `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
-	Rebuild     rebuildCommand     `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
-	Repair      repairCommand      `cmd:"" help:"Make a damaged store whole again, from the second copy, backups and the archive (the appliance must be stopped)."`
-	Reconcile   reconcileCommand   `cmd:"" help:"Settle which numbers were spent: after a restore, beside a medium that knows more, or when the high-water mark is lost."`
-	Mark        markCommand        `cmd:"" help:"Look at the high-water mark, or move it to another medium."`
-	Clock       clockCommand       `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
-	Doctor      doctorCommand      `cmd:"" help:"Check everything that a branch needs, and say what to do."`
+	Rules       bundles.Command    `cmd:"" help:"Make, test, sign, push and take back tax rules."`
+	Backup      disk.Backup        `cmd:"" help:"Make a verified copy of the store."`
+	Restore     disk.Restore       `cmd:"" help:"Make a store from a backup; it must be reconciled before it issues."`
+	Rebuild     disk.Rebuild       `cmd:"" help:"Make a store from the second copy of a dead box; it must be reconciled before it issues."`
+	Repair      disk.Repair        `cmd:"" help:"Make a damaged store whole again, from the second copy, backups and the archive (the appliance must be stopped)."`
+	Reconcile   disk.Reconcile     `cmd:"" help:"Settle which numbers were spent: after a restore, beside a medium that knows more, or when the high-water mark is lost."`
+	Mark        disk.Mark          `cmd:"" help:"Look at the high-water mark, or move it to another medium."`
+	Clock       disk.Clock         `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
+	Doctor      doctor.Command     `cmd:"" help:"Check everything that a branch needs, and say what to do."`
 	Export      exportCommand      `cmd:"" help:"Write the documents of a period as CSV or JSON."`
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
-	Demo        demoCommand        `cmd:"" help:"Run the appliance against the simulated authority."`
+	Demo        demo.Command       `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 
 func main() {
-	c := cli{Fleet: fleet.Command{Who: who}}
+	c := cli{Fleet: fleet.Command{Who: operator.Who}}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	k := parser(ctx, &c)
 	err := run(&c, k)
@@ -64,7 +70,7 @@ func run(c *cli, k *kong.Kong) error {
 		return err // kong's own: with it the usage is shown
 	}
 	if err = becomeAccount(c.Config, command); err == nil {
-		err = unreachable(command.Run(c))
+		err = unreachable(command.Run(&c.Options))
 	}
 	if err != nil {
 		return shownError{err}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/plugins/plugintest"
 )
@@ -31,28 +32,28 @@ func TestREADME_Chain(t *testing.T) {
 	script, want := readmeScript(t, chain)
 	bin := buildPrograms(t, root)
 	dir := filepath.Join(t.TempDir(), "fleet")
-	demo := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--chain", "--store", store, "--dir", dir)
-	demo.Dir, demo.Env = root, os.Environ()
+	shown := exec.Command(filepath.Join(bin, "dtectl"), "demo", "--chain", "--store", store, "--dir", dir)
+	shown.Dir, shown.Env = root, os.Environ()
 	var addresses []string
-	for range 2 + 2*len(demoBranches) {
+	for range 2 + 2*len(demo.Branches) {
 		addresses = append(addresses, cmdtest.Port(t))
 	}
-	demo.Env = append(demo.Env, "DTED_CHAIN_ADDRS="+strings.Join(addresses, ","))
+	shown.Env = append(shown.Env, "DTED_CHAIN_ADDRS="+strings.Join(addresses, ","))
 	for _, name := range []string{"DTESIM_ADDR", "DTESIM_MANAGE_ADDR", "DTESIM_SMTP_ADDR"} {
-		demo.Env = append(demo.Env, name+"="+cmdtest.Port(t))
+		shown.Env = append(shown.Env, name+"="+cmdtest.Port(t))
 	}
-	demo.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	shown.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	said, err := os.Create(filepath.Join(bin, "said"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer said.Close()
-	demo.Stdout, demo.Stderr = said, said
-	if err := demo.Start(); err != nil {
+	shown.Stdout, shown.Stderr = said, said
+	if err := shown.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- demo.Wait() }()
+	go func() { ended <- shown.Wait() }()
 	log := func() string {
 		text, err := os.ReadFile(said.Name())
 		if err != nil {
@@ -61,7 +62,7 @@ func TestREADME_Chain(t *testing.T) {
 		return string(text)
 	}
 	t.Cleanup(func() {
-		_ = demo.Process.Signal(os.Interrupt)
+		_ = shown.Process.Signal(os.Interrupt)
 		if err := <-ended; err != nil {
 			t.Errorf("ending the demonstration: %v", err)
 		}

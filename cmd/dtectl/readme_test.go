@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/record"
 	"dtegate/plugins/plugintest"
 )
@@ -36,13 +37,13 @@ func TestREADME(t *testing.T) {
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted
 	script += "curl -sS \"http://127.0.0.1:8080/dte/documentos?desde=$(TZ=UTC+6 date +%Y-%m)-01&limite=1\" -H \"$token\" >var/demo/list.json\n"
 	script += "books --month \"$(TZ=UTC+6 date +%Y-%m)\" --out var/demo/books.all >/dev/null\n"
-	demo, replace := startDemo(t, root)
+	shown, replace := startDemo(t, root)
 	cmd := exec.Command("bash", "-c", replace.Replace(script))
 	cmd.Dir = root
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil || out.String() != want {
-		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, demo.String())
+		t.Errorf("%v\ngot:\n%s%s\nwant:\n%s\nthe demonstration said:\n%s", err, out.String(), problems.String(), want, shown.String())
 	}
 
 	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books.all/resumen.json"))
@@ -175,7 +176,7 @@ func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buf
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if err := await(ctx, "http://"+ops+"/readyz"); err != nil {
+	if err := demo.Await(ctx, "http://"+ops+"/readyz"); err != nil {
 		stop()
 		t.Fatalf("the demonstration does not start: %v\n%s", err, log)
 	}

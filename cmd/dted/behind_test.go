@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	ctl "dtegate/cmd/dtectl/operator"
 	"dtegate/engine/refusal"
 )
 
@@ -50,6 +52,7 @@ func TestBehind(t *testing.T) {
 	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 || decode(t, body).Code != first.Code {
 		t.Errorf("the sale of before: %d %s %v", status, body, err)
 	}
+	checkStatusKeys(b)
 	if b.metric("dte_store_behind") != 1 {
 		t.Error("the metric does not say so")
 	}
@@ -66,4 +69,19 @@ func TestBehind(t *testing.T) {
 	}
 	b.stop()
 	b.fsck(4, 1)
+}
+
+// checkStatusKeys: what dtectl reads of /status is there, by the names that it reads.
+func checkStatusKeys(b *branch) {
+	b.t.Helper()
+	status, said := b.getOps("/status")
+	var told map[string]any
+	if err := json.Unmarshal(said, &told); err != nil || status != http.StatusOK {
+		b.t.Fatalf("%d %v: %s", status, err, said)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[ctl.Status]()) {
+		if name := field.Tag.Get("json"); told[name] == nil {
+			b.t.Errorf("dtectl reads %s of /status, which has none: %s", name, said)
+		}
+	}
 }

@@ -84,10 +84,16 @@ var layers = map[string][]string{
 	"cmd/version":     {},
 	"cmd/dted": {"engine/register", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
-	"cmd/dtectl/certify":       {"engine/dte"},
-	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller"},
+	"cmd/dtectl/certify":       {"engine/dte", "cmd/dtectl/operator"},
+	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller", "cmd/dted/config"},
 	"rules/abi/example/tinygo": {},
-	"cmd/dtectl":               {"engine/register", "engine/contingency", "engine/outbox", "engine/fleet/ship", "engine/fleet/wire", "engine/shelf", "engine/rulebook", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway/certificate", "engine", "engine/audit", "engine/books", "engine/month", "engine/pdf", "engine/authority", "engine/authority/link", "engine/dte", "engine/sign", "engine/vouch", "rules", "rules/abi", "rules/bundle", "storage", "plugins", "cmd/dtectl/workshop", "gateway/form"},
+	"cmd/dtectl/operator":      {"cmd/dted/config", "cmd/screen", "engine/dte", "gateway/certificate", "storage"},
+	"cmd/dtectl/disk":          {"engine/register", "cmd/dtectl/operator", "cmd/dted/config", "cmd/screen", "engine", "engine/audit", "engine/authority", "engine/dte", "engine/fleet/ship", "engine/outbox", "engine/shelf", "engine/vouch", "storage"},
+	"cmd/dtectl/doctor":        {"cmd/dtectl/disk", "cmd/dtectl/operator", "cmd/dtectl/setup", "cmd/dted/config", "cmd/dted/start", "cmd/screen", "engine/authority/link", "engine/dte", "engine/fleet/wire", "engine/rulebook", "engine/shelf", "engine/sign", "gateway/certificate", "rules/bundle", "storage"},
+	"cmd/dtectl/setup":         {"cmd/dtectl/operator", "cmd/dted/config", "cmd/screen", "engine/authority", "engine/dte", "engine/sign", "gateway/certificate", "storage"},
+	"cmd/dtectl/bundles":       {"gateway/form", "cmd/dted/start", "plugins", "engine/dte", "rules/bundle", "rules/abi", "rules", "engine/rulebook", "cmd/screen", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/operator"},
+	"cmd/dtectl/demo":          {"engine/sign", "engine/dte", "cmd/dtectl/workshop", "cmd/dtectl/setup", "cmd/dtectl/bundles", "rules/bundle", "plugins", "cmd/screen", "cmd/dted/config", "cmd/dtectl/operator", "cmd/dtectl/fleet"},
+	"cmd/dtectl":               {"cmd/dtectl/demo", "cmd/dtectl/bundles", "engine/contingency", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "engine/books", "engine/month", "engine/pdf", "engine/dte", "storage", "cmd/dtectl/operator", "cmd/dtectl/disk", "cmd/dtectl/doctor", "cmd/dtectl/setup"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }
 
@@ -109,14 +115,13 @@ var libraries = map[string]string{
 	"github.com/wneessen/go-mail":              "engine/mail",
 	"github.com/minio/minio-go/v7":             "engine/archive",
 	"github.com/emersion/go-smtp":              "cmd/dtesim",
-	"golang.org/x/sync":                        "cmd/dted cmd/dtectl engine/contingency engine/authority engine/outbox",
+	"golang.org/x/sync":                        "cmd/dted cmd/dtectl/demo cmd/dtectl/operator engine/contingency engine/authority engine/outbox",
 }
 
 // several names the packages that import more than one library, and why. Every other package wraps at most one.
 var several = map[string]string{
 	"engine/pdf": "fonts are data: the ones that fpdf embeds",
 	"gateway":    "fasthttp's router serves fasthttp alone",
-	"cmd/dtectl": "errgroup limits what the verbs ask for at once; the rest is kong's",
 }
 
 // clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all others

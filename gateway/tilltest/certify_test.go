@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/certify"
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine"
 	"dtegate/engine/authority/simulator"
 	"dtegate/gateway/tilltest"
@@ -35,7 +36,7 @@ func open(t *testing.T) *branch {
 }
 
 // status is what /status of an appliance says, as JSON.
-func (b *branch) status(ctx context.Context) (*certify.Status, error) {
+func (b *branch) status(ctx context.Context) (*operator.Status, error) {
 	a, err := b.tally.Count(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (b *branch) status(ctx context.Context) (*certify.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := new(certify.Status)
+	s := new(operator.Status)
 	return s, json.Unmarshal(text, s)
 }
 
@@ -293,7 +294,7 @@ func TestCertify_Away(t *testing.T) {
 func TestCertify_Production(t *testing.T) {
 	b := open(t)
 	o := b.options()
-	o.Status = func(context.Context) (*certify.Status, error) { return &certify.Status{Ambiente: "01"}, nil }
+	o.Status = func(context.Context) (*operator.Status, error) { return &operator.Status{Ambiente: "01"}, nil }
 	if _, err := certify.New(o).Run(t.Context()); !errors.Is(err, certify.ErrProduction) {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"dtegate/cmd/dtectl/operator"
 	"dtegate/engine/dte"
 )
 
@@ -29,38 +30,6 @@ var endpoints = map[string]string{"01": "dte01", "03": "dte03", "05": "dte05", "
 // origins are the kinds that are made against a document, with the document's kind.
 var origins = map[string]string{"05": "03", "06": "03", "18": "01", invalidation: "01"}
 
-// Status is what the appliance's /status says.
-type Status struct {
-	Ambiente string `json:"ambiente"`
-	Owed     struct {
-		Contingency *struct {
-			Began    time.Time `json:"began"`
-			Cause    int       `json:"cause"`
-			Motive   string    `json:"motive"`
-			Declared bool      `json:"declared"`
-		} `json:"contingency"`
-		Waiting map[string]int `json:"waiting"`
-		Refused string         `json:"refused"`
-	} `json:"owed"`
-	Authorisation *struct {
-		Since   string  `json:"since"`
-		Kinds   []Count `json:"kinds"`
-		Partial bool    `json:"partial"`
-	} `json:"authorisation"`
-}
-
-// Count is how far one kind is, by the branch's own records.
-type Count struct {
-	Kind    string `json:"kind"`
-	Wanted  int    `json:"wanted"`
-	Sealed  int    `json:"sealed"`
-	Waiting int    `json:"waiting"`
-	Refused int    `json:"refused"`
-}
-
-// missing is how many are still to be sent.
-func (c Count) missing() int { return max(0, c.Wanted-c.Sealed-c.Waiting) }
-
 // Person signs for an invalidation; DocumentType is CAT-022.
 type Person struct {
 	Name         string `json:"nombre"`
@@ -74,7 +43,7 @@ type Options struct {
 	Token  string // of a till that may issue every kind and invalidate
 	Client *http.Client
 	// Status asks the appliance's /status.
-	Status func(context.Context) (*Status, error)
+	Status func(context.Context) (*operator.Status, error)
 	Seed   uint64
 	// Kinds narrows what is sent; none: all of Kinds.
 	Kinds []string
@@ -106,7 +75,7 @@ const (
 // Runner sends the tests.
 type Runner struct {
 	o        Options
-	status   *Status
+	status   *operator.Status
 	pools    map[string][]string // documents that others may be made against, by kind
 	filled   map[string]int      // how many of a kind were sealed when its pool was read
 	used     map[string]bool     // documents that nothing more can be made against
@@ -174,13 +143,13 @@ func (r *Runner) look(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) count(kind string) Count {
+func (r *Runner) count(kind string) operator.Tests {
 	for _, c := range r.status.Authorisation.Kinds {
 		if c.Kind == kind {
 			return c
 		}
 	}
-	return Count{Kind: kind}
+	return operator.Tests{Kind: kind}
 }
 
 func (r *Runner) wants(kind string) bool { return slices.Contains(r.o.Kinds, kind) }

@@ -104,7 +104,7 @@ func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
 		c := r.count(k)
-		if k == contingency || c.missing() == 0 || !r.able(k) {
+		if k == contingency || c.Missing() == 0 || !r.able(k) {
 			continue
 		}
 		if p := float64(c.Sealed+c.Waiting) / float64(c.Wanted); p < part {
@@ -132,7 +132,7 @@ func (r *Runner) able(kind string) bool {
 // eventDue tells whether a document in contingency must be issued for the next event: one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.missing() > 0 && !r.givenUp("01") && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
+	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp("01") && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0
 }
 
 // one sends one test and notes what came of it.

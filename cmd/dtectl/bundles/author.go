@@ -1,0 +1,314 @@
+package bundles
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/rulebook"
+	"dtegate/rules"
+	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
+)
+
+type newCommand struct {
+	Name   string `arg:"" help:"Folder to make in plugins/: a rule (tienda), or a generation or version beside the one it is copied from (dte01/v2-2027)."`
+	From   string `default:"dte01" help:"Folder in plugins/ that is copied: a rule (dte01), or one generation of it (dte01/v2)."`
+	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
+	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+}
+
+var (
+	ruleName    = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+)
+
+// Run copies a rule under another name, and says what comes next.
+func (c *newCommand) Run() error {
+	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
+	if sibling, name, is := strings.Cut(c.Name, "/"); is {
+		if !only || sibling != rule || !siblingName.MatchString(name) {
+			return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
+		}
+		return c.sibling(rule, generation, name)
+	}
+	c.From = rule
+	if !ruleName.MatchString(c.Name) {
+		return fmt.Errorf("%q: a rule's name is small letters and digits", c.Name)
+	}
+	from, to := filepath.Join(c.Source, "plugins", c.From), filepath.Join(c.Source, "plugins", c.Name)
+	if _, err := os.Stat(filepath.Join(from, "main.go")); err != nil {
+		return fmt.Errorf("%s is no rule: %w", from, err)
+	}
+	if _, err := os.Stat(to); err == nil {
+		return fmt.Errorf("%s exists", to)
+	}
+	err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		if only && d.IsDir() && rel != "." && !strings.HasPrefix(filepath.ToSlash(rel)+"/", generation+"/") {
+			return fs.SkipDir
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		if strings.HasSuffix(rel, "_test.go") {
+			return nil // what they ask is about the other rule
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(rel, ".go") || filepath.Base(rel) == "manifest.json" {
+			data = []byte(strings.ReplaceAll(string(data), c.From, c.Name))
+		}
+		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
+	})
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	if err := c.writeTest(to); err != nil {
+		return fmt.Errorf("writing the rule's test: %w", err)
+	}
+	screen.Printf("%s is a copy of %s.\n  arithmetic    %s\n  rates, dates  %s\n  try it        dtectl rules test %s\n", to, c.From,
+		filepath.Join(to, "rule.go"), filepath.Join(to, "*", "manifest.json"), c.Name)
+	return nil
+}
+
+// sibling copies a generation of a rule beside it: the module is the same.
+func (c *newCommand) sibling(rule, generation, name string) error {
+	from, to := filepath.Join(c.Source, "plugins", rule, generation), filepath.Join(c.Source, "plugins", rule, name)
+	if _, err := os.Stat(filepath.Join(from, "manifest.json")); err != nil {
+		return fmt.Errorf("%s is no generation of a rule: %w", from, err)
+	}
+	if _, err := os.Stat(to); err == nil {
+		return fmt.Errorf("%s exists", to)
+	}
+	if _, err := time.Parse(time.DateOnly, c.On); c.On != "" && err != nil {
+		return fmt.Errorf("--on: %q is not a day (yyyy-mm-dd)", c.On)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copying %s: %w", from, err)
+	}
+	manifest := filepath.Join(to, "manifest.json")
+	screen.Printf("%s is a copy of %s, of the same module.\n", to, from)
+	if c.On == "" {
+		screen.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
+	} else {
+		version, err := dateManifest(manifest, c.On)
+		if err != nil {
+			return fmt.Errorf("%s: %w", manifest, err)
+		}
+		screen.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n", version, c.On)
+	}
+	screen.Printf("  rates          %s: value and source\n  new documents  dtectl rules test %s/%s --update writes them into the cases\n  try it         dtectl rules test %s/%s\n",
+		manifest, rule, name, rule, name)
+	return nil
+}
+
+var (
+	manifestVersion = regexp.MustCompile(`"version": *"([0-9]+)\.([0-9]+)\.[0-9]+"`)
+	manifestFrom    = regexp.MustCompile(`"from": *"[^"]*"`)
+)
+
+// dateManifest gives a manifest the next version, and a first day.
+func dateManifest(path, day string) (version string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	at := manifestVersion.FindSubmatch(data)
+	if at == nil {
+		return "", errors.New("it has no version of three numbers")
+	}
+	minor, err := strconv.Atoi(string(at[2]))
+	if err != nil {
+		return "", err
+	}
+	version = fmt.Sprintf("%s.%d.0", at[1], minor+1)
+	data = bytes.Replace(data, at[0], fmt.Appendf(nil, `"version": %q`, version), 1)
+	data = manifestFrom.ReplaceAll(data, fmt.Appendf(nil, `"from": %q`, day))
+	return version, os.WriteFile(path, data, 0o644)
+}
+
+// writeTest gives the copy a test that runs the golden cases of each generation.
+func (c *newCommand) writeTest(to string) error {
+	manifests, err := filepath.Glob(filepath.Join(to, "*", "manifest.json"))
+	if err != nil {
+		return err
+	}
+	text := "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n// Every case comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n"
+	for _, m := range manifests {
+		text += fmt.Sprintf("\tplugintest.Cases(t, %q)\n", c.Name+"/"+filepath.Base(filepath.Dir(m)))
+	}
+	return os.WriteFile(filepath.Join(to, "rule_test.go"), []byte(text+"}\n"), 0o644)
+}
+
+type TestCommand struct {
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
+	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
+	Update bool   `help:"Write what comes of the golden cases today into them, and show what differs: read it before you keep it."`
+	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
+}
+
+// Run takes the bundles through the steps of a branch, with a key of its own and no version floor.
+func (c *TestCommand) Run(ctx context.Context) error {
+	w, err := workshop.Open(ctx, c.Source, c.Module)
+	if err != nil {
+		return err
+	}
+	defer w.Close(ctx)
+	if c.Fuel {
+		w.IgnoreFuel()
+	}
+	names, err := w.Generations(c.Name)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range names {
+		screen.Printf("%s\n", name)
+		if c.Update {
+			if err := updateCases(ctx, w, name); err != nil {
+				failed = append(failed, fmt.Errorf("%s: its cases are not updated: %w", name, err))
+				continue
+			}
+		}
+		if err := c.test(ctx, w, name); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func updateCases(ctx context.Context, w *workshop.Workshop, name string) error {
+	list, err := w.Update(ctx, name)
+	written := 0
+	for _, c := range list {
+		if c.Differs != nil {
+			written++
+			screen.Printf("%s is written: %v\n", c.Part, c.Differs)
+		}
+	}
+	if err == nil {
+		screen.Printf("%d of %d cases are written\n", written, len(list))
+	}
+	return err
+}
+
+func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name string) error {
+	p, err := w.Prove(ctx, name)
+	if err != nil {
+		return err
+	}
+	a := &activation{Rule: ruleRef{Name: p.Manifest.Name, Version: p.Manifest.Version}}
+	for _, s := range p.Steps {
+		a.add(s)
+	}
+	err = a.print(screen.Out)
+	if p.Rule == nil {
+		return err
+	}
+	if c.Fuel && p.Rule.Module != nil {
+		var peak int64
+		if peak, err = rulebook.PeakFuel(ctx, p.Rule); err == nil {
+			err = declareFuel(filepath.Join(w.Folder(name), "manifest.json"), peak)
+		}
+	}
+	return errors.Join(err, p.Rule.Close(ctx))
+}
+
+var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
+
+// declareFuel writes ten times what was measured into a manifest, in two digits, and leaves the rest of it as it is.
+func declareFuel(path string, peak int64) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	unit := int64(1)
+	for 10*peak/unit >= 100 {
+		unit *= 10
+	}
+	text := fmt.Sprintf(`"fuel": %d`, (10*peak+unit-1)/unit*unit)
+	at := declaredFuel.FindIndex(data)
+	if at == nil {
+		return fmt.Errorf("%s has neither fuel nor params", path)
+	}
+	old := string(data[at[0]:at[1]])
+	if !strings.HasPrefix(old, `"fuel"`) {
+		text += ",\n  " + old
+	}
+	screen.Printf("at most %d units for %d lines: %s in the manifest\n", peak, abi.MaxLines, strings.SplitN(text, ",", 2)[0])
+	return os.WriteFile(path, slices.Concat(data[:at[0]], []byte(text), data[at[1]:]), 0o644)
+}
+
+func (a *activation) add(s rules.Step) {
+	step := activationStep{Name: s.Name, Detail: s.Detail, MS: float64(s.Took.Microseconds()) / 1000}
+	if s.Err != nil {
+		step.Error = s.Err.Error()
+		a.Refused, a.Error = s.Name, step.Error
+	}
+	a.Steps = append(a.Steps, step)
+}
+
+type signCommand struct {
+	File  string   `arg:"" type:"existingfile" help:"Bundle, signed by somebody else already."`
+	Key   string   `required:"" type:"existingfile" help:"Private key, see rules keygen."`
+	KeyID string   `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
+	Known []string `required:"" type:"existingfile" help:"Public keys, one of which has signed the bundle."`
+	Out   string   `help:"Where the bundle goes; default: over the file."`
+}
+
+// Run adds a signature; the bundle keeps its digest.
+func (c *signCommand) Run(top *operator.Options) error {
+	data, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	signer, err := signerOf(c.Key, c.KeyID, top)
+	if err != nil {
+		return err
+	}
+	var known []bundle.Key
+	for _, file := range c.Known {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading rules key: %w", err)
+		}
+		public, err := bundle.ParsePublic(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		known = append(known, bundle.Key{ID: path.Base(file), Public: public})
+	}
+	signed, err := bundle.Cosign(data, known, signer)
+	if err != nil {
+		return err
+	}
+	out := c.Out
+	if out == "" {
+		out = c.File
+	}
+	return config.WriteFile(out, signed)
+}

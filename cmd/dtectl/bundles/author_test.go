@@ -1,0 +1,68 @@
+package bundles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dtegate/engine/rulebook"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+)
+
+// Every manifest of this repository declares about ten times what its module takes for the longest document:
+// dtectl rules test NAME --fuel writes it.
+func TestRules_Fuel(t *testing.T) {
+	for _, name := range plugins.Names {
+		_, m := plugintest.Parts(t, name)
+		if m.Kind != "document" {
+			continue
+		}
+		r, _ := plugintest.Load(t, name, "compiler")
+		peak, err := rulebook.PeakFuel(t.Context(), r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if m.Fuel < 7*peak || m.Fuel > 15*peak {
+			t.Errorf("%s declares %d units of fuel, and a call uses %d: dtectl rules test %s --fuel", name, m.Fuel, peak, name)
+		}
+	}
+}
+
+// A new rule is a copy whose own test knows its generations.
+func TestRules_New(t *testing.T) {
+	source := t.TempDir()
+	if err := os.CopyFS(filepath.Join(source, "plugins", "dte01"), os.DirFS(filepath.Join(plugintest.Root(t), "plugins", "dte01"))); err != nil {
+		t.Fatal(err)
+	}
+	c := newCommand{Name: "tienda", From: "dte01", Source: source}
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(source, "plugins", "tienda", "rule_test.go"))
+	if err != nil || !strings.Contains(string(text), `plugintest.Cases(t, "tienda/v2")`) || strings.Contains(string(text), "dte01") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if err := c.Run(); err == nil {
+		t.Error("it wrote over a rule")
+	}
+}
+
+func TestDeclareFuel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "manifest.json")
+	for _, c := range []struct{ before, after string }{
+		{"{\n  \"abi\": 1,\n  \"params\": []\n}\n", "{\n  \"abi\": 1,\n  \"fuel\": 13000,\n  \"params\": []\n}\n"},
+		{"{\n  \"fuel\": 7,\n  \"params\": []\n}\n", "{\n  \"fuel\": 13000,\n  \"params\": []\n}\n"},
+	} {
+		if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := declareFuel(path, 1234); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != c.after {
+			t.Errorf("got %q", got)
+		}
+	}
+}

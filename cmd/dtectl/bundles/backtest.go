@@ -1,0 +1,216 @@
+package bundles
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+)
+
+// comparison is a stored document beside what a rule makes of its facts.
+type comparison struct {
+	Code        string  `json:"code"`
+	Control     string  `json:"control"`
+	Date        string  `json:"date"`
+	Rule        ruleRef `json:"rule"`
+	Result      string  `json:"result"`
+	Differences []struct {
+		Path string `json:"path"`
+		Old  string `json:"old"`
+		New  string `json:"new"`
+	} `json:"differences"`
+	Error string `json:"error"`
+}
+
+func (c *comparison) print(out io.Writer) {
+	if len(c.Differences) == 0 {
+		screen.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
+	}
+	for _, d := range c.Differences {
+		screen.Fprintf(out, "%s %s %s: %s %s → %s\n", c.Date, c.Control, c.Code, d.Path, dash(d.Old), dash(d.New))
+	}
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// streamed is a line of a backtest or of a replay.
+type streamed struct {
+	Differs  *comparison `json:"differs"`
+	Progress *struct {
+		Documents int    `json:"documents"`
+		Day       string `json:"day"`
+	} `json:"progress"`
+	Totals *struct {
+		Documents int            `json:"documents"`
+		Results   map[string]int `json:"results"`
+		Fields    map[string]struct {
+			Documents int    `json:"documents"`
+			Amounts   int    `json:"amounts"`
+			Old       string `json:"old"`
+			New       string `json:"new"`
+		} `json:"fields"`
+		Seconds float64 `json:"seconds"`
+	} `json:"totals"`
+	Replayed map[string]int `json:"replayed"`
+	Refused  *activation    `json:"refused"`
+	Error    string         `json:"error"`
+}
+
+// periodFlags choose documents by their day.
+type periodFlags struct {
+	From string `help:"First day, yyyy-mm-dd."`
+	To   string `help:"Last day, yyyy-mm-dd; default today."`
+}
+
+func (p *periodFlags) query() url.Values {
+	q := url.Values{"from": {p.From}}
+	if p.To != "" { // else the branch's own today
+		q.Set("to", p.To)
+	}
+	return q
+}
+
+// progress is how much of the period a day is.
+func (p *periodFlags) progress(day string) float64 {
+	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
+	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
+	at, _ := time.Parse(time.DateOnly, day)
+	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a branch that rehearses is beyond today
+}
+
+// follow prints a stream to out and returns its last line.
+func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*streamed, error) {
+	defer resp.Body.Close()
+	var bar *screen.Gauge // of several branches none: how many are done is shown
+	if out == io.Writer(screen.Out) {
+		bar = screen.NewGauge(screen.Err)
+	}
+	defer bar.Clear()
+	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
+		l := new(streamed)
+		if err := lines.Decode(l); err != nil {
+			return nil, fmt.Errorf("the appliance broke off: %w", err)
+		}
+		switch {
+		case l.Differs != nil:
+			bar.Clear()
+			l.Differs.print(out)
+		case l.Progress != nil:
+			bar.Show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents, l.Progress.Day))
+		case l.Error != "":
+			return nil, errors.New(l.Error)
+		default:
+			return l, nil
+		}
+	}
+}
+
+type backtestCommand struct {
+	File string `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
+	periodFlags
+	operator.BranchFlags
+}
+
+// Run lists every amount that differs, and the totals by field.
+func (c *backtestCommand) Run(ctx context.Context, top *operator.Options) error {
+	data, err := operator.ReadNamed(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+		return c.backtest(ctx, b, out, data)
+	})
+}
+
+func (c *backtestCommand) backtest(ctx context.Context, b *operator.Gateway, out io.Writer, data []byte) error {
+	resp, err := b.Send(ctx, http.MethodPost, "/admin/rules/backtest", c.query(), data)
+	if err != nil {
+		return err
+	}
+	last, err := c.follow(resp, out)
+	if err != nil {
+		return err
+	}
+	if last.Refused != nil {
+		return last.Refused.print(out)
+	}
+	t := last.Totals
+	screen.Fprintf(out, "%d documents in %.1f s (%.0f a second)\n", t.Documents, t.Seconds, float64(t.Documents)/max(t.Seconds, 1e-3))
+	printCounts(out, t.Results)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+		f := t.Fields[name]
+		screen.Fprintf(w, "%s\t%d amounts in %d documents\t%s →\t%s\t\n", name, f.Amounts, f.Documents, f.Old, f.New)
+	}
+	return w.Flush()
+}
+
+func printCounts(out io.Writer, results map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		screen.Fprintf(out, "%d %s\n", results[name], name)
+	}
+}
+
+type replayCommand struct {
+	Code string `arg:"" optional:"" help:"codigoGeneracion of one document; without it, a period."`
+	periodFlags
+	operator.BranchFlags
+}
+
+// Run fails when a document is not what its bundle makes of its facts.
+func (c *replayCommand) Run(ctx context.Context, top *operator.Options) error {
+	return c.Each(ctx, top, c.replay)
+}
+
+func (c *replayCommand) replay(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	if c.Code != "" {
+		var one comparison
+		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil, &one); err != nil {
+			return err
+		}
+		if one.Result != "identical" {
+			one.print(out)
+			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
+		}
+		screen.Fprintf(out, "%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
+		return nil
+	}
+	if c.From == "" {
+		return errors.New("name a document, or a period with --from")
+	}
+	resp, err := b.Send(ctx, http.MethodGet, "/admin/rules/replay", c.query(), nil)
+	if err != nil {
+		return err
+	}
+	last, err := c.follow(resp, out)
+	if err != nil {
+		return err
+	}
+	printCounts(out, last.Replayed)
+	total := 0
+	for _, n := range last.Replayed {
+		total += n
+	}
+	if other := total - last.Replayed["identical"]; other > 0 {
+		return fmt.Errorf("%d of %d documents are not what their bundles make of their facts", other, total)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package bundles
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/plugins/plugintest"
+)
+
+// Verbs go to every branch of a list, in its order. A branch that says nothing is given up soon and named; --resume asks only those
+// that failed.
+func TestBranches(t *testing.T) {
+	dir := t.TempDir()
+	put := filesIn(t, dir)
+	put("token", "secret\n")
+	hung := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hung:
+		case <-r.Context().Done():
+		}
+	}))
+	defer silent.Close()
+	defer close(hung)
+	asked := make([]int, 3)
+	var urls []string
+	for i := range asked {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked[i]++
+			if r.URL.Path != "/admin/rules" || r.Header.Get("Authorization") != "Bearer secret" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			_, _ = w.Write([]byte(`{"day":"2026-11-23","engine":"compiler","rules":[{"name":"dte01","schema":2,"version":"2.1.1","state":"live"}]}`))
+		}))
+		defer server.Close()
+		urls = append(urls, server.URL)
+	}
+	list := "# " + filepath.Base(dir) + "\n" + urls[0] + " token\n" + silent.URL + " token\n" + urls[1] + " token\n\n" + urls[2] + " token\n"
+	resume := filepath.Join(dir, "failed")
+	flags := operator.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2, Patience: 200 * time.Millisecond}
+	said := cmdtest.Capture(t, func() {
+		err := (&statusCommand{flags}).Run(t.Context(), &operator.Options{})
+		if err == nil || !strings.Contains(err.Error(), "1 of 4 branches failed: "+silent.URL) {
+			t.Errorf("got %v", err)
+		}
+	})
+	want := urls[0] + "\n  2026-11-23, compiler: 1 live, 0 coming, 0 spare, 0 retired\n" + silent.URL + "\n  FAILED: it said nothing for 200ms\n" + urls[1] + "\n"
+	if !strings.Contains(said, want) {
+		t.Errorf("said\n%s\nwant\n%s", said, want)
+	}
+	if b, err := os.ReadFile(resume); err != nil || string(b) != silent.URL+"\n" {
+		t.Errorf("noted %q, %v", b, err)
+	}
+	before := asked[0]
+	push := &PushCommand{Reason: "test", Files: []string{put("x.dterule", string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: flags}
+	cmdtest.Capture(t, func() {
+		if err := push.Run(t.Context(), &operator.Options{}); err == nil || !strings.Contains(err.Error(), "1 of 1 branches failed: "+silent.URL) {
+			t.Errorf("resumed: %v", err)
+		}
+	})
+	if asked[0] != before {
+		t.Error("a branch that had not failed was asked again")
+	}
+	put("failed", "")
+	if err := (&listCommand{BranchFlags: flags}).Run(t.Context(), &operator.Options{}); err == nil || !strings.Contains(err.Error(), "all are done") {
+		t.Errorf("all done: %v", err)
+	}
+}
+
+// The example of a list is one.
+func TestBranches_Example(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "examples", "branches.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "branches.txt")
+	for _, name := range []string{path, filepath.Join(dir, "m001.token"), filepath.Join(dir, "m002.token")} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := operator.ReadBranches(path); err != nil || len(list) != 2 {
+		t.Errorf("%d branches, %v", len(list), err)
+	}
+}

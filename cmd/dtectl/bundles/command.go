@@ -1,0 +1,143 @@
+// Package bundles are the verbs on rule bundles: dtectl rules. It makes, signs and tries them, and has branches take them.
+package bundles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
+)
+
+type Command struct {
+	Keygen      keygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
+	New         newCommand         `cmd:"" help:"Begin a rule as a copy of another one's folder."`
+	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
+	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
+	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
+	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`
+	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
+	Push        PushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list: live, or coming from their own day on."`
+	Activate    activateCommand    `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step."`
+	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
+	Status      statusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
+	Backtest    backtestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
+	Shadow      shadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
+	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live at a branch."`
+	Cancel      cancelCommand      `cmd:"" help:"Take a bundle off that is to come; what is in force stays."`
+	Acknowledge acknowledgeCommand `cmd:"" help:"Say that the return that a branch made by itself is known."`
+	Reinstate   reinstateCommand   `cmd:"" help:"Put a bundle back that the branch left by itself."`
+	Replay      replayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
+	Documents   documentsCommand   `cmd:"" help:"List the documents that one version of a rule computed."`
+}
+
+type keygenCommand struct {
+	Out string `arg:"" help:"Where the private key goes; the public one goes beside it, with .pub."`
+}
+
+// Run never writes over a key.
+func (c *keygenCommand) Run() error {
+	if _, err := os.Stat(c.Out); err == nil {
+		return fmt.Errorf("%s exists", c.Out)
+	}
+	_, err := workshop.NewKey(c.Out)
+	return err
+}
+
+type buildCommand struct {
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
+	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
+	Key    string `required:"" type:"existingfile" help:"Private key, see rules keygen."`
+	KeyID  string `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
+	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
+}
+
+// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. What fails its cases is not
+// built: a branch would refuse it.
+func (c *buildCommand) Run(ctx context.Context, top *operator.Options) error {
+	signer, err := signerOf(c.Key, c.KeyID, top)
+	if err != nil {
+		return err
+	}
+	w, err := workshop.Open(ctx, c.Source, c.Module)
+	if err != nil {
+		return err
+	}
+	defer w.Close(ctx)
+	names, err := w.Generations(c.Name)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		m, data, err := w.Build(ctx, name, signer)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		path := bundlePath(c.Out, m)
+		if err := config.WriteFile(path, data); err != nil {
+			return err
+		}
+		screen.Printf("%s\n", path)
+	}
+	return nil
+}
+
+// defaultKeyID is what a key is called where nobody has said it.
+const defaultKeyID = "central-it"
+
+// signerOf reads a signing key. Where the configuration can be read and pins the key, its name is that one's: a branch refuses
+// a bundle whose signature names its key otherwise.
+func signerOf(file, id string, top *operator.Options) (s bundle.Signer, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return s, fmt.Errorf("reading rules key: %w", err)
+	}
+	private, err := bundle.ParsePrivate(b)
+	if err != nil {
+		return s, err
+	}
+	pinned := ""
+	if cfg, err := config.Load(top.Config); err == nil {
+		keys, _ := cfg.Rules.Pinned() // those that can be read
+		for _, k := range keys.Pinned {
+			if k.Public.Equal(private.Public()) {
+				pinned = k.ID
+			}
+		}
+	}
+	if id != "" && pinned != "" && id != pinned {
+		return s, fmt.Errorf("--key-id %s: %s pins this key as %q, and a branch would refuse it under another name", id, top.Config, pinned)
+	}
+	return bundle.Signer{ID: cmp.Or(id, pinned, defaultKeyID), Private: private}, nil
+}
+
+// bundlePath is where a bundle goes.
+func bundlePath(folder string, m bundle.Manifest) string {
+	return filepath.Join(folder, m.Name+"-"+m.Version+bundle.Extension)
+}
+
+// BuildRule writes a bundle without running its cases: of this release's own rules, whose cases the suite runs.
+func BuildRule(ctx context.Context, source, name, out string, signer bundle.Signer) (string, error) {
+	build := filepath.Join(source, "var", "build")
+	if err := os.MkdirAll(build, 0o755); err != nil {
+		return "", fmt.Errorf("preparing build folder: %w", err)
+	}
+	parts, m, err := plugins.Source{Root: source, Build: build}.Parts(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	data, err := bundle.Write(parts, m, signer)
+	if err != nil {
+		return "", err
+	}
+	path := bundlePath(out, m)
+	return path, config.WriteFile(path, data)
+}

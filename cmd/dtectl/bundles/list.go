@@ -1,0 +1,216 @@
+package bundles
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/screen"
+)
+
+// shelfListing is what GET /admin/rules answers.
+type shelfListing struct {
+	Day    string    `json:"day"`
+	Engine string    `json:"engine"`
+	Rules  []onShelf `json:"rules"`
+	Return *stepBack `json:"return"`
+	Notes  []string  `json:"notes"`
+}
+
+type onShelf struct {
+	ruleRef
+	Kind     string    `json:"kind"`
+	Document string    `json:"document"`
+	Schema   int       `json:"schema"`
+	From     string    `json:"from"`
+	Until    string    `json:"until"`
+	Signers  []string  `json:"signers"`
+	Way      string    `json:"way"`
+	Who      string    `json:"who"`
+	At       time.Time `json:"at"`
+	State    string    `json:"state"`
+	Floor    string    `json:"floor"`
+	Expires  string    `json:"expires"`
+	Expired  bool      `json:"expired"`
+	Off      *stepBack `json:"off"`
+	Vouched  string    `json:"vouched"`
+	SignedBy []string  `json:"signed_by"`
+	Trouble  *struct {
+		Why  string `json:"why"`
+		Text string `json:"text"`
+	} `json:"trouble"`
+}
+
+type ruleRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+type stepBack struct {
+	Way    string    `json:"way"`
+	To     ruleRef   `json:"to"`
+	Off    []ruleRef `json:"off"`
+	Who    string    `json:"who"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+
+	Expired string `json:"expired"`
+}
+
+func (s *shelfListing) state(digest string) string {
+	for _, r := range s.Rules {
+		if r.Digest == digest {
+			return r.State
+		}
+	}
+	return ""
+}
+
+// activation is what a bundle came to.
+type activation struct {
+	Rule    ruleRef          `json:"rule"`
+	State   string           `json:"state"`
+	From    string           `json:"from"`
+	Already bool             `json:"already"`
+	Steps   []activationStep `json:"steps"`
+	Refused string           `json:"refused"`
+	Error   string           `json:"error"`
+}
+
+type activationStep struct {
+	Name   string  `json:"name"`
+	Detail string  `json:"detail"`
+	MS     float64 `json:"ms"`
+	Error  string  `json:"error"`
+}
+
+// print shows every step; it fails when one did.
+func (a *activation) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, s := range a.Steps {
+		word, text := "ok", s.Detail
+		if s.Error != "" {
+			word, text = "FAILED", s.Error
+		}
+		screen.Fprintf(w, "%s\t%s\t%.0f ms\t%s\n", s.Name, word, s.MS, text)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case a.Refused != "":
+		name := "the bundle" // until its signature is good, nobody knows whose it is
+		if a.Rule.Name != "" {
+			name = a.Rule.Name + " " + a.Rule.Version
+		}
+		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
+	case a.Already:
+		screen.Fprintf(out, "%s %s was %s already\n", a.Rule.Name, a.Rule.Version, a.State)
+	case a.State == "coming":
+		screen.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+	case a.State != "":
+		screen.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+	}
+	return nil
+}
+
+type listCommand struct {
+	All bool `help:"Also those that were superseded or taken off."`
+	operator.BranchFlags
+}
+
+// Run prints a line a bundle.
+func (c *listCommand) Run(ctx context.Context, top *operator.Options) error {
+	return c.Each(ctx, top, c.list)
+}
+
+func (c *listCommand) list(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	var s shelfListing
+	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE\n")
+	for _, r := range s.Rules {
+		if !c.All && r.State != "live" && r.State != "coming" && (r.Trouble == nil || r.Off != nil) {
+			continue
+		}
+		note := ""
+		switch {
+		case r.Off != nil:
+			note = r.Off.Way + ": " + r.Off.Reason
+		case r.Trouble != nil:
+			note = "computes nothing: " + r.Trouble.Text
+		case r.Expired:
+			note = "its time is over, and nothing has taken over"
+		case r.Expires != "":
+			note = "nothing takes over then"
+		}
+		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", r.Name, r.Schema, r.Version, r.State, r.From, r.Until, r.Digest, r.Who, brief(note))
+	}
+	return w.Flush()
+}
+
+// brief is the first line of a text, for lists: what a module wrote before it died is a page.
+func brief(text string) string {
+	const most = 160
+	text, _, _ = strings.Cut(text, "\n")
+	text, _, _ = strings.Cut(text, "; it wrote ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+type statusCommand struct{ operator.BranchFlags }
+
+// Run fails when a rule's time is over without a successor.
+func (c *statusCommand) Run(ctx context.Context, top *operator.Options) error {
+	return c.Each(ctx, top, c.status)
+}
+
+func (c *statusCommand) status(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+	var s shelfListing
+	if err := b.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s); err != nil {
+		return err
+	}
+	counts, expired, refused := make(map[string]int), 0, 0
+	for _, r := range s.Rules {
+		counts[r.State]++
+		if r.Trouble != nil && r.Off == nil {
+			refused++
+			screen.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version, brief(r.Trouble.Text))
+		}
+		if r.Expired {
+			expired++
+		}
+	}
+	screen.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"], counts["coming"], counts["spare"], counts["retired"])
+	for _, r := range s.Rules {
+		if r.State == "coming" {
+			screen.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
+		}
+		if r.Expires != "" {
+			screen.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+		}
+	}
+	if r := s.Return; r != nil {
+		screen.Fprintf(out, "returned %s to %s %s: %s\n", operator.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
+	}
+	for _, n := range s.Notes {
+		screen.Fprintf(out, "note     %s\n", n)
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d rules in the store may not compute", refused)
+	}
+	if expired > 0 {
+		return fmt.Errorf("%d rules go on past their last day", expired)
+	}
+	return nil
+}

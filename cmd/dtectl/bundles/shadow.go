@@ -1,0 +1,87 @@
+package bundles
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/screen"
+)
+
+type shadowCommand struct {
+	Start rulesShadowStart `cmd:"" default:"withargs" help:"Begin, instead of any other."`
+	Show  rulesShadowShow  `cmd:"" help:"Show what differed."`
+	Stop  rulesShadowStop  `cmd:"" help:"End it."`
+}
+
+type rulesShadowStart struct {
+	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
+	Documents int           `default:"1000" help:"End after so many sales of its type."`
+	For       time.Duration `default:"24h" help:"End after this time."`
+	operator.BranchFlags
+}
+
+// Run starts a shadow; tills never wait for it.
+func (c *rulesShadowStart) Run(ctx context.Context, top *operator.Options) error {
+	data, err := operator.ReadNamed(c.File)
+	if err != nil {
+		return fmt.Errorf("reading rule bundle: %w", err)
+	}
+	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+		var a activation
+		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
+		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
+			return err
+		}
+		return a.print(out)
+	})
+}
+
+type rulesShadowShow struct{ operator.BranchFlags }
+
+// Run prints the differences.
+func (c *rulesShadowShow) Run(ctx context.Context, top *operator.Options) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+		return showShadow(ctx, b, out, http.MethodGet)
+	})
+}
+
+type rulesShadowStop struct{ operator.BranchFlags }
+
+// Run ends the shadow and prints the differences.
+func (c *rulesShadowStop) Run(ctx context.Context, top *operator.Options) error {
+	return c.Each(ctx, top, func(ctx context.Context, b *operator.Gateway, out io.Writer) error {
+		return showShadow(ctx, b, out, http.MethodDelete)
+	})
+}
+
+func showShadow(ctx context.Context, b *operator.Gateway, out io.Writer, method string) error {
+	var s struct {
+		Rule      ruleRef        `json:"rule"`
+		Running   bool           `json:"running"`
+		Until     time.Time      `json:"until"`
+		Documents int            `json:"documents"`
+		Most      int            `json:"most"`
+		Dropped   int            `json:"dropped"`
+		Results   map[string]int `json:"results"`
+		Differing []*comparison  `json:"differing"`
+	}
+	if err := b.Ask(ctx, method, "/admin/rules/shadow", nil, nil, &s); err != nil {
+		return err
+	}
+	word := "over"
+	if s.Running {
+		word = "runs until " + operator.Local(s.Until)
+	}
+	screen.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Documents, s.Most, s.Dropped, word)
+	printCounts(out, s.Results)
+	for _, c := range s.Differing {
+		c.print(out)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package bundles
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/start"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+	"dtegate/gateway/form"
+	"dtegate/rules/bundle"
+)
+
+type tryCommand struct {
+	Files []string `arg:"" type:"existingfile" help:"Bundles, whoever has signed them; what they lack is taken from the configuration's folder of rules."`
+	At    string   `required:"" placeholder:"yyyy-mm-dd" help:"The day."`
+	Sale  string   `type:"existingfile" placeholder:"FILE" help:"A till's request (deploy/examples/dte01.json); default: the bundle's own cases that make a document."`
+	Type  string   `placeholder:"01" help:"Type of the sale; default: of the first bundle that computes one."`
+}
+
+// Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or stored.
+func (c *tryCommand) Run(ctx context.Context, top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	bundles, document, err := c.bundles(cfg)
+	if err != nil {
+		return err
+	}
+	if document == "" {
+		return errors.New("none of the bundles computes a document: name its type with --type")
+	}
+	r, err := workshop.Rehearse(ctx, bundles, document, cfg.Ambiente, c.At)
+	if err != nil {
+		return err
+	}
+	defer r.Close(ctx)
+	rule, err := r.Rule()
+	if err != nil {
+		return err
+	}
+	sales, err := c.sales(cfg, document, bundles, rule.Ref.Digest)
+	if err != nil {
+		return err
+	}
+	screen.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At, cfg.Ambiente)
+	for _, s := range sales {
+		made, faults, err := r.Document(ctx, rule, start.Issuer(cfg), start.Points(cfg)[0], s.facts)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if len(faults) > 0 {
+			return fmt.Errorf("%s: it is refused: %w (%d faults)", s.name, faults[0], len(faults))
+		}
+		var shown bytes.Buffer
+		if err := json.Indent(&shown, made, "", "  "); err != nil {
+			return err
+		}
+		screen.Fprintf(screen.Out, "%s\n", s.name)
+		if _, err := screen.Out.Write(append(shown.Bytes(), '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bundles are those of the command line and, behind them, those that the branch was installed with; document is the type that the first
+// one of the command line computes. Bundles of the command line come last, so that of two that begin on one day theirs is picked.
+func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
+	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
+	if err != nil {
+		return nil, "", err
+	}
+	document = c.Type
+	seen := make(map[string]bool)
+	for i, path := range append(append([]string{}, c.Files...), installed...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", fmt.Errorf("reading rule bundle: %w", err)
+		}
+		b, err := bundle.Inspect(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", path, err)
+		}
+		name := fmt.Sprint(b.Manifest.Name, b.Manifest.Schema, b.Manifest.Version)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if i < len(c.Files) && b.Manifest.Kind == "document" {
+			document = cmp.Or(document, b.Manifest.Document)
+		}
+		list = append([]*bundle.Bundle{b}, list...)
+	}
+	return list, document, nil
+}
+
+// tried is a sale with a name.
+type tried struct {
+	name  string
+	facts dte.Value
+}
+
+func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundle.Bundle, digest string) (list []tried, err error) {
+	if c.Sale == "" {
+		return casesOf(bundles, digest)
+	}
+	data, err := os.ReadFile(c.Sale)
+	if err != nil {
+		return nil, fmt.Errorf("reading the sale: %w", err)
+	}
+	body, err := dte.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.Sale, err)
+	}
+	f := form.Documents[document]
+	if f == nil {
+		return nil, fmt.Errorf("no till asks for documents of type %s: leave --sale out, and the bundle's own cases are tried", document)
+	}
+	filled := f.Fill(body, cfg.Payments)
+	switch {
+	case len(filled.Faults) > 0:
+		return nil, fmt.Errorf("%s: %s: %w (%d faults)", c.Sale, filled.Faults[0].Path, filled.Faults[0], len(filled.Faults))
+	case filled.Origin != nil:
+		return nil, fmt.Errorf("a %s is computed from its original: rehearse it in a demonstration of that day, make run DAY=%s", document, c.At)
+	}
+	return []tried{{c.Sale, filled.Facts}}, nil
+}
+
+// casesOf are the golden cases of a bundle that make a document.
+func casesOf(bundles []*bundle.Bundle, digest string) (list []tried, err error) {
+	for _, b := range bundles {
+		if b.Digest != digest {
+			continue
+		}
+		for _, name := range b.Cases() {
+			golden, err := dte.Parse(b.Parts[name])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if golden.Get("document").Exists() {
+				list = append(list, tried{name, golden.Get("facts")})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the bundle has no case that makes a document: name a sale with --sale")
+	}
+	return list, nil
+}

@@ -1,0 +1,290 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/dtectl/fleet"
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
+)
+
+// Branches are the branches of a chain's demonstration, demoBucket the bucket of its store.
+var Branches = []string{"centro", "norte", "sur"}
+
+const (
+	demoBucket = "cadena"
+	demoAccess = "AKIDCADENA"
+	demoGroup  = "tiendas"
+	demoRule   = "dte01/v2" // that README publishes under the next version
+)
+
+// chainDemo is where a chain's demonstration lies and listens.
+type chainDemo struct {
+	dir, shown  string
+	store, page string // addresses
+	branches    []*Demo
+}
+
+// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. It appears whole or not
+// at all; the configurations are written anew each time, so that addresses can change.
+func newChain(ctx context.Context, dir string) (*chainDemo, error) {
+	addresses := strings.Split(cmp.Or(os.Getenv("DTED_CHAIN_ADDRS"),
+		"127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
+	if len(addresses) != 2+2*len(Branches) {
+		return nil, errors.New("DTED_CHAIN_ADDRS: wants the store's address, the page's, and two of each branch, with commas between")
+	}
+	d := &chainDemo{dir: dir, shown: dir, store: addresses[0], page: addresses[1]}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
+			d.shown = rel
+		}
+	}
+	for i, name := range Branches {
+		d.branches = append(d.branches, &Demo{Config: filepath.Join(dir, name, "dted.toml"), branch: int64(i + 1), API: addresses[2+2*i], Ops: addresses[3+2*i],
+			authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"), manage: cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"), inbox: cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"),
+			copied: "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a second medium\n",
+			fleet: fmt.Sprintf(`
+[fleet]
+branch = %q
+group = %q
+director_key = "../director.pub"
+poll = "15s"                # the demonstration is quicker than a branch: the defaults are 1m and 15m
+report = "1m"
+ship = "sync"
+
+[fleet.store]
+endpoint = "http://%s"
+bucket = %q
+access_key = %q
+secret_file = "../store.secret"
+path_style = true
+`, name, demoGroup, d.store, demoBucket, demoAccess)})
+	}
+	if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "fleet.toml")); err != nil {
+			return nil, fmt.Errorf("%s exists and is no chain's demonstration: remove it or choose another folder", dir)
+		}
+		return d, d.writeConfigs(dir)
+	}
+	screen.Printf("making a chain of %d branches in %s (once; the rules are compiled)\n", len(d.branches), d.shown)
+	return d, makeFolder(dir, func(aside string) error { return d.fill(ctx, aside) })
+}
+
+func (d *chainDemo) fill(ctx context.Context, dir string) error {
+	first := filepath.Join(dir, Branches[0])
+	for _, folder := range []string{"store/" + demoBucket, "side"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, name := range Branches {
+		if err := os.MkdirAll(filepath.Join(dir, name, "rules"), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := config.WriteFile(filepath.Join(dir, "store.secret"), []byte(config.Secret()+"\n")); err != nil {
+		return err
+	}
+	if err := (&fleet.Keygen{Name: filepath.Join(dir, "director")}).Run(); err != nil {
+		return err
+	}
+	if err := makeTaxpayer(ctx, first); err != nil {
+		return err
+	}
+	if err := makeNext(ctx, first, filepath.Join(dir, "next.dterule")); err != nil {
+		return fmt.Errorf("making the next rule: %w", err)
+	}
+	for _, name := range Branches[1:] {
+		if err := copyTaxpayer(first, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := d.writeConfigs(dir); err != nil {
+		return err
+	}
+	for i, b := range d.branches {
+		if err := b.makeBox(filepath.Join(dir, Branches[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeNext builds a rule under the next version: what README publishes.
+func makeNext(ctx context.Context, taxpayer, file string) error {
+	text, err := os.ReadFile(filepath.Join(taxpayer, "rules.key"))
+	if err != nil {
+		return err
+	}
+	private, err := bundle.ParsePrivate(text)
+	if err != nil {
+		return err
+	}
+	parts, m, err := plugins.Source{Root: ".", Build: filepath.Join("var", "build")}.Parts(ctx, demoRule)
+	if err != nil {
+		return err
+	}
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(m.Version, "%d.%d.%d", &major, &minor, &patch); err != nil {
+		return fmt.Errorf("version %q: %w", m.Version, err)
+	}
+	m.Version = fmt.Sprintf("%d.%d.%d", major, minor+1, 0)
+	data, err := bundle.Write(parts, m, bundle.Signer{ID: "demo", Private: private})
+	if err != nil {
+		return err
+	}
+	return config.WriteFile(file, data)
+}
+
+// copyTaxpayer gives another branch what all of them share.
+func copyTaxpayer(from, to string) error {
+	files, err := filepath.Glob(filepath.Join(from, "rules", "*"+bundle.Extension))
+	if err != nil {
+		return err
+	}
+	for _, name := range taxpayerFiles {
+		files = append(files, filepath.Join(from, name))
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		if err := config.WriteFile(filepath.Join(to, rel), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeConfigs writes the centre's settings and the branches'.
+func (d *chainDemo) writeConfigs(dir string) error {
+	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain: dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
+cache = "fleet-cache"       # for what never changes in the store
+rules_threshold = 1
+
+[store]
+endpoint = "http://%s"
+bucket = %q
+access_key = %q
+secret_file = "store.secret"
+path_style = true
+
+[director]                  # dtectl fleet keygen
+public = "director.pub"
+key = "director.jwe"        # sealed; status, log and serve do without
+passphrase_file = "director.passphrase"
+
+[[rules_key]]               # whose bundles are published: as the boxes pin them
+id = "demo"
+file = "%s/rules.key.pub"
+`, d.store, demoBucket, demoAccess, Branches[0])))
+	for i, b := range d.branches {
+		err = errors.Join(err, b.writeConfig(filepath.Join(dir, Branches[i], "dted.toml")))
+	}
+	return err
+}
+
+// runChain supervises the store, the authority and the branches as processes of their own.
+func (c *Command) runChain(ctx context.Context) error {
+	if c.Store == "" {
+		return errors.New("--store: is missing: the program of an object store (make run-fleet builds one)")
+	}
+	d, err := newChain(ctx, c.Dir)
+	if err != nil {
+		return fmt.Errorf("preparing %s: %w", c.Dir, err)
+	}
+	secret, err := config.ReadSecret("store.secret", filepath.Join(c.Dir, "store.secret"))
+	if err != nil {
+		return err
+	}
+	at := func(name string) string { return filepath.Join(c.Dir, name) }
+	g, ctx := errgroup.WithContext(ctx)
+	run := func(pid string, start func() *exec.Cmd) { g.Go(func() error { return supervise(ctx, at(pid), start) }) }
+	run("store.pid", func() *exec.Cmd {
+		cmd := child(c.Store, "--quiet", "--port", d.store, "posix", "--sidecar", at("side"), at("store"))
+		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+demoAccess, "ROOT_SECRET_KEY="+secret) // no command line shows it
+		return cmd
+	})
+	run("dtesim.pid", func() *exec.Cmd {
+		return command("dtesim", "-issuers", filepath.Join(c.Dir, Branches[0], "issuers.json"))
+	})
+	g.Go(func() error {
+		if err := awaitListener(ctx, d.store); err != nil {
+			return err
+		}
+		for i, b := range d.branches {
+			run(filepath.Join(Branches[i], "dted.pid"), func() *exec.Cmd { return command("dted", "-config", b.Config) })
+		}
+		for _, b := range d.branches {
+			if err := Await(ctx, "http://"+b.Ops+"/readyz"); err != nil {
+				return err
+			}
+		}
+		rules, err := filepath.Glob(filepath.Join(c.Dir, Branches[0], "rules", "*"+bundle.Extension))
+		if err != nil {
+			return err
+		}
+		if err := fleet.FirstDay(ctx, at("fleet.toml"), operator.Who, len(d.branches), demoGroup, rules); err != nil {
+			return fmt.Errorf("the chain's first day: %w", err)
+		}
+		return d.greet()
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// awaitListener waits until something listens.
+func awaitListener(ctx context.Context, address string) error {
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (d *chainDemo) greet() error {
+	screen.Printf("\nThe chain is open: %d branches of one taxpayer.\n  store       http://%s      (an S3 server over %s/store)\n  authority   http://%s      simulated; http://%s manages it\n",
+		len(d.branches), d.store, d.shown, d.branches[0].authority, d.branches[0].manage)
+	for i, b := range d.branches {
+		screen.Printf("  %-10s  http://%s      (token in %s/%s/pos.token; http://%s is its status page)\n", Branches[i], b.API, d.shown, Branches[i], b.Ops)
+	}
+	_, err := screen.Printf(`
+In another terminal:
+
+  export DTECTL_FLEET=%[1]s/fleet.toml
+  bin/dtectl fleet status
+  bin/dtectl fleet publish --group %[2]s %[1]s/next.dterule --pilots %[3]s --soak 0s
+  bin/dtectl fleet roll --follow
+  bin/dtectl fleet back
+  bin/dtectl fleet serve --listen %[4]s
+
+`, d.shown, demoGroup, Branches[0], d.page)
+	return err
+}

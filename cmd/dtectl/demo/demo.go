@@ -1,0 +1,181 @@
+// Package demo makes a demonstration branch, or a chain of three, and keeps its processes alive: dtectl demo.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dtegate/cmd/screen"
+)
+
+type Command struct {
+	Dir   string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
+	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
+	Law   []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles whose rates, thresholds and codes the simulated authority takes for law from their first day on."`
+	Chain bool     `help:"Three branches of a chain, on an object store."`
+	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
+}
+
+// Run supervises the appliance and the simulated authority as two processes, so that killing the appliance leaves
+// the authority's memory of it.
+func (c *Command) Run(ctx context.Context) error {
+	if c.Chain {
+		return c.runChain(ctx)
+	}
+	d, err := New(ctx, c.Dir, c.Day)
+	if err != nil {
+		return fmt.Errorf("preparing %s: %w", c.Dir, err)
+	}
+	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String()}
+	for _, file := range c.Law {
+		authority = append(authority, "-law", file)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return supervise(ctx, filepath.Join(c.Dir, "dtesim.pid"), func() *exec.Cmd {
+			return command("dtesim", authority...)
+		})
+	})
+	g.Go(func() error {
+		return supervise(ctx, filepath.Join(c.Dir, "dted.pid"), func() *exec.Cmd {
+			return command("dted", "-config", d.Config)
+		})
+	})
+	g.Go(func() error {
+		if err := Await(ctx, "http://"+d.Ops+"/readyz"); err != nil {
+			return err
+		}
+		d.greet(screen.Out)
+		return nil
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// command runs a program that lies beside this one.
+func command(name string, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return child(filepath.Join(filepath.Dir(self), name), args...)
+}
+
+func child(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	// The supervisor's death takes its processes with it; a Ctrl-C reaches the supervisor alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	return cmd
+}
+
+// supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits
+// longer after each quick death, from 100 ms to 5 s. While there is a file of the pid file's name with .stop in the place of .pid, it
+// starts nothing.
+func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
+	defer os.Remove(pidFile)
+	pause := 100 * time.Millisecond
+	for {
+		for stopped(pidFile) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		cmd := start()
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("starting %s: %w", cmd.Path, err)
+		}
+		if err := os.WriteFile(pidFile, []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644); err != nil {
+			return fmt.Errorf("writing pid file: %w", err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case <-ctx.Done():
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-done:
+			case <-time.After(15 * time.Second):
+				_ = cmd.Process.Kill()
+			}
+			return nil
+		case err := <-done:
+			if time.Since(began) > 10*time.Second {
+				pause = 100 * time.Millisecond
+			}
+			screen.Fprintf(screen.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		}
+	}
+}
+
+func stopped(pidFile string) bool {
+	_, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop")
+	return err == nil
+}
+
+// Await polls an address until it answers 200.
+func Await(ctx context.Context, url string) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// greet prints where everything is and a sale to paste.
+func (d *Demo) greet(w io.Writer) {
+	screen.Fprintf(w, strings.TrimLeft(`
+The branch is open%[8]s.
+  tills       http://%[1]s      (token in %[2]s/pos.token)
+  operators   http://%[3]s      (/ is the status page; /metrics /livez /readyz /status)
+  authority   http://%[4]s      simulated; http://%[5]s manages it
+
+A consumer invoice (DTE-01):
+
+  curl -sS http://%[1]s/dte/dte01 -H "x-api-token: $(cat %[2]s/pos.token)" -H 'Content-Type: application/json' -H "Idempotency-Key: sale-$(date +%%s)" -d '%[6]s'
+
+A tax credit voucher (DTE-03):
+
+  curl -sS http://%[1]s/dte/dte03 -H "x-api-token: $(cat %[2]s/pos.token)" -H 'Content-Type: application/json' -d '%[7]s'
+
+`, "\n"), d.API, d.shown, d.Ops, d.authority, d.manage, saleFE, SaleCCF, d.day())
+}
+
+const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},{"descripcion":"Pan francés","cantidad":10,"precioUnitario":0.25}],"condicionOperacion":1}`
+
+const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nit":"06140202801028","nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010","descActividad":"Programación informática","direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`

@@ -1,0 +1,307 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtectl/bundles"
+	"dtegate/cmd/dtectl/setup"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+	"dtegate/engine/sign"
+	"dtegate/plugins"
+	"dtegate/rules/bundle"
+)
+
+// Demo is where a demonstration listens and lies.
+type Demo struct {
+	Config, shown                      string
+	API, Ops, authority, manage, inbox string
+	ahead                              time.Duration // of the clocks
+	branch                             int64         // from 1; its establishment is M001, M002 …
+	fleet                              string        // the table of the configuration; empty: a branch by itself
+	copied                             string        // the line that sets the second copy; empty: there is none
+}
+
+// New makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
+// this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
+// always writes the configuration anew, so that addresses can change between runs.
+func New(ctx context.Context, dir, day string) (*Demo, error) {
+	d := &Demo{Config: filepath.Join(dir, "dted.toml"), shown: dir, branch: 1,
+		API:       cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
+		Ops:       cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"),
+		authority: cmp.Or(os.Getenv("DTESIM_ADDR"), "127.0.0.1:8082"),
+		manage:    cmp.Or(os.Getenv("DTESIM_MANAGE_ADDR"), "127.0.0.1:8083"),
+		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
+			d.shown = rel
+		}
+	}
+	var err error
+	if d.ahead, err = ahead(filepath.Join(dir, "ahead"), day, time.Now()); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
+			return nil, fmt.Errorf("%s exists and is not a demo: remove it or choose another folder", dir)
+		}
+		if err := config.WriteFile(filepath.Join(dir, "ahead"), []byte(d.ahead.String()+"\n")); err != nil {
+			return nil, err
+		}
+		return d, d.writeConfig(d.Config)
+	}
+	screen.Printf("making a demonstration branch in %s (once; the rules are compiled)\n", d.shown)
+	return d, makeFolder(dir, func(aside string) error {
+		if err := os.MkdirAll(filepath.Join(aside, "rules"), 0o700); err != nil {
+			return err
+		}
+		return d.fill(ctx, aside)
+	})
+}
+
+// makeFolder makes a folder whole or not at all: it is filled aside and renamed.
+func makeFolder(dir string, fill func(aside string) error) error {
+	aside := dir + ".new"
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := fill(aside); err != nil {
+		return err
+	}
+	if err := os.Rename(aside, dir); err != nil {
+		return err
+	}
+	return config.SyncFolder(filepath.Dir(dir))
+}
+
+func (d *Demo) fill(ctx context.Context, dir string) error {
+	if err := makeTaxpayer(ctx, dir); err != nil {
+		return err
+	}
+	return d.makeBox(dir)
+}
+
+// taxpayerFiles are what makeTaxpayer makes, beside the rules.
+var taxpayerFiles = []string{"certificate.crt", "certificate.password", "authority.password", "signing.pub.pem", "issuers.json", "rules.key", "rules.key.pub"}
+
+// makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules.
+func makeTaxpayer(ctx context.Context, dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	// Every secret of the demo is random: a folder that leaks opens no other.
+	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20] // MH wants letters, digits and others in the first
+	key, err := sign.Generate(2048)
+	if err != nil {
+		return err
+	}
+	crt, err := sign.DemoCertificate(key, demoNIT, certificate, time.Now(), time.Now().AddDate(5, 0, 0))
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	issuers, err := json.MarshalIndent([]map[string]string{{"nit": demoNIT, "password": password, "publicKey": "signing.pub.pem", "nrc": demoNRC}}, "", "  ")
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"), "authority.password": []byte(password + "\n"),
+		"signing.pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
+	} {
+		if err := config.WriteFile(at(name), data); err != nil {
+			return err
+		}
+	}
+	rulesSigner, err := workshop.NewKey(at("rules.key"))
+	if err != nil {
+		return err
+	}
+	for _, name := range plugins.Names {
+		if _, err := bundles.BuildRule(ctx, ".", name, at("rules"), bundle.Signer{ID: "demo", Private: rulesSigner}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeBox makes a branch's box of a taxpayer: configuration, sealed key, store, tokens.
+func (d *Demo) makeBox(dir string) error {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"admin.token": config.Secret(), "ahead": d.ahead.String()} {
+		if err := config.WriteFile(at(name), []byte(text+"\n")); err != nil {
+			return err
+		}
+	}
+	if err := d.writeConfig(at("dted.toml")); err != nil {
+		return err
+	}
+	cfg, err := config.Load(at("dted.toml"))
+	if err != nil {
+		return err
+	}
+	opened, _, err := setup.ReadKey(at("certificate.crt"), at("certificate.password"))
+	if err != nil {
+		return err
+	}
+	if err := setup.Prepare(cfg, opened); err != nil {
+		return err
+	}
+	for _, p := range cfg.Points {
+		_, token, err := setup.NewToken(cfg, p.ID, "caja "+p.PointOfSale, config.Permissions)
+		if err != nil {
+			return err
+		}
+		name := "pos.token"
+		if p.ID != 1 {
+			name = fmt.Sprintf("pos%d.token", p.ID)
+		}
+		if err := config.WriteFile(at(name), []byte(token+"\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ahead is how far the clocks of a demonstration are ahead: as its file says, or so far that it is that day now. They are never
+// put back: its documents have been numbered in order of time.
+func ahead(file, day string, now time.Time) (time.Duration, error) {
+	var before time.Duration
+	if b, err := os.ReadFile(file); err == nil {
+		if before, err = time.ParseDuration(strings.TrimSpace(string(b))); err != nil {
+			return 0, fmt.Errorf("reading %s: %w", file, err)
+		}
+	}
+	if day == "" {
+		return before, nil
+	}
+	wanted, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
+	if err != nil {
+		return 0, fmt.Errorf("--day: %q is not a day (yyyy-mm-dd)", day)
+	}
+	is, err := time.ParseInLocation(time.DateOnly, dte.Date(now.Add(before)), dte.Zone)
+	if err != nil {
+		return 0, err
+	}
+	if wanted.Before(is) {
+		return 0, fmt.Errorf("--day: %s is before %s, which it is in this demonstration; remove its folder, or choose another one with DTED_DEMO_DIR", day, is.Format(time.DateOnly))
+	}
+	return before + wanted.Sub(is), nil
+}
+
+// day says which day it is in a demonstration that is not of today.
+func (d *Demo) day() string {
+	if d.ahead == 0 {
+		return ""
+	}
+	return ", and it is " + dte.Date(time.Now().Add(d.ahead))
+}
+
+const (
+	demoNIT = "06141804941035"
+	demoNRC = "2390516"
+)
+
+// writeConfig writes the demo's configuration, which is also the sample that people copy.
+func (d *Demo) writeConfig(path string) error {
+	var points strings.Builder
+	for i := 1; i <= 8; i++ {
+		points.WriteString(fmt.Sprintf("\n[[point_of_sale]]\nid = %d\nestablecimiento = \"M%03d\"\npunto_venta = \"P%03d\"\n", i, d.branch, i))
+	}
+	host, port, err := net.SplitHostPort(d.inbox)
+	if err != nil {
+		return fmt.Errorf("DTESIM_SMTP_ADDR: %w", err)
+	}
+	text := fmt.Sprintf(`ambiente = "00"             # CAT-001: "00" test, "01" production
+data = "data"
+mark = "mark"               # high-water mark: put it on a second medium
+tokens = "tokens.toml"
+%s
+[api]
+listen = %q
+tls = "off"                 # of the demonstration alone: see the defaults in cmd/dted/config
+rate = 10000                # requests a second by one token, the default is 50: the demonstration is measured
+burst = 10000
+
+[ops]
+listen = %q
+tls = "off"
+admin_token_file = "admin.token"
+
+[authority]
+url = "http://%s"
+password_file = "authority.password"
+answer_timeout = "8s"       # MT1 §3.3
+resends = 2                 # MT1 §3.3
+ahead = %q                 # of the demonstration alone: a later day is rehearsed by it
+
+[contingency]
+responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}
+stable = "1s"               # the demonstration is quicker than a branch: see the defaults in cmd/dted/config
+probe_every = "500ms"
+report_after = "1s"
+doubt_for = "3s"
+lot_patience = "30s"
+lot_poll = "250ms"
+
+[mail]                      # optional: without it nothing is mailed
+host = %q
+port = %s
+security = "none"           # of the demonstration's inbox alone: the default, "mandatory", sends encrypted or not at all
+from = "dte@laceiba.example"
+
+[key]
+file = "signing.jwe"
+passphrase_file = "signing.passphrase"
+
+[rules]
+folder = "rules"
+engine = "compiler"
+cache = "cache"
+threshold = 1
+
+[[rules.key]]
+id = "demo"
+file = "rules.key.pub"
+
+[issuer]
+id = 1
+slug = "abarrotes-la-ceiba"
+nit = %q
+nrc = %q
+nombre = "Abarrotes La Ceiba, S.A. de C.V."
+nombre_comercial = "La Ceiba"
+codigo_actividad = "47111"
+actividad_economica = "Venta en supermercados"
+tipo_establecimiento = "02"
+telefono = "22571234"
+correo = "facturas@laceiba.example"
+color_principal = "#1f5f8b"
+color_secundario = "#f2c14e"
+color_fondo = "#ffffff"
+client_id = 1
+created_at = 2026-01-05T08:00:00-06:00
+
+[issuer.direccion]
+departamento = "06"
+municipio = "23"
+distrito = "14"
+complemento = "Calle Arce 1020"
+
+[branch]
+id = %d
+%s%s`, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
+	return config.WriteFile(path, []byte(text))
+}

@@ -1,0 +1,171 @@
+package disk
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/outbox"
+	"dtegate/storage"
+)
+
+// archiveFlags are of fsck.
+type archiveFlags struct {
+	Archive bool `help:"Compare the archive with the store instead; the appliance may be running."`
+	Read    bool `help:"With --archive: read every object, instead of believing the archive's own digests."`
+	Shared  bool `help:"With --archive: other branches archive under the same paths; objects that may be theirs are not named."`
+	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
+}
+
+// archiveLine is a line of the appliance's own check.
+type archiveLine struct {
+	Found    *outbox.ArchiveFinding `json:"found"`
+	Checked  *outbox.ArchiveTotals  `json:"checked"`
+	Error    string                 `json:"error"`
+	Progress *struct {
+		Done int64 `json:"documents"`
+		Of   int64 `json:"of"`
+	} `json:"progress"`
+}
+
+// check names every object that is not as the store has it, a line each, and exits non-zero when there is one. A stopped
+// appliance's store it opens itself, to read; a running one it asks, which goes on issuing meanwhile.
+func (f *archiveFlags) check(ctx context.Context, top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	if cfg.Archive == nil {
+		return errors.New("[archive]: is not in the configuration")
+	}
+	r := &archiveReport{out: screen.Out, bar: screen.NewGauge(screen.Err)}
+	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
+	var totals *outbox.ArchiveTotals
+	switch {
+	case errors.Is(err, storage.ErrInUse):
+		if f.Repair {
+			r.repair = func(codes []string) error {
+				return operator.SettleDeliveries(ctx, operator.Flags{}, top, "retry", codes, true)
+			}
+		}
+		totals, err = f.running(ctx, top, r)
+	case err == nil && f.Repair:
+		err = errors.Join(errors.New("--repair: the appliance puts documents back, and it is not running"), store.Close())
+	case err == nil:
+		totals, err = f.stopped(ctx, cfg, store, r)
+		err = errors.Join(err, store.Close())
+	}
+	r.bar.Clear()
+	if err != nil {
+		return err
+	}
+	return r.end(totals)
+}
+
+func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *storage.Store, r *archiveReport) (*outbox.ArchiveTotals, error) {
+	bucket, err := cfg.Archive.Open()
+	if err != nil {
+		return nil, err
+	}
+	c := &outbox.ArchiveCheck{Store: store, Archive: bucket, Slug: cfg.Issuer.Slug, Ambiente: cfg.Ambiente, Read: f.Read, Shared: f.Shared,
+		Found: r.found, Progress: r.progress}
+	return c.Run(ctx)
+}
+
+func (f *archiveFlags) running(ctx context.Context, top *operator.Options, r *archiveReport) (*outbox.ArchiveTotals, error) {
+	g, err := operator.Flags{}.Open(top)
+	if err != nil {
+		return nil, err
+	}
+	query := make(url.Values)
+	for name, set := range map[string]bool{"read": f.Read, "shared": f.Shared} {
+		if set {
+			query.Set(name, "1")
+		}
+	}
+	resp, err := g.Send(ctx, http.MethodGet, "/admin/archive/check", query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
+		var l archiveLine
+		if err := lines.Decode(&l); err != nil {
+			return nil, fmt.Errorf("the appliance broke off: %w", err)
+		}
+		switch {
+		case l.Found != nil:
+			if err := r.found(*l.Found); err != nil {
+				return nil, err
+			}
+		case l.Progress != nil:
+			_ = r.progress(l.Progress.Done, l.Progress.Of) // never fails
+		case l.Error != "":
+			return nil, errors.New(l.Error)
+		case l.Checked != nil:
+			return l.Checked, nil
+		}
+	}
+}
+
+// repairAtOnce is how many documents are set due in one request.
+const repairAtOnce = 100
+
+// archiveReport prints findings as they come.
+type archiveReport struct {
+	out    io.Writer
+	bar    *screen.Gauge
+	repair func(codes []string) error // nil: nothing is repaired
+	lost   []string                   // documents that wait for it
+}
+
+func (r *archiveReport) progress(done, total int64) error {
+	r.bar.Show(float64(done)/float64(max(total, 1)), fmt.Sprintf("%d of %d objects", done, total))
+	return nil
+}
+
+func (r *archiveReport) found(f outbox.ArchiveFinding) error {
+	what := ""
+	if f.What != "" {
+		what = "  (" + f.What + ")"
+	}
+	r.bar.Clear()
+	screen.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
+	if r.repair == nil || f.Kind != outbox.ArchiveMissing {
+		return nil
+	}
+	if r.lost = append(r.lost, f.Code); len(r.lost) < repairAtOnce {
+		return nil
+	}
+	return r.flush()
+}
+
+func (r *archiveReport) flush() error {
+	if len(r.lost) == 0 {
+		return nil
+	}
+	defer func() { r.lost = r.lost[:0] }()
+	return r.repair(r.lost)
+}
+
+func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
+	if err := r.flush(); err != nil {
+		return err
+	}
+	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered], t.Findings[outbox.ArchiveForeign]
+	screen.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
+	if missing+altered+foreign == 0 {
+		screen.Fprintf(r.out, "no problem found\n")
+		return nil
+	}
+	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered, foreign)
+}

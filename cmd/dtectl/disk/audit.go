@@ -1,0 +1,108 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/audit"
+	"dtegate/storage"
+)
+
+// Audit is dtectl audit.
+type Audit struct {
+	Limit int  `default:"100" help:"How many of the newest."`
+	JSON  bool `help:"Write one JSON object a line."`
+}
+
+// Run shows the newest acts, the newest first. It asks a running appliance, and reads the store of one that stands still.
+func (c *Audit) Run(ctx context.Context, top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	acts, err := readActs(ctx, cfg, top, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		e := json.NewEncoder(screen.Data())
+		for _, a := range acts {
+			if err := e.Encode(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := printActs(screen.Out, acts); err != nil {
+		return err
+	}
+	shown := make(map[string]int)
+	for _, a := range acts {
+		shown[a.Authenticity]++
+	}
+	screen.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n", audit.Sentence(shown))
+	return nil
+}
+
+func readActs(ctx context.Context, cfg *config.Config, top *operator.Options, limit int) ([]audit.Act, error) {
+	store, err := storage.OpenReadOnly(cfg.Store(slog.New(slog.DiscardHandler)))
+	if errors.Is(err, storage.ErrInUse) {
+		g, err := operator.Flags{}.Open(top)
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Acts []audit.Act `json:"acts"`
+		}
+		return answer.Acts, g.Ask(ctx, http.MethodGet, "/admin/audit", url.Values{"limit": {strconv.Itoa(limit)}}, nil, &answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	box, _ := cfg.Box() // without it no act is known to be this box's, and the answer says so
+	acts, err := audit.Read(store, box, limit)
+	return acts, errors.Join(err, store.Close())
+}
+
+func printActs(out io.Writer, acts []audit.Act) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
+	for _, a := range acts {
+		if a.Outcome == "" {
+			a.Outcome = "begun"
+		}
+		var more []string
+		if a.Authenticity == audit.Altered {
+			more = append(more, "REWRITTEN: not as this box wrote it")
+		}
+		for _, s := range []string{a.Detail, a.Error} {
+			if s != "" {
+				more = append(more, s)
+			}
+		}
+		screen.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, operator.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+	}
+	return w.Flush()
+}
+
+// recordReconciled records who gave numbers up.
+func recordReconciled(ctx context.Context, cfg *config.Config, store *storage.Store, series int, reason string) error {
+	box, _, err := cfg.MakeBox()
+	if err != nil {
+		return err
+	}
+	return audit.New(store, cfg.Ambiente, box, cfg.Now).Record(ctx, audit.Act{Who: operator.Who(), From: "dtectl", What: "store.reconcile",
+		Target: fmt.Sprintf("%d series", series), Detail: reason, Outcome: audit.Done})
+}

@@ -1,0 +1,108 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/storage"
+)
+
+// Backup is dtectl backup.
+type Backup struct {
+	Dir   string `arg:"" type:"path" help:"Folder to make, best on another medium; it must not be there."`
+	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
+}
+
+// Run makes a verified backup. A stopped appliance's store it opens itself; a running one it asks, which has the store
+// open and goes on issuing meanwhile.
+func (c *Backup) Run(ctx context.Context, top *operator.Options) error {
+	bar := screen.NewBar(screen.Err)
+	if c.Check {
+		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Show)
+		bar.End()
+		if err := describeBackup(screen.Out, b, err); err != nil {
+			return err
+		}
+		return c.vouched(top)
+	}
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	store, err := storage.Open(cfg.Store(slog.Default()))
+	if errors.Is(err, storage.ErrInUse) {
+		b, err := backupRunning(ctx, cfg, c.Dir, bar)
+		bar.End()
+		return describeBackup(screen.Out, b, err)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := store.Backup(ctx, c.Dir, bar.Show)
+	bar.End()
+	return describeBackup(screen.Out, b, errors.Join(err, store.Close()))
+}
+
+// vouched says whose signature the rules in the backup bear, by the keys that the configuration pins.
+func (c *Backup) vouched(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		screen.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n", err)
+		return nil
+	}
+	bad, err := printVouched(screen.Out, cfg, func(o storage.Options) (*storage.Store, error) { return storage.OpenBackup(c.Dir, o) })
+	if err == nil && bad > 0 {
+		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has written to it?", bad)
+	}
+	return err
+}
+
+func describeBackup(out io.Writer, b *storage.Backup, err error) error {
+	if err != nil {
+		return err
+	}
+	screen.Fprintf(out, "store      %s\ntaken      %s\ndocuments  %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+		b.Store, operator.Local(b.Taken), b.Documents, len(b.Last), screen.Bytes(b.Bytes))
+	return nil
+}
+
+// backupState is what the appliance says of the backup that it makes: POST /admin/backup {"dir"} begins one and GET
+// /admin/backup tells how far it is.
+type backupState struct {
+	Done   int64           `json:"done"`
+	Total  int64           `json:"total"`
+	Backup *storage.Backup `json:"backup"` // when it is made
+	Error  string          `json:"error"`  // when it failed
+}
+
+// backupRunning has the running appliance make a backup, on the appliance's own filesystem.
+func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *screen.Bar) (*storage.Backup, error) {
+	var s backupState
+	if err := operator.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir}, &s); err != nil {
+		return nil, fmt.Errorf("the appliance has the store open and does not make the backup itself; stop it first: %w", err)
+	}
+	for s.Backup == nil && s.Error == "" {
+		bar.Show(s.Done, s.Total)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the appliance goes on with the backup: %w", ctx.Err())
+		case <-time.After(time.Second):
+		}
+		s = backupState{}
+		if err := operator.AskOwn(ctx, cfg, http.MethodGet, "/admin/backup", nil, &s); err != nil {
+			return nil, err
+		}
+	}
+	if s.Error != "" {
+		return nil, errors.New(s.Error)
+	}
+	return s.Backup, nil
+}

@@ -1,0 +1,39 @@
+package disk
+
+import (
+	"errors"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+)
+
+// Clock is dtectl clock.
+type Clock struct {
+	Accept ClockAccept `cmd:"" help:"Take the box's clock for right, where MH cannot be asked (the appliance must be stopped)."`
+}
+
+// ClockAccept is dtectl clock accept.
+type ClockAccept struct{}
+
+// Run has the store forget the time that it knew: after a clock that was ahead, or a year in a cupboard.
+func (*ClockAccept) Run(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	store, err := open(top)
+	if err != nil {
+		return err
+	}
+	now := cfg.Now()
+	last, err := store.LastBeat()
+	if err == nil {
+		err = store.Beat(now)
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		return err
+	}
+	screen.Printf("%s is taken for right; until now it was %s\n", operator.Local(now), operator.Local(last))
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package disk holds the verbs of dtectl that read or write a store and its media: show, fsck, backup, restore, rebuild, repair, reconcile,
+// mark, clock and audit.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+	"dtegate/storage"
+)
+
+// Show is dtectl show.
+type Show struct {
+	Code string `arg:"" help:"codigoGeneracion of the document."`
+}
+
+// Run prints the record's own data and each of its parts.
+func (c *Show) Run(top *operator.Options) error {
+	code, err := dte.ParseCode(c.Code)
+	if err != nil {
+		return err
+	}
+	store, err := open(top)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	entry, err := store.Get(storage.Code(code))
+	if err != nil {
+		return err
+	}
+	screen.Printf("series %s number %d id %d state %d revision %d\n", entry.Series, entry.Number, entry.ID, entry.State, entry.Revision)
+	screen.Printf("%s\n", entry.Head)
+	parts, err := store.Parts(entry.Code)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		screen.Printf("%s %s\n", p.Name, p.Data)
+	}
+	return nil
+}
+
+func open(top *operator.Options) (*storage.Store, error) {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return nil, err
+	}
+	store, err := storage.Open(cfg.Store(slog.Default()))
+	if errors.Is(err, storage.ErrInUse) {
+		return nil, fmt.Errorf("%w (is the appliance stopped?)", err)
+	}
+	return store, err
+}

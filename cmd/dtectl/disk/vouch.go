@@ -1,0 +1,94 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"text/tabwriter"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/audit"
+	"dtegate/engine/shelf"
+	"dtegate/engine/vouch"
+	"dtegate/storage"
+)
+
+// What a store says of itself is its integrity: whoever writes a whole store can make that. What follows asks who wrote
+// it: whose signature each rule bears, and which acts bear this box's mark.
+
+// Vouched is what is known of who wrote a store's rules and acts.
+type Vouched struct {
+	Rules *shelf.Listing
+	Acts  *audit.Authenticity
+	// bad is how many rules that are not taken off may not compute, and how many acts are contradicted.
+	bad int
+}
+
+// Inspect opens every rule of a store that nobody writes to, and looks at every act.
+func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
+	keys, err := cfg.Rules.Pinned()
+	if err != nil {
+		return nil, err
+	}
+	box, err := boxOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v := new(Vouched)
+	if v.Rules, err = shelf.Inspect(shelf.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente, Now: cfg.Now}); err != nil {
+		return nil, err
+	}
+	if v.Acts, err = audit.Authenticate(store, box); err != nil {
+		return nil, err
+	}
+	for _, r := range v.Rules.Rules {
+		if r.Trouble != nil && r.Off == nil {
+			v.bad++
+		}
+	}
+	v.bad += len(v.Acts.Problems)
+	return v, nil
+}
+
+// boxOf is the box's key, nil when there is none yet.
+func boxOf(cfg *config.Config) (*vouch.Key, error) {
+	box, err := cfg.Box()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return box, err
+}
+
+func (v *Vouched) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range v.Rules.Rules {
+		screen.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
+	}
+	for _, n := range v.Rules.Notes {
+		screen.Fprintf(w, "rule\t%s\n", n)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, p := range v.Acts.Problems {
+		screen.Fprintf(out, "problem   %s\n", p)
+	}
+	_, err := screen.Fprintf(out, "authenticity of the trail: %s\n", v.Acts)
+	return err
+}
+
+// printVouched shows who wrote a store that was just checked or made; trouble in it is told and is no error: what may not
+// compute computes nothing, and the branch goes on.
+func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int, err error) {
+	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return 0, err
+	}
+	v, err := Inspect(cfg, store)
+	if err == nil {
+		bad, err = v.bad, v.print(out)
+	}
+	return bad, errors.Join(err, store.Close())
+}

@@ -1,0 +1,140 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"dtegate/cmd/dtectl/disk"
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/engine/shelf"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
+)
+
+// What the branch has on its shelf counts; the rules folder only what it begins with.
+
+// heldRules is what the store's own list of rules said.
+type heldRules struct {
+	windows map[string][]bundle.Window // when each may compute, by what the rules are for; nil: the branch has none yet, or does not say
+	signers map[string]int             // how many rules, by who vouches for them
+}
+
+// running looks at an appliance that has the store open: can it issue, and which rules has it.
+func (d *doctor) running(ctx context.Context) {
+	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
+	address, client, err := operator.OwnOps(d.cfg)
+	var resp *http.Response
+	if err == nil {
+		client.Timeout = reachBudget
+		resp, err = client.Get(address + "/readyz")
+	}
+	if err != nil {
+		d.fail("appliance", "journalctl -u dted tells why, and the runbook what to do", "runs and does not answer: %v", err)
+		return
+	}
+	defer resp.Body.Close()
+	said := make([]byte, 500)
+	n, _ := resp.Body.Read(said)
+	if resp.StatusCode != http.StatusOK {
+		d.fail("appliance", "look for STORAGE_FULL under Disk full for CLOCK_WRONG under Clock wrong and for STORE_BEHIND under Store behind in the runbook", "issues nothing new: %s", strings.TrimSpace(string(said[:n])))
+	} else {
+		d.ok("appliance", "can issue")
+	}
+	d.runningStatus(ctx)
+	var list shelf.Listing
+	if err := operator.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
+		return // without an admin token the folder has to do
+	}
+	d.listed(&list)
+}
+
+// listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
+func (d *doctor) listed(list *shelf.Listing) {
+	for _, r := range list.Rules {
+		switch {
+		case r.Off != nil:
+		case r.Trouble != nil:
+			refusedRule(&d.report, r.Name+" "+r.Version, r.Trouble.Why, r.Trouble.Text)
+		default:
+			d.held.add(r.Kind, r.Document, r.From, r.Until)
+			d.held.signed(r.Vouched, r.SignedBy)
+		}
+	}
+	notes(&d.report, list.Notes)
+	if r := list.Return; r != nil && r.Acknowledged == nil {
+		goesOn := slices.ContainsFunc(list.Rules, func(b shelf.ShownBundle) bool { return b.Digest == r.To.Digest && b.State == "live" })
+		returned(&d.report, goesOn, r.To.Name+" "+r.To.Version, r.At, r.Reason)
+	}
+}
+
+// returned tells that the branch itself went back to an earlier rule, until somebody has acknowledged it.
+func returned(to *report, goesOn bool, rule string, at time.Time, reason string) {
+	since := "since then another one has taken over"
+	if goesOn {
+		since = "it computes today"
+	}
+	to.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells more, dtectl rules acknowledge says that it is known", "the branch went back to %s by itself on %s, and %s: %s", rule, operator.Local(at), since, reason)
+}
+
+// refusedRule is a rule in the store that may not compute.
+func refusedRule(to *report, name, why, text string) {
+	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under Rule refused"
+	switch why {
+	case "damaged": // by the disk, or by whoever wrote to the store: fsck tells which
+		do = repairRemedy + "; where fsck finds no damage, " + do
+	case "unvouched":
+		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, somebody wrote to the backup or the store: the runbook tells more under Rule refused"
+	}
+	to.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why, text)
+}
+
+// signed counts who vouches for the rules.
+func (h *heldRules) signed(vouched string, by []string) {
+	who := strings.Join(by, ", ")
+	if vouched == "box" {
+		who = "this box (" + who + ")"
+	}
+	if h.signers == nil {
+		h.signers = make(map[string]int)
+	}
+	h.signers[who]++
+}
+
+func notes(to *report, list []string) {
+	for _, n := range list {
+		to.warn("rules", "see whether it is wanted: dtectl rules list --all", "%s", n)
+	}
+}
+
+// stopped reads the shelf and the acts of a store that nobody has open.
+func (d *doctor) stopped(s *storage.Store) {
+	if _, err := d.cfg.Rules.Pinned(); err != nil {
+		return // files says so
+	}
+	v, err := disk.Inspect(d.cfg, s)
+	if err != nil {
+		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
+		return
+	}
+	d.listed(v.Rules)
+	for _, p := range v.Acts.Problems {
+		d.fail("audit", "keep a copy of the store: somebody wrote to it, or to the backup that it came from", "%s", p)
+	}
+	if len(v.Acts.Problems) == 0 {
+		d.ok("audit", "%s", v.Acts)
+	}
+}
+
+func (h *heldRules) add(kind, document, from, until string) {
+	if kind == "catalogue" {
+		return
+	}
+	if h.windows == nil {
+		h.windows = make(map[string][]bundle.Window)
+	}
+	name := strings.TrimSpace(kind + " " + document)
+	h.windows[name] = append(h.windows[name], bundle.Window{From: from, Until: until})
+}

@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/storage"
+)
+
+// Status is what the running appliance says of itself under /status, as far as dtectl reads it. Its answer to a declared contingency
+// has the same form.
+type Status struct {
+	Ambiente      string              `json:"ambiente"`
+	Owed          Owed                `json:"owed"`
+	Authorisation *Authorisation      `json:"authorisation"` // nil in production
+	Read          *storage.Reading    `json:"store_read"`
+	Copy          *storage.SecondCopy `json:"second_copy"` // nil: there is none
+	Backup        *time.Time          `json:"backup"`
+	Proved        *time.Time          `json:"mark_proved"` // when the mark was last found as it was written
+}
+
+// Authorisation is how far the tests are that MH wants of an issuer.
+type Authorisation struct {
+	Since   string  `json:"since"` // yyyy-mm-dd: what is older does not count
+	Kinds   []Tests `json:"kinds"`
+	Partial bool    `json:"partial"` // the branch still adds its documents up
+}
+
+// Tests is how far one kind of them is, by the branch's own records.
+type Tests struct {
+	Kind    string `json:"kind"`
+	Wanted  int    `json:"wanted"`
+	Sealed  int    `json:"sealed"`
+	Waiting int    `json:"waiting"`
+	Refused int    `json:"refused"`
+}
+
+// Missing is how many are still to be sent.
+func (t Tests) Missing() int { return max(0, t.Wanted-t.Sealed-t.Waiting) }
+
+// AskStatus asks this box's appliance.
+func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
+	s := new(Status)
+	return s, AskOwn(ctx, cfg, http.MethodGet, "/status", nil, s)
+}
+
+// Owed is what the branch owes MH.
+type Owed struct {
+	Contingency *struct {
+		Began    time.Time `json:"began"`
+		Cause    int       `json:"cause"`
+		Motive   string    `json:"motive"`
+		Declared bool      `json:"declared"`
+	} `json:"contingency"`
+	Waiting            map[string]int `json:"waiting"`
+	Oldest             time.Time      `json:"oldest"`
+	EventDeadline      time.Time      `json:"event_deadline"`
+	DocumentDeadline   time.Time      `json:"document_deadline"`
+	CorrectionDeadline time.Time      `json:"correction_deadline"`
+	RefusedDeadline    time.Time      `json:"refused_deadline"`
+	TechnicalReport    time.Time      `json:"technical_report"`
+	Refused            string         `json:"refused"`
+}
+
+// queues are the queues in the order in which a document passes them, with what waits there.
+var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"}, {"event", "contingency events for MH"},
+	{"forward", "reported, the document itself owed"}, {"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
+
+// Print shows what is owed and returns how many records wait.
+func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if p := o.Contingency; p != nil {
+		word := ""
+		if p.Declared {
+			word = ", by the operator's word"
+		}
+		screen.Fprintf(w, "CONTINGENCY\tcause %d since %s%s\t%s\n", p.Cause, Local(p.Began), word, p.Motive)
+	}
+	for _, q := range queues {
+		if n := o.Waiting[q[0]]; n > 0 {
+			screen.Fprintf(w, "%s\t%d\t%s\n", q[0], n, q[1])
+			total += n
+		}
+	}
+	if total == 0 && o.Waiting["correct"] == 0 && o.Refused == "" && o.TechnicalReport.IsZero() {
+		screen.Fprintf(w, "nothing waits\n")
+	}
+	for _, d := range []struct {
+		what string
+		at   time.Time
+	}{{"oldest document", o.Oldest}, {"event due", o.EventDeadline}, {"documents due", o.DocumentDeadline}, {"correction due", o.CorrectionDeadline}} {
+		if !d.at.IsZero() {
+			screen.Fprintf(w, "%s\t%s\t%s\n", d.what, Local(d.at), relative(d.at.Sub(now)))
+		}
+	}
+	if at := o.TechnicalReport; !at.IsZero() {
+		screen.Fprintf(w, "technical report\t%s\tthree days of contingency: MH wants a report before the event (dtectl contingency report)\n", Local(at))
+	}
+	if n := o.Waiting["correct"]; n > 0 {
+		screen.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, Local(o.RefusedDeadline))
+	}
+	if o.Refused != "" {
+		screen.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)
+	}
+	_ = w.Flush() // to a terminal
+	return total
+}
+
+func relative(d time.Duration) string {
+	if d < 0 {
+		return (-d).Round(time.Second).String() + " ago"
+	}
+	return "in " + d.Round(time.Second).String()
+}

@@ -1,0 +1,156 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dtegate/cmd/dtectl/operator"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/screen"
+	"dtegate/engine/dte"
+)
+
+// Token is dtectl token. A change is live in the running appliance within a second, and recorded there; it needs no admin token.
+type Token struct {
+	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
+	List   tokenList   `cmd:"" help:"List the tokens."`
+	Rotate tokenRotate `cmd:"" help:"Give a token another secret and print it, this once."`
+	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
+	Admin  tokenAdmin  `cmd:"" help:"Make another admin token, in its file."`
+}
+
+type tokenNew struct {
+	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
+	Name        string   `required:"" help:"What people call the till."`
+	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates, REENVIO mails to another address than the document's, CONSULTA reads what it may not issue where the configuration restricts that."`
+	NewFile     bool     `help:"Begin the token file anew, where it is lost: every token before ends."`
+}
+
+// Run prints the token alone, so that a script can take it; what it may do goes to the standard error.
+func (c *tokenNew) Run(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	if c.NewFile {
+		if err := config.BeginTokens(cfg.Tokens, cfg.Now().In(dte.Zone)); err != nil {
+			return err
+		}
+	}
+	made, token, err := NewToken(cfg, c.PointOfSale, c.Name, c.Permission)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: put it back from central IT's copy, or begin another with --new-file, and give every till a new token", err)
+	}
+	if err != nil {
+		return err
+	}
+	screen.Printf("%s\n", token)
+	screen.Fprintf(screen.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point, strings.Join(made.Permissions, " "))
+	if not := withheld(made); len(not) > 0 {
+		screen.Fprintf(screen.Err, "it may not: %s; --permission grants them, and a token's permissions do not change\n", strings.Join(not, " "))
+	}
+	screen.Fprintf(screen.Err, "%s\n", keepToken)
+	return nil
+}
+
+// keepToken is what becomes of a token that was printed.
+const keepToken = "it is shown this once: put it into the till, in a file that only the till's program reads (mode 600)"
+
+// withheld are the permissions that a token lacks.
+func withheld(t *config.Token) []string {
+	return slices.DeleteFunc(slices.Clone(config.Permissions), func(p string) bool { return slices.Contains(t.Permissions, p) })
+}
+
+type tokenRotate struct {
+	ID    int64         `arg:"" help:"Of the token, as list shows it."`
+	Grace time.Duration `help:"How long the old one stays good, at most 720h." placeholder:"24h"`
+}
+
+// Run prints the new token alone.
+func (c *tokenRotate) Run(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	var token string
+	var t *config.Token
+	err = config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		t, token, err = f.Rotate(c.ID, c.Grace, operator.Who(), cfg.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	screen.Printf("%s\n", token)
+	before := "ends now"
+	if !t.PreviousUntil.IsZero() {
+		before = "stays good until " + operator.Local(t.PreviousUntil)
+	}
+	screen.Fprintf(screen.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
+	return nil
+}
+
+type tokenRevoke struct {
+	ID int64 `arg:"" help:"Of the token, as list shows it."`
+}
+
+// Run ends a token.
+func (c *tokenRevoke) Run(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		t, err := f.Revoke(c.ID, operator.Who(), cfg.Now())
+		if err == nil {
+			screen.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+		}
+		return err
+	})
+}
+
+type tokenList struct {
+	All bool `help:"The revoked ones too."`
+}
+
+// Run prints a line a token; the tokens themselves are not kept anywhere.
+func (c *tokenList) Run(top *operator.Options) error {
+	cfg, err := config.Load(top.Config)
+	if err != nil {
+		return err
+	}
+	file, err := config.LoadTokens(cfg.Tokens)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
+	screen.Fprintf(w, "ID\tNAME\tPOINT OF SALE\tPERMISSIONS\tSINCE\t\n")
+	for _, t := range file.Tokens {
+		if t.Active() || c.All {
+			screen.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", t.ID, t.Name, t.Point, strings.Join(t.Permissions, " "), lived(&t, cfg.Now()))
+		}
+	}
+	return w.Flush()
+}
+
+// lived tells a token's life in words.
+func lived(t *config.Token, now time.Time) string {
+	var parts []string
+	add := func(what string, at time.Time, by string) {
+		if !at.IsZero() {
+			parts = append(parts, strings.TrimSpace(what+operator.Local(at)+" "+by))
+		}
+	}
+	add("", t.Made, t.MadeBy)
+	add("rotated ", t.Rotated, t.RotatedBy)
+	if t.PreviousUntil.After(now) {
+		add("the one before good until ", t.PreviousUntil, "")
+	}
+	add("revoked ", t.Revoked, t.RevokedBy)
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,35 @@
+package setup
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/engine/sign"
+)
+
+// The installation makes the admin token and keeps one that is there; a verb makes another. Nobody reads it on a screen.
+func TestAdminToken(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	read := func() string {
+		data, err := os.ReadFile(b.Config.Ops.AdminTokenFile)
+		b.Must(err)
+		if info, err := os.Stat(b.Config.Ops.AdminTokenFile); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		return strings.TrimSpace(string(data))
+	}
+	b.Must(os.Remove(b.Config.Ops.AdminTokenFile), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	key, err := sign.Generate(2048)
+	b.Must(err, Prepare(b.Config, key))
+	first := read()
+	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), Prepare(b.Config, key))
+	if again := read(); len(first) != 64 || again != first {
+		t.Errorf("made %q, then %q", first, again)
+	}
+	text, err := barebox.Output(t, func() error { return new(tokenAdmin).Run(b.Options) })
+	if second := read(); err != nil || second == first || len(second) != 64 || strings.Contains(text, second) || !strings.Contains(text, "restart") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
