@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -122,5 +123,45 @@ func TestProofs_NamedFiles(t *testing.T) {
 	}
 	if checked < 40 {
 		t.Errorf("only %d files are named", checked)
+	}
+}
+
+// TestWhereIsWhat: the table of folders in ARCHITECTURE names every package that is no test's, and its files are there.
+func TestWhereIsWhat(t *testing.T) {
+	root := plugintest.Root(t)
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Where is what\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	quoted := regexp.MustCompile("`([^`]+)`")
+	named := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || strings.Contains(cells[1], "---") || strings.Contains(cells[1], "folder") {
+			continue
+		}
+		first := ""
+		for _, folder := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			first = cmp.Or(first, folder[1])
+			named[folder[1]] = true
+		}
+		for _, room := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			named[first+"/"+room[1]], named[room[1]] = true, true
+		}
+		for _, file := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			if _, err := os.Stat(filepath.Join(root, first, file[1])); err != nil {
+				t.Errorf("%s: %v", first, err)
+			}
+		}
+	}
+	for folder := range layers {
+		if strings.HasPrefix(folder, "plugins/") || strings.HasSuffix(folder, "test") || strings.Contains(folder, "/example/") {
+			continue
+		}
+		if !named[folder] {
+			t.Errorf("%s is not in the table", folder)
+		}
 	}
 }
