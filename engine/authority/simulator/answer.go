@@ -64,7 +64,7 @@ func (a *answer) status() int {
 const jsonKind = "application/json;charset=UTF-8"
 
 // reply writes an answer, after the delay in force.
-func (s *Simulator) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
+func (s *hostility) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic("simulator: encoding an answer: " + err.Error())
@@ -73,7 +73,7 @@ func (s *Simulator) reply(w http.ResponseWriter, r *http.Request, status int, bo
 }
 
 // write answers after the delay in force. A client that leaves first gets nothing.
-func (s *Simulator) write(w http.ResponseWriter, r *http.Request, status int, kind string, data []byte) {
+func (s *hostility) write(w http.ResponseWriter, r *http.Request, status int, kind string, data []byte) {
 	if s.wait(r.Context()) {
 		send(w, status, kind, data)
 	}
@@ -86,7 +86,7 @@ func send(w http.ResponseWriter, status int, kind string, data []byte) {
 }
 
 // fault answers what MH's application server answers for itself, in its own shape.
-func (s *Simulator) fault(w http.ResponseWriter, r *http.Request, status int, message string) {
+func (s *hostility) fault(w http.ResponseWriter, r *http.Request, status int, message string) {
 	s.reply(w, r, status, map[string]any{
 		"timestamp": s.now().Format("2006-01-02T15:04:05.000-0700"),
 		"status":    status,
@@ -97,6 +97,6 @@ func (s *Simulator) fault(w http.ResponseWriter, r *http.Request, status int, me
 }
 
 // now is MH's time.
-func (s *Simulator) now() time.Time {
+func (s *core) now() time.Time {
 	return s.options.Now().Add(time.Duration(s.ahead.Load())).In(zone)
 }

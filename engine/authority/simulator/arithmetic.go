@@ -44,7 +44,7 @@ func (d *document) withheld(field string) string {
 
 // totals checks the part of the summary that all sales share, from the items as transmitted (MF2 pp.52-54). Each
 // field that builds on others of the summary builds on them as transmitted, since those were checked before it.
-func totals(_ *Simulator, d *document) *refusal {
+func totals(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	discounts := add(sum.number("descuNoSuj"), sum.number("descuExenta"), sum.number("descuGravada"))
 	if r := first(
@@ -70,7 +70,7 @@ func totals(_ *Simulator, d *document) *refusal {
 
 // taxed checks that the summary lists the taxes of the items, each once, and no others; and the amounts of those with
 // a rate in the catalogue itself.
-func taxed(_ *Simulator, d *document) *refusal {
+func taxed(_ *registry, d *document) *refusal {
 	listed := make(map[string]bool)
 	for _, t := range d.root.object("resumen").objects("tributos") {
 		code := t.text("codigo")
@@ -136,7 +136,7 @@ var leastBase = big.NewRat(100, 1)
 
 // sized refuses, with strict_base, one percent of an invoice or voucher of less than leastBase. A note follows its
 // original, whose amount was the one to compare: MF2 pp.47-48 withholds 0.90 of 90.00. Code 007, ours.
-func sized(s *Simulator, d *document) *refusal {
+func sized(s *registry, d *document) *refusal {
 	if !s.Hostilities().StrictBase {
 		return nil
 	}

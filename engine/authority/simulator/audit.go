@@ -41,7 +41,7 @@ func (r *record) attempt(attempts int) Attempt {
 }
 
 // Received counts what was received.
-func (s *Simulator) Received() Counts {
+func (s *registry) Received() Counts {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.books.counts
@@ -49,7 +49,7 @@ func (s *Simulator) Received() Counts {
 
 // Types counts the documents that were accepted, alone or in lots, by type (CAT-002; a retorno is 18). One that was
 // invalidated since remains counted.
-func (s *Simulator) Types() map[string]int {
+func (s *registry) Types() map[string]int {
 	s.lock()
 	defer s.mu.Unlock()
 	types := make(map[string]int)
@@ -60,7 +60,7 @@ func (s *Simulator) Types() map[string]int {
 }
 
 // Document tells what is known of a codigoGeneracion; false when it was never received.
-func (s *Simulator) Document(code string) (Attempt, bool) {
+func (s *registry) Document(code string) (Attempt, bool) {
 	s.lock()
 	defer s.mu.Unlock()
 	a := Attempt{Attempts: s.books.attempts[code], Document: s.books.signed[code]}
@@ -72,7 +72,7 @@ func (s *Simulator) Document(code string) (Attempt, bool) {
 
 // Accepted yields the accepted documents by codigoGeneracion, in the order of their seals; invalidated ones are among
 // them, events are not. It is a view of the moment of the call.
-func (s *Simulator) Accepted() iter.Seq2[string, Attempt] {
+func (s *registry) Accepted() iter.Seq2[string, Attempt] {
 	s.lock()
 	defer s.mu.Unlock()
 	order := slices.Clone(s.books.order)
@@ -98,7 +98,7 @@ type Event struct {
 }
 
 // Events returns the contingency events received, in order.
-func (s *Simulator) Events() []Event {
+func (s *registry) Events() []Event {
 	s.lock()
 	defer s.mu.Unlock()
 	var all []Event
@@ -118,7 +118,7 @@ const maxBreaches = 1000
 // event was answered; one that the event does not describe; one sent, or an event, after the legal time; another
 // document under an accepted code; a number used twice; an event that lists an accepted code or one listed before; a
 // note or retorno sent before what it adjusts was sealed; a lot or event that is too large. None is what one hopes for.
-func (s *Simulator) Audit() []string {
+func (s *registry) Audit() []string {
 	s.lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.books.breaches)
@@ -129,7 +129,7 @@ func (s *Simulator) Audit() []string {
 }
 
 // breach notes one. The caller holds mu.
-func (s *Simulator) breach(format string, args ...any) {
+func (s *registry) breach(format string, args ...any) {
 	if len(s.books.breaches) == maxBreaches {
 		s.books.unlisted++
 		return

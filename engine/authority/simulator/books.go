@@ -88,7 +88,7 @@ func (b *books) next() int64 {
 }
 
 // lock is mu with the books brought up to the present: what was to be done by now is done.
-func (s *Simulator) lock() {
+func (s *registry) lock() {
 	s.mu.Lock()
 	s.settleLots(s.now())
 }
@@ -105,7 +105,7 @@ func number(d *document) string {
 
 // arrived notes an attempt. A document whose code was accepted before counts as a duplicate; an event that is sent
 // again does not, since MH has no query for one: sending it again is the only way to learn whether it was received.
-func (s *Simulator) arrived(d *document) {
+func (s *registry) arrived(d *document) {
 	s.lock()
 	defer s.mu.Unlock()
 	d.turn = s.books.next()
@@ -120,7 +120,7 @@ func (s *Simulator) arrived(d *document) {
 }
 
 // register takes a document that passed every check into the books and seals it.
-func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
+func (s *registry) register(d *document, notes []string) (answer, *refusal) {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.admit(d, notes)
@@ -128,7 +128,7 @@ func (s *Simulator) register(d *document, notes []string) (answer, *refusal) {
 
 // admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused
 // document registers nothing: its number stays free (MF2 p.28). The caller holds mu.
-func (s *Simulator) admit(d *document, notes []string) (answer, *refusal) {
+func (s *registry) admit(d *document, notes []string) (answer, *refusal) {
 	if r := s.unused(d); r != nil {
 		return answer{}, r
 	}
@@ -164,7 +164,7 @@ func (s *Simulator) admit(d *document, notes []string) (answer, *refusal) {
 const provoked = "Rechazo provocado en el simulador"
 
 // unused refuses a code that is in the books. The caller holds mu.
-func (s *Simulator) unused(d *document) *refusal {
+func (s *registry) unused(d *document) *refusal {
 	held := s.books.records[d.code]
 	if held == nil {
 		return nil
@@ -179,7 +179,7 @@ func (s *Simulator) unused(d *document) *refusal {
 }
 
 // enter writes what was accepted into the books. The caller holds mu.
-func (s *Simulator) enter(d *document, a answer) *record {
+func (s *registry) enter(d *document, a answer) *record {
 	held := &record{nit: d.issuer.NIT, ambiente: d.ambiente, tipo: d.tipo, version: d.version, date: d.date(),
 		payload: d.payload, at: d.done, turn: s.books.next(), answer: a}
 	s.books.records[d.code] = held
@@ -189,7 +189,7 @@ func (s *Simulator) enter(d *document, a answer) *record {
 
 // seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
 // that a simulated seal can never pass for a real one. The caller holds mu.
-func (s *Simulator) seal(at time.Time) string {
+func (s *core) seal(at time.Time) string {
 	u := uuid(s.rand)
 	return fmt.Sprintf("%04d%XSIMU", at.Year(), u[:])
 }

@@ -120,12 +120,12 @@ func (c *Chaos) check() error {
 // Chaos replaces every hostility by those given, and returns when they are in force: after an outage was switched
 // on, the port refuses; after it was switched off, the port accepts. It fails when a number is negative or the port
 // cannot be opened again.
-func (s *Simulator) Chaos(c Chaos) error {
+func (s *hostility) Chaos(c Chaos) error {
 	return s.alter(func(old *Chaos) error { *old = c; return nil })
 }
 
 // alter changes the hostilities in force.
-func (s *Simulator) alter(change func(*Chaos) error) error {
+func (s *hostility) alter(change func(*Chaos) error) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
 
@@ -165,7 +165,7 @@ func (s *Simulator) alter(change func(*Chaos) error) error {
 }
 
 // Hostilities returns those in force, with what is left of the counters.
-func (s *Simulator) Hostilities() Chaos {
+func (s *hostility) Hostilities() Chaos {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chaos

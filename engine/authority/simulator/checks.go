@@ -10,12 +10,12 @@ import (
 // common is what every tax document is held to between its schema and its amounts, in this order; sold is what those
 // with priced items are held to besides.
 var (
-	common = []func(*Simulator, *document) *refusal{issued, operated, addressed, checkRemarks, numbered, checkOneType}
-	sold   = []func(*Simulator, *document) *refusal{itemised, paid}
+	common = []func(*registry, *document) *refusal{issued, operated, addressed, checkRemarks, numbered, checkOneType}
+	sold   = []func(*registry, *document) *refusal{itemised, paid}
 )
 
 // issued holds emisor against the registered taxpayer (observed: "[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE").
-func issued(s *Simulator, d *document) *refusal {
+func issued(s *registry, d *document) *refusal {
 	emisor := d.root.object("emisor")
 	if r := itself(s, d); r != nil {
 		return r
@@ -38,7 +38,7 @@ func issued(s *Simulator, d *document) *refusal {
 }
 
 // itself checks that the issuer is the one whose token and key these are.
-func itself(_ *Simulator, d *document) *refusal {
+func itself(_ *registry, d *document) *refusal {
 	switch nit := d.root.object("emisor").text("nit"); {
 	case !digits(nit, 9, 14):
 		return misshapen("emisor.nit")
@@ -50,7 +50,7 @@ func itself(_ *Simulator, d *document) *refusal {
 
 // operated holds together the four members that tell a normal document from one issued in contingency (MF2 p.18,
 // NV2 Anexo IV n.º 9).
-func operated(_ *Simulator, d *document) *refusal {
+func operated(_ *registry, d *document) *refusal {
 	id := d.root.object("identificacion")
 	model, operation := id.integer("tipoModelo"), id.integer("tipoOperacion")
 	if model != operation {
@@ -93,7 +93,7 @@ func (d *document) receiver() (object, string) {
 }
 
 // addressed checks the receiver.
-func addressed(s *Simulator, d *document) *refusal {
+func addressed(s *registry, d *document) *refusal {
 	r, name := d.receiver()
 	if r == nil {
 		return nil
@@ -109,7 +109,7 @@ func addressed(s *Simulator, d *document) *refusal {
 
 // checkRemarks holds observaciones to the 3000 characters that NV2 allows; the schema file of 03 v4 meant it (it says
 // maximum, which has no effect on a string).
-func checkRemarks(_ *Simulator, d *document) *refusal {
+func checkRemarks(_ *registry, d *document) *refusal {
 	if utf8.RuneCountInString(d.root.object("resumen").text("observaciones")) > 3000 {
 		return unschemed("Campo #/resumen/observaciones no cumple el tamaño máximo permitido")
 	}
@@ -133,10 +133,10 @@ func dated(d *document) (notes []string, _ *refusal) {
 }
 
 // last is what every tax document is held to after its amounts.
-var last = []func(*Simulator, *document) *refusal{settled}
+var last = []func(*registry, *document) *refusal{settled}
 
 // paid checks resumen.condicionOperacion and the codes of resumen.pagos (CAT-016, 017, 018; MF2 p.50).
-func paid(_ *Simulator, d *document) *refusal {
+func paid(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	condition := sum.integer("condicionOperacion")
 	if condition < 1 || condition > 3 {
@@ -168,7 +168,7 @@ func paid(_ *Simulator, d *document) *refusal {
 }
 
 // settled checks that the payments add up to what is to be paid, credit included: MF2 p.50 has the full amount there.
-func settled(_ *Simulator, d *document) *refusal {
+func settled(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	if sum.null("pagos") {
 		return nil

@@ -29,7 +29,7 @@ var (
 var establishments = words("01 02 04 07")
 
 // contingency checks an event by itself; what it lists is looked up when it is received.
-var contingency = []func(*Simulator, *document) *refusal{itself, answerable, detailed, checkCause}
+var contingency = []func(*registry, *document) *refusal{itself, answerable, detailed, checkCause}
 
 // cause is a contingency that was reported.
 type cause struct {
@@ -90,7 +90,7 @@ func (s *Simulator) tell(code string) {
 	}
 }
 
-func (s *Simulator) judgeEvent(d *document, nit string) eventAnswer {
+func (s *registry) judgeEvent(d *document, nit string) eventAnswer {
 	s.arrived(d)
 	r := func() *refusal {
 		if nit != d.issuer.NIT {
@@ -124,7 +124,7 @@ func (s *Simulator) judgeEvent(d *document, nit string) eventAnswer {
 }
 
 // answerable checks who answers for the event.
-func answerable(_ *Simulator, d *document) *refusal {
+func answerable(_ *registry, d *document) *refusal {
 	emisor := d.root.object("emisor")
 	if !slices.Contains(establishments, emisor.text("tipoEstablecimiento")) {
 		return notAllowed("emisor.tipoEstablecimiento")
@@ -133,7 +133,7 @@ func answerable(_ *Simulator, d *document) *refusal {
 }
 
 // detailed checks the list: types that may be deferred, every code and every number once.
-func detailed(_ *Simulator, d *document) *refusal {
+func detailed(_ *registry, d *document) *refusal {
 	allowed := deferrable
 	if d.previous {
 		allowed = deferrablePrevious
@@ -160,7 +160,7 @@ func detailed(_ *Simulator, d *document) *refusal {
 func detail(i int, text string) string { return fmt.Sprintf("detalleDTE.item.%d: %s", i+1, text) }
 
 // checkCause checks motivo: the cause began before it ended, it has ended, and a cause of another kind is explained.
-func checkCause(_ *Simulator, d *document) *refusal {
+func checkCause(_ *registry, d *document) *refusal {
 	m := d.root.object("motivo")
 	began, r := moment(m, "fInicio", "hInicio", "motivo")
 	if r != nil {
@@ -200,7 +200,7 @@ func moment(o object, date, hour, path string) (time.Time, *refusal) {
 }
 
 // report receives an event that passed every check, and seals it. The caller holds mu.
-func (s *Simulator) report(d *document) (seal string, _ *refusal) {
+func (s *registry) report(d *document) (seal string, _ *refusal) {
 	if r := s.unused(d); r != nil {
 		return "", r
 	}
@@ -245,7 +245,7 @@ func (s *Simulator) report(d *document) (seal string, _ *refusal) {
 
 // listed holds a document issued in contingency to its event (MF2 pp.18-20): received before the document was sent, of
 // the same kind and motive, three days ago at most. The caller holds mu.
-func (s *Simulator) listed(d *document) *refusal {
+func (s *registry) listed(d *document) *refusal {
 	id := d.root.object("identificacion")
 	if id.integer("tipoOperacion") == 1 {
 		return nil

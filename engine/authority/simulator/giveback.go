@@ -1,12 +1,12 @@
 package simulator
 
 // giveback checks a retorno (18) by itself; what it gives back is looked up when it is registered.
-var giveback = []func(*Simulator, *document) *refusal{
+var giveback = []func(*registry, *document) *refusal{
 	itself, operated, recipient, numbered, checkOneType, originated, itemised, withoutVAT, taxed, returned,
 }
 
 // recipient checks who gets the goods or money back; nobody in particular when the origin named nobody.
-func recipient(_ *Simulator, d *document) *refusal {
+func recipient(_ *registry, d *document) *refusal {
 	r := d.root.object("documento")
 	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
 		return nil
@@ -16,7 +16,7 @@ func recipient(_ *Simulator, d *document) *refusal {
 
 // originated checks documentoRelacionado: documents of one type out of 01, 11 and 14 (MF2 pp.26-28), and every item
 // out of one of them, in the column of that type.
-func originated(_ *Simulator, d *document) *refusal {
+func originated(_ *registry, d *document) *refusal {
 	related := d.root.objects("documentoRelacionado")
 	codes := make(map[string]bool)
 	kind := related[0].text("tipoDocumento")
@@ -50,7 +50,7 @@ func originated(_ *Simulator, d *document) *refusal {
 }
 
 // returned checks the amounts. ivaItem only informs: nothing, or the VAT that the line includes.
-func returned(_ *Simulator, d *document) *refusal {
+func returned(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		n, taxed := i+1, it.number("ventaGravada")
 		if vat := it.number("ivaItem"); vat.Sign() != 0 && !near(vat, product(taxed, d.law.included())) {

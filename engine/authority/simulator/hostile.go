@@ -10,14 +10,14 @@ import (
 )
 
 // take counts a hostility down and tells whether it strikes.
-func (s *Simulator) take(counter func(*Chaos) *int) bool {
+func (s *core) take(counter func(*Chaos) *int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken(counter)
 }
 
 // taken is take for a caller that holds mu.
-func (s *Simulator) taken(counter func(*Chaos) *int) bool {
+func (s *core) taken(counter func(*Chaos) *int) bool {
 	n := counter(&s.chaos)
 	if *n == 0 {
 		return false
@@ -27,7 +27,7 @@ func (s *Simulator) taken(counter func(*Chaos) *int) bool {
 }
 
 // strikes is take for the counters that Only aims.
-func (s *Simulator) strikes(kind string, counter func(*Chaos) *int) bool {
+func (s *core) strikes(kind string, counter func(*Chaos) *int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if only := s.chaos.Only; only != kind && (only != "" || kind == queries) {
@@ -37,7 +37,7 @@ func (s *Simulator) strikes(kind string, counter func(*Chaos) *int) bool {
 }
 
 // poisons tells whether a document is one that MH chokes on.
-func (s *Simulator) poisons(code string) bool {
+func (s *hostility) poisons(code string) bool {
 	poison := s.Hostilities().Poison
 	return poison != "" && strings.HasPrefix(code, poison)
 }
@@ -46,7 +46,7 @@ func (s *Simulator) poisons(code string) bool {
 func cut() { panic(http.ErrAbortHandler) }
 
 // hostile is the weather over the whole protocol.
-func (s *Simulator) hostile(next http.Handler) http.Handler {
+func (s *hostility) hostile(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		c, spoken := s.chaos, s.spoken
@@ -69,7 +69,7 @@ func (s *Simulator) hostile(next http.Handler) http.Handler {
 }
 
 // disturbed is what can befall a request before it is processed.
-func (s *Simulator) disturbed(kind string, next http.HandlerFunc) http.HandlerFunc {
+func (s *hostility) disturbed(kind string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.strikes(kind, func(c *Chaos) *int { return &c.LostRequests }):
@@ -90,7 +90,7 @@ func (s *Simulator) disturbed(kind string, next http.HandlerFunc) http.HandlerFu
 
 // deliver answers a request that was processed, or has the answer lost. told, when given, is called before a client
 // can have read the answer, and not if it never can.
-func (s *Simulator) deliver(w http.ResponseWriter, r *http.Request, kind string, status int, body any, told func()) {
+func (s *hostility) deliver(w http.ResponseWriter, r *http.Request, kind string, status int, body any, told func()) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic("simulator: encoding an answer: " + err.Error())
@@ -112,7 +112,7 @@ func (s *Simulator) deliver(w http.ResponseWriter, r *http.Request, kind string,
 }
 
 // wait lasts as long as the delay in force. False when the client left first.
-func (s *Simulator) wait(ctx context.Context) bool {
+func (s *hostility) wait(ctx context.Context) bool {
 	delay := time.Duration(s.Hostilities().DelayMS) * time.Millisecond
 	if delay == 0 {
 		return true

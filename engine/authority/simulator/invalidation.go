@@ -7,7 +7,7 @@ import (
 )
 
 // invalidation checks an event by itself; the document it takes back is looked up by invalidate.
-var invalidation = []func(*Simulator, *document) *refusal{itself, reasoned}
+var invalidation = []func(*registry, *document) *refusal{itself, reasoned}
 
 // annul is POST /fesv/anulardte.
 func (s *Simulator) annul(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func (s *Simulator) annul(w http.ResponseWriter, r *http.Request) {
 	s.deliver(w, r, invalidations, a.status(), a, nil)
 }
 
-func (s *Simulator) judgeInvalidation(d *document) answer {
+func (s *registry) judgeInvalidation(d *document) answer {
 	s.arrived(d)
 	form, r := s.openDocument(d)
 	if r != nil {
@@ -58,7 +58,7 @@ func (s *Simulator) judgeInvalidation(d *document) answer {
 // reasoned checks motivo, and that a replacement is named when the kind of invalidation asks for one (MF2 pp.9-17):
 // 1 error and 3 other do, 2 rescission does not, and credit notes and retornos are never replaced. The generation
 // before made no exception for credit notes: its schema demands the replacement.
-func reasoned(_ *Simulator, d *document) *refusal {
+func reasoned(_ *registry, d *document) *refusal {
 	reason, doc := d.root.object("motivo"), d.root.object("documento")
 	kind := reason.integer("tipoAnulacion")
 	if kind < 1 || kind > 3 {
@@ -85,7 +85,7 @@ func reasoned(_ *Simulator, d *document) *refusal {
 }
 
 // invalidate takes a document back, and seals the event.
-func (s *Simulator) invalidate(d *document) (answer, *refusal) {
+func (s *registry) invalidate(d *document) (answer, *refusal) {
 	s.lock()
 	defer s.mu.Unlock()
 	if r := s.unused(d); r != nil {
@@ -117,7 +117,7 @@ func (s *Simulator) invalidate(d *document) (answer, *refusal) {
 }
 
 // sealed is an accepted document of the event's own issuer. The caller holds mu.
-func (s *Simulator) sealed(d *document, code string) *record {
+func (s *registry) sealed(d *document, code string) *record {
 	held := s.books.records[code]
 	if held == nil || held.nit != d.issuer.NIT || held.ambiente != d.ambiente || event(held.tipo) {
 		return nil
@@ -162,7 +162,7 @@ func (r *record) described(d *document) *refusal {
 }
 
 // replaced checks the replacement: sealed, of the same type, and another document. The caller holds mu.
-func (s *Simulator) replaced(d *document, held *record) *refusal {
+func (s *registry) replaced(d *document, held *record) *refusal {
 	code := d.root.object("documento").text("codigoGeneracionR")
 	if code == "" {
 		return nil

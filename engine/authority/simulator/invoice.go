@@ -6,14 +6,14 @@ import (
 )
 
 // invoice checks a 01: prices include VAT, which is only shown.
-var invoice = []func(*Simulator, *document) *refusal{identified, withoutVAT, totals, taxed, included, invoiced, sized}
+var invoice = []func(*registry, *document) *refusal{identified, withoutVAT, totals, taxed, included, invoiced, sized}
 
 // identification is the operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b, DGII notice
 // of 2024-09-05). FE v2 itself has no threshold.
 var identification = big.NewRat(25_000, 1)
 
 // identified checks who the consumer is: kind and number of document come together and in their form.
-func identified(_ *Simulator, d *document) *refusal {
+func identified(_ *registry, d *document) *refusal {
 	r := d.root.object("receptor")
 	if r.text("tipoDocumento") == "" && r.text("numDocumento") == "" {
 		if d.root.object("resumen").number("montoTotalOperacion").Cmp(d.law.Identification) >= 0 {
@@ -25,7 +25,7 @@ func identified(_ *Simulator, d *document) *refusal {
 }
 
 // named checks a receiver who must be identified: 14, and from DTE 2.0 on 05, 06 and 07.
-func named(_ *Simulator, d *document) *refusal {
+func named(_ *registry, d *document) *refusal {
 	r, name := d.receiver()
 	return d.identity(r, name, "tipoDocumento", "numDocumento", false)
 }
@@ -56,7 +56,7 @@ func (d *document) identity(person object, path, kindField, numberField string, 
 }
 
 // withoutVAT refuses 20 and C3 in an invoice, as a matter of the schema (observed: 096).
-func withoutVAT(_ *Simulator, d *document) *refusal {
+func withoutVAT(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		for j, code := range it.texts("tributos") {
 			if code == "20" || code == "C3" {
@@ -73,7 +73,7 @@ func withoutVAT(_ *Simulator, d *document) *refusal {
 }
 
 // included checks the VAT that the prices contain: at 13 % it is 13/113 of each taxed line, not 13 % of it.
-func included(_ *Simulator, d *document) *refusal {
+func included(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		if !it.null("codTributo") {
 			if !it.null("tributos") {
@@ -90,7 +90,7 @@ func included(_ *Simulator, d *document) *refusal {
 	return d.expect("totalIva", sub(d.sums("ivaItem"), product(sum.number("descuGravada"), d.law.included()))) // ME field 89
 }
 
-func invoiced(_ *Simulator, d *document) *refusal {
+func invoiced(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	base := d.law.net(sub(sum.number("totalGravada"), sum.number("descuGravada")))
 	total := add(sum.number("subTotal"), d.levied())

@@ -64,7 +64,7 @@ func (d *document) columns() []string {
 }
 
 // itemised checks what each item says by itself: catalogues, the line amount, the special kinds of line.
-func itemised(_ *Simulator, d *document) *refusal {
+func itemised(_ *registry, d *document) *refusal {
 	items := d.root.objects("cuerpoDocumento")
 	columns, tolerance := d.columns(), cent
 	if d.previous {

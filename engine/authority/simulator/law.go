@@ -35,7 +35,7 @@ func todays() Law {
 }
 
 // Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
-func (s *Simulator) Enact(laws ...Law) error {
+func (s *core) Enact(laws ...Law) error {
 	laws = slices.Clone(laws)
 	for i, l := range laws {
 		if fresh := l.Codes["CAT-015"]; fresh != nil { // what is known lies in another section, and stays there
@@ -61,7 +61,7 @@ func (s *Simulator) Enact(laws ...Law) error {
 }
 
 // law is what holds for a type of document on a day.
-func (s *Simulator) law(tipo, day string) Law {
+func (s *core) law(tipo, day string) Law {
 	now := todays()
 	s.lawful.RLock()
 	defer s.lawful.RUnlock()
@@ -99,7 +99,7 @@ func replaced(rates, fresh map[string]*big.Rat) map[string]*big.Rat {
 
 // under finds the law that a document is held to: of its own day, and of a note or retorno, which give back what was
 // charged, of its original's.
-func (s *Simulator) under(d *document) Law {
+func (s *core) under(d *document) Law {
 	day := d.date()
 	if d.tipo == "05" || d.tipo == "06" || d.tipo == "18" {
 		for _, rel := range d.root.objects("documentoRelacionado") {

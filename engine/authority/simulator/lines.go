@@ -43,7 +43,7 @@ func (d *document) levies(it object, n int) *refusal {
 
 // numbered checks that the items count from 1 on: "número de ítem que corresponda en secuencia con el anterior" (MF2
 // pp.30 and 33). Code 007.
-func numbered(_ *Simulator, d *document) *refusal {
+func numbered(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		if it.integer("numItem") != i+1 {
 			return notAllowed("cuerpoDocumento.numItem", item(i+1, "numItem"))
@@ -53,7 +53,7 @@ func numbered(_ *Simulator, d *document) *refusal {
 }
 
 // checkOneType checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code 007.
-func checkOneType(_ *Simulator, d *document) *refusal {
+func checkOneType(_ *registry, d *document) *refusal {
 	related := d.root.objects("documentoRelacionado")
 	for _, rel := range related {
 		if rel.text("tipoDocumento") != related[0].text("tipoDocumento") {

@@ -162,7 +162,7 @@ func (s *Simulator) queue(subs []submission, issuer Issuer, at time.Time) string
 }
 
 // pend has documents in process until they are due.
-func (s *Simulator) pend(l *lot) {
+func (s *registry) pend(l *lot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(s.books.pending, l, func(a, b *lot) int {
@@ -189,7 +189,7 @@ func windowed(d *document) *refusal {
 }
 
 // settleLots finishes the lots whose time has come, document by document. The caller holds mu.
-func (s *Simulator) settleLots(now time.Time) {
+func (s *registry) settleLots(now time.Time) {
 	for len(s.books.pending) > 0 && !s.books.pending[0].due.After(now) {
 		l := s.books.pending[0]
 		s.books.pending = s.books.pending[1:]

@@ -6,13 +6,13 @@ import (
 )
 
 // note checks a 05 or 06 by itself; what it adjusts is looked up when it is registered.
-var note = []func(*Simulator, *document) *refusal{checkReceiver, linked, totals, taxed, charged, adjusted}
+var note = []func(*registry, *document) *refusal{checkReceiver, linked, totals, taxed, charged, adjusted}
 
 var codeForm = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 
 // linked checks documentoRelacionado, and that every item names one of its documents. MH adjusts 03 and 07 only (ME,
 // MF2); that an invoice passes too, with lax_origins alone, is the product's API, not MH.
-func linked(s *Simulator, d *document) *refusal {
+func linked(s *registry, d *document) *refusal {
 	lax := s.Hostilities().LaxOrigins
 	for _, rel := range d.root.objects("documentoRelacionado") {
 		kind, generation := rel.text("tipoDocumento"), rel.integer("tipoGeneracion")
@@ -57,7 +57,7 @@ func (d *document) adjustsWithholding(it object) bool {
 
 // adjusted checks what a note is worth. In DTE 2.0 montoTotalOperacion is without withholding and perception (MF2
 // p.48: 101.70 where 95.80 is to be paid); before it, both conventions of 03 were sealed, and there is no totalPagar.
-func adjusted(_ *Simulator, d *document) *refusal {
+func adjusted(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))

@@ -13,7 +13,7 @@ var slowReturns = words("01282 21001 21008 46482 46484 46491 47721")
 // origins looks up what a note adjusts or a retorno gives back, and holds it to what the originals leave (MF2 pp.26-28,
 // 48). Only what was sealed before this one was sent, and is not invalidated, counts. The caller holds mu, so that two
 // notes cannot both take the rest of one document.
-func (s *Simulator) origins(d *document) ([]*record, *refusal) {
+func (s *registry) origins(d *document) ([]*record, *refusal) {
 	var all []*record
 	for _, rel := range d.root.objects("documentoRelacionado") {
 		field := "numeroDocumento"

@@ -1,11 +1,11 @@
 package simulator
 
 // purchase checks a 14: what a taxpayer bought from someone outside the VAT.
-var purchase = []func(*Simulator, *document) *refusal{named, checkPurchase}
+var purchase = []func(*registry, *document) *refusal{named, checkPurchase}
 
 // checkPurchase checks the summary. The income tax withheld is a tenth of the services of natural persons; which items are
 // those a document does not tell, so anything up to a tenth of the whole passes.
-func checkPurchase(_ *Simulator, d *document) *refusal {
+func checkPurchase(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	if r := d.expect("totalCompra", d.sums("compra")); r != nil {
 		return r

@@ -124,7 +124,7 @@ func text(s *string) string {
 
 // judge is MH's own processing of one document: signature first, then structure, then data, then the seal (MT1 §3).
 // The first check that fails is the answer.
-func (s *Simulator) judge(d *document) answer {
+func (s *registry) judge(d *document) answer {
 	notes, r := s.examine(d)
 	if r != nil {
 		return rejected(d.ambiente, d.code, d.done, r)
@@ -138,7 +138,7 @@ func (s *Simulator) judge(d *document) answer {
 }
 
 // examine is what can be said of a document without the books, and the observations that it is sealed with.
-func (s *Simulator) examine(d *document) (notes []string, _ *refusal) {
+func (s *registry) examine(d *document) (notes []string, _ *refusal) {
 	s.arrived(d)
 	// 1. to 5. The signature, the text, the schema of its type and generation.
 	form, r := s.openDocument(d)
@@ -158,7 +158,7 @@ func (s *Simulator) examine(d *document) (notes []string, _ *refusal) {
 }
 
 // openDocument reads what was sent, a document or an event.
-func (s *Simulator) openDocument(d *document) (*schema, *refusal) {
+func (s *registry) openDocument(d *document) (*schema, *refusal) {
 	// 1. The guard: no production through a simulator.
 	if r := s.guard(d.submission); r != nil {
 		return nil, r
@@ -195,7 +195,7 @@ func (s *Simulator) openDocument(d *document) (*schema, *refusal) {
 }
 
 // guard keeps production out (Options.AllowProduction).
-func (s *Simulator) guard(sub submission) *refusal {
+func (s *registry) guard(sub submission) *refusal {
 	switch sub.ambiente {
 	case "00":
 		return nil
@@ -213,7 +213,7 @@ func (s *Simulator) guard(sub submission) *refusal {
 }
 
 // keep remembers a signed payload until it is accepted, for observers.
-func (s *Simulator) keep(d *document) {
+func (s *registry) keep(d *document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.code != "" && s.books.records[d.code] == nil {

@@ -27,7 +27,7 @@ var errReplaced = errors.New("the schedule was replaced")
 // Schedule changes the hostilities at the given times from now on, by the process's clock, again and again if every is
 // not zero. It replaces the schedule in force; without steps it only ends that one. Reset and the end of Serve end it
 // too. It fails when a time is negative, or a round is not longer than its last step.
-func (s *Simulator) Schedule(every time.Duration, steps ...Step) error {
+func (s *hostility) Schedule(every time.Duration, steps ...Step) error {
 	steps = slices.Clone(steps)
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.After, b.After) })
 	for _, step := range steps {
@@ -52,7 +52,7 @@ func (s *Simulator) Schedule(every time.Duration, steps ...Step) error {
 }
 
 // arm waits for the n-th step; done is how much of the round is over. The caller holds mu.
-func (s *Simulator) arm(p *plan, n int, done time.Duration) {
+func (s *hostility) arm(p *plan, n int, done time.Duration) {
 	if n == len(p.steps) {
 		if n == 0 || p.every == 0 {
 			return
@@ -62,7 +62,7 @@ func (s *Simulator) arm(p *plan, n int, done time.Duration) {
 	p.timer = time.AfterFunc(p.steps[n].After-done, func() { s.perform(p, n) })
 }
 
-func (s *Simulator) perform(p *plan, n int) {
+func (s *hostility) perform(p *plan, n int) {
 	err := s.alter(func(c *Chaos) error {
 		if s.plan != p {
 			return errReplaced

@@ -26,7 +26,7 @@ type generation struct {
 type schema struct {
 	form     *jsonschema.Schema
 	previous bool
-	checks   []func(*Simulator, *document) *refusal
+	checks   []func(*registry, *document) *refusal
 }
 
 // anulacion and contingencia stand for a document type where an event has none.
@@ -39,7 +39,7 @@ const (
 type form struct {
 	file     string
 	previous bool // of the generation before DTE 2.0
-	checks   []func(*Simulator, *document) *refusal
+	checks   []func(*registry, *document) *refusal
 }
 
 // forms lists the generations that are received. Another one is a file and a row.

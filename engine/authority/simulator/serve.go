@@ -40,7 +40,7 @@ func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) er
 }
 
 // install puts the door in place, open unless an outage is in force.
-func (s *Simulator) install(d *door) error {
+func (s *hostility) install(d *door) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
 	s.mu.Lock()
@@ -58,7 +58,7 @@ func (s *Simulator) install(d *door) error {
 	return d.open()
 }
 
-func (s *Simulator) remove(d *door) {
+func (s *hostility) remove(d *door) {
 	s.switching.Lock()
 	defer s.switching.Unlock()
 	d.shut()

@@ -60,8 +60,18 @@ type Options struct {
 	Logger *slog.Logger // default slog.Default()
 }
 
-// Simulator is one simulated tax authority. All methods may be called at once.
+// Simulator is one simulated tax authority. All methods may be called at once. What it does beside answering are its parts; a part
+// knows those above it alone.
 type Simulator struct {
+	*core
+	*hostility
+	*registry
+
+	sessions map[string]session // guarded by mu
+}
+
+// core is what every part reads.
+type core struct {
 	options   Options
 	issuers   map[string]Issuer
 	taxpayers map[string]bool
@@ -70,20 +80,32 @@ type Simulator struct {
 
 	ahead atomic.Int64 // Chaos.ClockMS, in nanoseconds
 
-	// switching serialises changes of the chaos, which may take the time of opening a port.
-	switching sync.Mutex
-
 	lawful sync.RWMutex // guards laws
 	laws   []Law        // by their first day
 
-	mu       sync.Mutex // guards everything below
-	rand     *rand.Rand
-	books    books
-	sessions map[string]session
-	chaos    Chaos
-	spoken   chan struct{} // closed when a silence ends
-	door     *door         // nil unless Serve runs
-	plan     *plan         // nil until there is a schedule
+	mu    sync.Mutex // guards everything below, and what other parts say that it guards
+	rand  *rand.Rand
+	chaos Chaos
+}
+
+// hostility is what the network and MH's servers do to those who ask.
+type hostility struct {
+	*core
+
+	// switching serialises changes of the chaos, which may take the time of opening a port.
+	switching sync.Mutex
+
+	// Guarded by mu.
+	spoken chan struct{} // closed when a silence ends
+	door   *door         // nil unless Serve runs
+	plan   *plan         // nil until there is a schedule
+}
+
+// registry is what MH has received, and what it thinks of it.
+type registry struct {
+	*core
+	*hostility
+	books books // guarded by mu
 }
 
 // New returns a simulator that knows the given issuers and has received nothing. It panics when Now is nil or an
@@ -104,18 +126,10 @@ func New(o Options) *Simulator {
 	if o.Switch.IsZero() {
 		o.Switch = time.Date(2026, 12, 1, 0, 0, 0, 0, zone)
 	}
-	s := &Simulator{
-		options:   o,
-		issuers:   make(map[string]Issuer),
-		taxpayers: make(map[string]bool),
-		schemas:   compiled(),
-		log:       o.Logger.With("component", "simulator"),
-		rand:      rand.New(rand.NewPCG(o.Seed, 0x53494d55)),
-		books:     newBooks(),
-		sessions:  make(map[string]session),
-		chaos:     calm(),
-		spoken:    make(chan struct{}),
-	}
+	c := &core{options: o, issuers: make(map[string]Issuer), taxpayers: make(map[string]bool), schemas: compiled(), log: o.Logger.With("component", "simulator"),
+		rand: rand.New(rand.NewPCG(o.Seed, 0x53494d55)), chaos: calm()}
+	h := &hostility{core: c, spoken: make(chan struct{})}
+	s := &Simulator{core: c, hostility: h, registry: &registry{core: c, hostility: h, books: newBooks()}, sessions: make(map[string]session)}
 	if err := s.Enact(o.Laws...); err != nil {
 		panic("simulator: " + err.Error())
 	}

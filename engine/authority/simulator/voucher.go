@@ -3,11 +3,11 @@ package simulator
 import "slices"
 
 // voucher checks a 03: prices without VAT, which the summary adds.
-var voucher = []func(*Simulator, *document) *refusal{checkReceiver, totals, taxed, charged, vouched, sized}
+var voucher = []func(*registry, *document) *refusal{checkReceiver, totals, taxed, charged, vouched, sized}
 
 // checkReceiver checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its code
 // was not published).
-func checkReceiver(s *Simulator, d *document) *refusal {
+func checkReceiver(s *registry, d *document) *refusal {
 	r, field := d.root.object("receptor"), "nit"
 	if _, has := r[field]; !has { // a note of DTE 2.0 identifies by kind and number
 		if bad := named(s, d); bad != nil || r.text("tipoDocumento") != "36" {
@@ -27,7 +27,7 @@ func checkReceiver(s *Simulator, d *document) *refusal {
 
 // charged checks the VAT: every taxed item bears tax 20, and the summary the VAT of what is left after the global
 // discount.
-func charged(_ *Simulator, d *document) *refusal {
+func charged(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		if it.number("ventaGravada").Sign() > 0 && !slices.Contains(it.texts("tributos"), "20") {
 			if d.root.object("resumen").null("tributos") {
@@ -49,7 +49,7 @@ func charged(_ *Simulator, d *document) *refusal {
 // vouched checks what is to be paid. MH publishes two conventions for montoTotalOperacion: with the withholding and
 // the perception in it (MF2 p.47) or without (every sealed v3 document). totalPagar is the same in both, so both
 // pass.
-func vouched(_ *Simulator, d *document) *refusal {
+func vouched(_ *registry, d *document) *refusal {
 	sum := d.root.object("resumen")
 	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))

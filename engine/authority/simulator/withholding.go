@@ -7,10 +7,10 @@ import (
 
 // withholding checks a 07: VAT that a buyer kept back. The documents that it lists are its suppliers' own and are not
 // looked up.
-var withholding = []func(*Simulator, *document) *refusal{named, retained}
+var withholding = []func(*registry, *document) *refusal{named, retained}
 
 // retained checks every line and the totals. totalIva only informs, and 0.00 was sealed: it is not compared.
-func retained(_ *Simulator, d *document) *refusal {
+func retained(_ *registry, d *document) *refusal {
 	for i, it := range d.root.objects("cuerpoDocumento") {
 		n, code := i+1, it.text("codigoRetencionMH")
 		if kind := it.text("tipoDte"); kind != "" && !slices.Contains(documentTypes, kind) {
