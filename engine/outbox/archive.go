@@ -15,7 +15,7 @@ import (
 
 // archiveOne puts both files of a document into the archive and says in s what came of it. Both are as MH sealed the
 // document, whatever became of it since: an object is written once.
-func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
+func (box *archiving) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.now()
 	if box.delivery.Archive == nil {
 		s.Postpone(now, errors.New("no archive is configured"), false)
@@ -57,7 +57,7 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 }
 
 // putBoth puts a document's files into the archive, or finds them there as it held them before.
-func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
+func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *record.Head, held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
 	r, err := box.docs.View(entry)
 	if err != nil {
 		return held, err

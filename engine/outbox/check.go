@@ -232,7 +232,7 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 }
 
 // CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
-func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
+func (box *archiving) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}

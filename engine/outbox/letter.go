@@ -46,7 +46,7 @@ const resendWait = 5 * time.Second
 // Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
 // the caller's MailsOthers: else a *refusal.Error of CodePermission. The letter is in the outbox before anything is sent: what the
 // server does not take within five seconds is sent later.
-func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
+func (box *letters) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
 // attempt.
-func (box *Outbox) post(ctx context.Context, l Letter, done chan string) error {
+func (box *letters) post(ctx context.Context, l Letter, done chan string) error {
 	code, err := dte.NewCode(box.rand)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (box *Outbox) post(ctx context.Context, l Letter, done chan string) error {
 }
 
 // answerWaiting gives the result of the first attempt at a letter to whoever waits for it: "" when it will be tried again.
-func (box *Outbox) answerWaiting(code storage.Code, result string) {
+func (box *letters) answerWaiting(code storage.Code, result string) {
 	box.delivery.mu.Lock()
 	defer box.delivery.mu.Unlock()
 	if done := box.delivery.waiting[code]; done != nil {
@@ -132,7 +132,7 @@ func (box *Outbox) answerWaiting(code storage.Code, result string) {
 }
 
 // deliverLetter makes one attempt at a letter.
-func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
+func (box *letters) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
 	l, err := decodeLetter(entry)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 }
 
 // clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
-func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
+func (box *core) clearGivenUp(ctx context.Context, code dte.Code) error {
 	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
@@ -210,7 +210,7 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 
 // MailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
 // one with the seal is the one that counts.
-func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
+func (box *letters) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.delivery.Contingency || box.delivery.Mail == nil {
 		return
 	}

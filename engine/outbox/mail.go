@@ -44,7 +44,7 @@ var (
 
 // mailTo makes one attempt to mail a document and says in s what came of it. When ctx ends before anything is known, s
 // stays as it is.
-func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
+func (box *letters) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head, to, id string) {
 	now := box.now()
 	if box.delivery.Mail == nil {
 		box.mailLater(s, now, errNoMail, false, false)
@@ -99,7 +99,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 
 // mailLater puts a message off, or gives it up when its time is over. What waits for somebody to set the mail right is
 // never given up.
-func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
+func (box *letters) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
 	if now.Sub(s.Since) < box.delivery.GiveUpAfter || setup {
 		s.Postpone(now, why, away)
 		return
@@ -109,7 +109,7 @@ func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, set
 }
 
 // message is a document as it is mailed now: the words, the readable version and the legal file.
-func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
+func (box *letters) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message, error) {
 	r, err := box.docs.View(entry)
 	if err != nil {
 		return mail.Message{}, err
@@ -138,7 +138,7 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 // logoName is the emisor's logo within a message.
 const logoName = "logo.png"
 
-func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
+func (box *letters) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello, Total: thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: receiver(document).Get("nombre").Text(),

@@ -20,6 +20,14 @@ import (
 
 // Outbox is the outbox of a branch. Make one with New; it is safe for concurrent use.
 type Outbox struct {
+	*core
+	*printing
+	*letters
+	*archiving
+}
+
+// core is what the parts of an outbox share.
+type core struct {
 	docs     Documents
 	store    *storage.Store
 	issuer   seller.Issuer
@@ -29,6 +37,21 @@ type Outbox struct {
 	metrics  *metrics
 	delivery deliveries
 	giveWay  func() (rest func())
+}
+
+// printing makes printed versions.
+type printing struct{ *core }
+
+// letters mails documents.
+type letters struct {
+	*core
+	*printing
+}
+
+// archiving puts documents into the archive, and looks whether they are there.
+type archiving struct {
+	*core
+	*printing
 }
 
 // Documents is what the outbox needs of who keeps the documents.
@@ -60,22 +83,23 @@ type Options struct {
 
 // New returns an outbox; it starts nothing.
 func New(o Options) *Outbox {
-	box := &Outbox{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay}
-	box.delivery.init(o.Delivery, o.Now)
-	return box
+	c := &core{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay}
+	c.delivery.init(o.Delivery, o.Now)
+	p := &printing{c}
+	return &Outbox{c, p, &letters{c, p}, &archiving{c, p}}
 }
 
 // Ring has what is due looked at soon.
-func (box *Outbox) Ring() { box.delivery.bell.Ring() }
+func (box *core) Ring() { box.delivery.bell.Ring() }
 
 // Mails tells whether documents are mailed.
-func (box *Outbox) Mails() bool { return box.delivery.Mail != nil }
+func (box *core) Mails() bool { return box.delivery.Mail != nil }
 
 // Printing is where those who print take turns.
-func (box *Outbox) Printing() *fair.Queue { return box.delivery.printing }
+func (box *core) Printing() *fair.Queue { return box.delivery.printing }
 
 // Archive is where documents are archived; nil: nowhere.
-func (box *Outbox) Archive() *archive.Archive { return box.delivery.Archive }
+func (box *core) Archive() *archive.Archive { return box.delivery.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
 
@@ -97,6 +121,6 @@ func newMetrics() *metrics {
 }
 
 // Counters are the metrics that count as things happen.
-func (box *Outbox) Counters() []prometheus.Collector {
+func (box *core) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
 }

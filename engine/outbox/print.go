@@ -16,7 +16,7 @@ import (
 )
 
 // legal returns a stored document that is legally there: one that MH refused is not.
-func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+func (box *printing) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*
 
 // Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
 // thermal printer's commands instead of a PDF.
-func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
+func (box *printing) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum, Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
@@ -67,7 +67,7 @@ const LinkHolders = -1
 var errNoPrinter = errors.New("this branch prints nothing")
 
 // Print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
-func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+func (box *printing) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	if box.delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
@@ -113,7 +113,7 @@ func Printable(r *record.View) pdf.Document {
 
 // Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
 // seal, null in contingency.
-func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
+func (box *printing) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func archivo(r *record.View) []byte {
 
 // Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
 // than is asked for: what rests there is the letter-size version as MH sealed it.
-func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
+func (box *printing) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
 	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}

@@ -14,7 +14,7 @@ var lettersBefore = map[storage.State]storage.State{64: record.LetterOpen, 65: r
 
 // renumberLetters gives the letters that wait in a store of before the numbers of today. A crash leaves the rest to the next
 // start. Letters that were sent wait in no queue and keep their number: nothing reads them again.
-func (box *Outbox) renumberLetters(ctx context.Context) error {
+func (box *letters) renumberLetters(ctx context.Context) error {
 	for _, queue := range []string{record.QueueDeliver, record.QueueUndelivered} {
 		waiting, err := box.store.Due(queue, box.now().Add(record.Distant), record.MaxCounted)
 		if err != nil {
