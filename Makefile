@@ -8,7 +8,7 @@ CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 PROOF_MINUTES ?= 240
 
-.PHONY: help run build test check bench bench-shares bench-online bench-signer bench-peers bench-chain bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
+.PHONY: help run build test times check bench bench-shares bench-online bench-signer bench-peers bench-chain bench-fleet bench-large run-fleet soak alerts race vuln cross clients languages package install-test proof mutants clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: ## build dted, dtectl and dtesim into bin/
 	@go build -trimpath -ldflags='-s -w' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
 
 # Most packages' heaps are some MiB: collected at Go's usual 100 %, they would take a third of the time of a run.
-test race: export GOGC = 400
+test race times: export GOGC = 400
 
 # Tests that compare with MH's documents in ../shared skip without them, and leave a line in DTE_ORACLE_SKIPS: see engine/dte/oracletest.
 test: ## the whole suite; where ../shared is not there, its last line says how many tests had nothing to compare with
@@ -33,6 +33,11 @@ test: ## the whole suite; where ../shared is not there, its last line says how m
 	n="$$(find "$$skips" -type f -exec cat {} + | wc -l)"; test "$$n" -eq 0 && exit; \
 	echo "skipped: $$n tests that compare with MH's documents in ../shared"; \
 	if test -d ../shared; then echo '../shared is there: they may not skip'; exit 1; fi
+
+times: ## processor seconds of each package's tests and of what they start, the most first; 480 in all is the budget, four minutes of two cores
+	@TIMES="$$(mktemp)"; export TIMES; trap 'rm -f "$$TIMES"' EXIT; \
+	go test -count=1 -timeout 30m -exec '$(CURDIR)/.ci/times' $(or $(PACKAGES),./...) >/dev/null || { echo 'tests fail: make test says which'; exit 1; }; \
+	sort -rn "$$TIMES" | head -n 20; awk '{ s += $$1 } END { printf "%.1f in all, of 480\n", s; exit s > 480 }' "$$TIMES"
 
 check: ## format, vet, lint, go.mod, both architectures, race tests of the concurrent packages, clean tree
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-ed:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -52,10 +57,13 @@ alerts: ## unit tests of the alerts, by promtool (built once into var/tools; say
 	@if test -x var/tools/promtool || deploy/prometheus/promtool.sh >/dev/null; then go test -run '^(TestPromtool|TestAlerts_Week|TestDashboardQueries)$$' ./deploy; \
 	else echo 'no promtool: unit tests of the alerts skipped'; fi
 
-# Enumerations of crashes and restorations play one step at a time; make test runs them. Here they would take most of the time.
+# Enumerations of crashes, repairs and restorations play one step at a time; make test runs them. Here they would take most of the time.
+ONE_STEP := Crash|TestRestored|TestRestore|TestRebuild|TestRepair|TestLocate|TestRot|TestFsck|TestMark_|TestMoveMark|TestSecondCopy_Media|TestScrub_Fault|FailedSync|TestModel|TestEnding
+
 race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)
 	@if CGO_ENABLED=1 go test -race -short -run '^$$' ./storage >/dev/null 2>&1; then \
-	  CGO_ENABLED=1 go test -race -short -timeout 40m -skip 'TestRestored|CrashEverywhere|TestCrash_Create|TestCrash_Open|TestNewMark_Crash|TestMark_SeriesBegins' ./storage ./rules ./engine/... ./gateway; \
+	  CGO_ENABLED=1 go test -race -short -timeout 40m -skip '$(ONE_STEP)' ./storage && \
+	  CGO_ENABLED=1 go test -race -short -timeout 40m -skip 'TestRestored|CrashEverywhere|EndsAnywhere|TestSteps' ./rules ./engine/... ./gateway; \
 	else echo 'no C compiler: race tests skipped'; fi
 
 bench: ## the budgets, measured beside their limits

@@ -46,6 +46,9 @@ func mh(t *testing.T, answer http.HandlerFunc, change func(*Options)) (*Client, 
 	return New(o), &logins
 }
 
+// patient is of a client whose limits are not what is tested: a busy machine is no outcome.
+func patient(o *Options) { o.AnswerTimeout, o.Transport = time.Minute, NewTransport(time.Minute) }
+
 func body(estado, seal, codigo string) string {
 	return fmt.Sprintf(`{"version":2,"ambiente":"00","versionApp":2,"estado":%q,"codigoGeneracion":%q,"selloRecibido":%s,"fhProcesamiento":null,"clasificaMsg":null,"codigoMsg":%q,"descripcionMsg":"x","observaciones":null}`,
 		estado, testCode, seal, codigo)
@@ -229,7 +232,7 @@ func TestQuery(t *testing.T) {
 			}
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.text)
-		}, func(o *Options) { o.AnswerTimeout = time.Minute }) // a busy machine is no outcome
+		}, patient)
 		if o := client.Query(context.Background(), "01", testCode); o.Kind != c.want {
 			t.Errorf("%s: got %+v", name, o)
 		}

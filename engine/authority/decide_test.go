@@ -32,7 +32,7 @@ func TestQuery_WhatDoesNotDeny(t *testing.T) {
 		"a rejection that MH remembers":  {400, body("RECHAZADO", "null", "096"), NotFound},
 		"a rejection with a seal":        {400, body("RECHAZADO", `"`+goodSeal+`"`, "096"), Unknown},
 	} {
-		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); io.WriteString(w, c.text) }, nil)
+		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status); io.WriteString(w, c.text) }, patient)
 		if o := client.Query(t.Context(), "01", testCode); o.Kind != c.want || (o.Kind == Unknown && (o.Err == nil || !o.Sent)) {
 			t.Errorf("%s: got %+v", name, o)
 		}
