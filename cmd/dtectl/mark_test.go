@@ -69,7 +69,7 @@ func TestNewMark_Runbook(t *testing.T) {
 	if count < 4 {
 		t.Errorf("the runbook has %d commands", count)
 	}
-	for _, want := range []string{"no mark is there", "reconcile --new-mark", "10 documents of 1 series", "ends exactly where the store ends", "there is a new mark", "no problem found", "mark.new"} {
+	for _, want := range []string{"no mark is there", "reconcile --new-mark", "10 records of 1 series", "ends exactly where the store ends", "there is a new mark", "no problem found", "mark.new"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("none of the commands says %q:\n%s", want, &said)
 		}

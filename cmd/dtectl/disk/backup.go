@@ -69,7 +69,7 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	if err != nil {
 		return err
 	}
-	screen.Fprintf(out, "store      %s\ntaken      %s\ndocuments  %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
+	screen.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every digest and every row\n",
 		b.Store, operator.Local(b.Taken), b.Documents, len(b.Last), screen.Bytes(b.Bytes))
 	return nil
 }

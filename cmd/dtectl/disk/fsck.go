@@ -48,7 +48,7 @@ func (c *Fsck) Run(ctx context.Context, top *operator.Options) error {
 		return err
 	}
 	checkForms(ctx, cfg, report)
-	screen.Printf("documents %d\nseries    %d\n", report.Documents, report.Series)
+	screen.Printf("records   %d\nseries    %d\n", report.Documents, report.Series)
 	for _, series := range slices.Sorted(maps.Keys(report.Last)) {
 		screen.Printf("  %s  1…%d\n", series, report.Last[series])
 	}

@@ -198,7 +198,7 @@ func printProof(out io.Writer, p *storage.MarkProof) {
 		screen.Fprintf(out, "           it was set aside as %s\n", p.Aside)
 	}
 	if p.Series > 0 || p.Documents > 0 {
-		screen.Fprintf(out, "the store  %d documents of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
+		screen.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n", p.Documents, p.Series)
 	}
 	if !p.Last.IsZero() {
 		screen.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this is an old disk: stop here\n", operator.Local(p.Last))

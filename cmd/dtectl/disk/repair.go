@@ -96,7 +96,7 @@ func printRepaired(out io.Writer, r *storage.Repaired) {
 		}
 		screen.Fprintf(out, "\n")
 	}
-	screen.Fprintf(out, "documents        %d\nthe damaged store lies in %s; delete it when nobody misses anything\n", r.Documents, r.Damaged)
+	screen.Fprintf(out, "records          %d\nthe damaged store lies in %s; delete it when nobody misses anything\n", r.Documents, r.Damaged)
 	for _, l := range r.Lacking {
 		screen.Fprintf(out, "lacks            %s  %d  %s  %s\n", l.Series, l.From, dte.Code(l.Code), l.What)
 	}

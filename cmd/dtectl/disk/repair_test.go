@@ -148,7 +148,7 @@ func TestRepair_Whole(t *testing.T) {
 		t.Errorf("fsck: %s, %v", out, err)
 	}
 	said, err := barebox.Output(t, func() error { return (&Repair{}).Run(ctx, b.Options) })
-	if err != nil || !strings.Contains(said, "documents        240") || !strings.Contains(said, "the store goes on where it was") {
+	if err != nil || !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {
 		t.Fatalf("%s, %v", said, err)
 	}
 	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) }); err != nil || !strings.Contains(said, "1…240") {

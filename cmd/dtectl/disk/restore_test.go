@@ -20,11 +20,11 @@ func TestBackup_Restore(t *testing.T) {
 	ctx := context.Background()
 	backup := &Backup{Dir: b.At("backup")}
 	text, err := barebox.Output(t, func() error { return backup.Run(ctx, b.Options) })
-	if err != nil || !strings.Contains(text, "documents  20") {
+	if err != nil || !strings.Contains(text, "records    20") {
 		t.Fatalf("%s, %v", text, err)
 	}
 	check := &Backup{Dir: b.At("backup"), Check: true}
-	if text, err = barebox.Output(t, func() error { return check.Run(ctx, b.Options) }); err != nil || !strings.Contains(text, "documents  20") {
+	if text, err = barebox.Output(t, func() error { return check.Run(ctx, b.Options) }); err != nil || !strings.Contains(text, "records    20") {
 		t.Fatalf("%s, %v", text, err)
 	}
 	if _, err := barebox.Output(t, func() error { return backup.Run(ctx, b.Options) }); err == nil {
@@ -95,7 +95,7 @@ func TestRebuild(t *testing.T) {
 	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
 	ctx := context.Background()
 	text, err := barebox.Output(t, func() error { return (&Rebuild{Dir: card}).Run(ctx, b.Options) })
-	if err != nil || !strings.Contains(text, "documents  30") || !strings.Contains(text, "--trust-copy") {
+	if err != nil || !strings.Contains(text, "records    30") || !strings.Contains(text, "--trust-copy") {
 		t.Fatalf("%s, %v", text, err)
 	}
 	text, err = barebox.Output(t, func() error { return (&Reconcile{TrustCopy: true}).Run(ctx, b.Options) })
