@@ -1,5 +1,5 @@
-// Package engine decides what is issued, when it is sent and what is owed: it turns a sale into a numbered, signed,
-// stored document and settles it with the tax authority. ARCHITECTURE.md mirrors the steps of Issue.
+// Package engine turns a sale into a numbered, signed and stored document, and settles the document with the tax authority (MH).
+// Begin with issue.go: Issue has the six steps that ARCHITECTURE.md describes.
 package engine
 
 import (

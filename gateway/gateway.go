@@ -1,5 +1,5 @@
-// Package gateway is HTTP in: the tills' API and the operators' listener. It knows requests, answers and their names;
-// what they mean is the engine's. fasthttp's RequestCtx never leaves it.
+// Package gateway serves HTTP: the tills' API and the operators' listener. It knows requests, answers and their names; package
+// engine decides what they mean. fasthttp's RequestCtx never leaves this package.
 package gateway
 
 import (

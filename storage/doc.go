@@ -1,8 +1,8 @@
-// Package storage keeps what must survive: numbered records, their parts, the keys that make a retry harmless, what is
-// due, and a hash-chained journal of all of it. It knows bytes and integers, never a document.
+// Package storage keeps what must survive a crash: numbered records, their parts, the keys that make a retry harmless, the queues of what
+// is due, and a journal of all changes, chained by hashes. It knows bytes and integers, never a document.
 //
-// What it promises: numbers of a series run 1, 2, 3 … without gap or duplicate, whatever crashes when; what Append or
-// Advance has returned is on the disk; nothing is readable that a crash could still take away.
+// What it promises: the numbers of a series run 1, 2, 3 … without gap or duplicate after any crash; when Append or
+// Advance has returned, its change is on the disk; nothing can be read that a crash could still take away.
 //
 // What lies on the disk, and what each thing is worth:
 //

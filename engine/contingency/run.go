@@ -1,6 +1,6 @@
-// Package contingency is life without MH: it watches whether MH is there, puts the branch in contingency and takes it out again,
-// and sends afterwards what is owed: events, then documents, alone or in lots. Each step starts from the store alone, so that a crash
-// between two of them loses nothing.
+// Package contingency lets a branch sell without MH. It watches whether MH can be reached, begins and ends the branch's contingency,
+// and afterwards sends MH what the branch owes: events, then documents, alone or in lots. Each step reads its work from the store, therefore
+// a crash between two steps loses nothing.
 //
 // This file is the loop. A period is in period.go and watch.go, an event in event.go and event_send.go, the sending of documents in
 // lots.go and lot.go, the deadlines in law.go and backlog.go, the technical report of a long contingency in technical.go.

@@ -1,8 +1,8 @@
-// Package fleet is the branch's side of a chain: it reads from the object store what the centre wants, does it through the
-// branch's own gate, and says there what became of it. No sale waits for it, and the store may be away for as long as it likes.
+// Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries them out through the
+// branch's own checks, and writes the results to the object store. No sale waits for the agent, however long the object store is away.
 //
-// Everything that the agent does can be done again. It keeps what it needs in one small file (state.go), written before what
-// depends on it, and takes what is in force from the branch's shelf of rules, never from its memory.
+// Every step of the agent can be repeated. It keeps its memory in one small file (state.go) and writes the file before it acts.
+// It asks the branch's shelf of rules what is in force, never its memory.
 package fleet
 
 import (

@@ -1,5 +1,5 @@
-// Package ledger knows what a branch's documents add up to, day by day, and which of them a list shows. It lives in memory: a
-// day is read from the store when somebody first asks for it, and then follows the store record by record. Nothing of it
+// Package ledger keeps the totals of a branch's documents, day by day, and knows which documents a list shows. It lives in memory: a
+// day is read from the store at its first use, and then updated record by record. Nothing of the ledger
 // is durable, therefore a crash, a restored backup or a rebuilt store leave nothing to repair.
 package ledger
 

@@ -1,5 +1,5 @@
-// Package mail sends one message once over SMTP and says what became of it: [Sent], [Refused] or [Later]. Which
-// message is due, how often it is tried and when it is given up is the outbox's business, which lies in the store.
+// Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox decides which
+// message is due, how often it is tried and when it is given up.
 //
 // The bytes of two attempts at one message bear the same Message-ID, so that a server or a mailbox that drops
 // duplicates can do so when an attempt ended in doubt.

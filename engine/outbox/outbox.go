@@ -1,5 +1,5 @@
-// Package outbox sends what the receivers and the archive are owed: it mails and archives documents (deliver.go begins), mails letters
-// about them, and prints. What is owed is in the store; what the outbox itself remembers, a restart may forget.
+// Package outbox delivers documents: it mails them to their receivers, puts them into the archive (begin with deliver.go), mails letters
+// about them, and prints them. The store holds what is still to be delivered; the outbox may lose its own memory in a restart.
 package outbox
 
 import (

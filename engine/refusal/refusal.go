@@ -1,5 +1,5 @@
-// Package refusal is the one typed error of the branch: what a till or an operator is told, by a code that a table of the
-// gateway makes HTTP of.
+// Package refusal is the one typed error of the branch: its code and message are the answer to a till or an operator. A table of
+// the gateway gives each code its HTTP status.
 package refusal
 
 import (

@@ -1,5 +1,5 @@
-// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their sums, the
-// results that came late, the day so far. It also keeps the lock of each document, so that a reader waits for whoever settles it.
+// Package register reads what a branch has issued, as the API shows it: one document, many at once, lists with their sums,
+// late results, the counts of the day. It also keeps the lock of each document: a reader waits while the document is being settled.
 //
 // A single document is in this file and in view.go, lists are in list.go, late results in changes.go, the day's counts in tally.go,
 // what each token has stored in usage.go.

@@ -1,5 +1,5 @@
-// Package rulebook makes bundles of rules ready for issuing: facts go in, amounts and a filled document come out, or what is wrong with
-// the sale. It knows which rule is valid on a day; which bundles there are, package shelf decides.
+// Package rulebook prepares bundles of rules for issuing. A rule takes the facts of a sale and returns the amounts and a filled document,
+// or the faults of the sale. Package rulebook picks the rule that is valid on a day; package shelf decides which bundles there are.
 package rulebook
 
 import (

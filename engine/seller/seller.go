@@ -1,4 +1,4 @@
-// Package seller says who issues, where, and who asks: the taxpayer, the points of sale, and the callers with their tokens.
+// Package seller describes who issues (the taxpayer), where (the points of sale) and who calls (the callers with their tokens).
 package seller
 
 import (

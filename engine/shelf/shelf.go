@@ -1,6 +1,6 @@
-// Package shelf holds the rules of a branch: it lets bundles in (activation.go), decides which are in force (pick.go, assemble.go), steps back
-// (rollback.go, reinstate.go, cancel.go), believes no record that nobody vouches for (vouch.go), and computes stored sales again with a
-// candidate (shadow.go, backtest.go) or with their own rules (replay.go).
+// Package shelf holds the rules of a branch. It admits bundles (activation.go), decides which bundles are in force (pick.go, assemble.go), goes back
+// to earlier ones (rollback.go, reinstate.go, cancel.go), uses a stored bundle only when a pinned key or the box vouches for it (vouch.go), and
+// computes stored sales again with a candidate (shadow.go, backtest.go) or with their own rules (replay.go).
 package shelf
 
 import (

@@ -1,6 +1,6 @@
-// Package vouch is the box's own word: a mark on each record that this box wrote of its rules and of what people did to
-// it. Who can write a backup can write records; he cannot write the mark, because its key lies beside the store and never
-// in it. So a mark tells what this box recorded itself from what came to it in a backup or in a second copy.
+// Package vouch marks the records that this box itself wrote of its rules and of people's acts. Whoever can write a backup can
+// write such records, but not the mark, because the mark's key lies beside the store and never in it. Therefore the mark separates
+// the records of this box from records that came with a backup or a second copy.
 package vouch
 
 import (

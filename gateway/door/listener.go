@@ -1,6 +1,6 @@
-// Package door is what a connection meets before anything of its request is known or decoded: the places of a listener, the
-// handshake, the pace of whoever calls, the memory of large bodies, and the record of failed logins. It knows no routes and
-// writes no HTTP but one answer: that a port speaks HTTPS.
+// Package door guards a listener before a request is decoded: the number of connections, the TLS handshake, the rate of each
+// caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP that it writes is the
+// answer that a port speaks HTTPS.
 package door
 
 import (

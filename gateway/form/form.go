@@ -1,5 +1,5 @@
-// Package form reads requests: the members of a body by tables, into the facts that rules and documents are made of, with
-// everything that is wrong at once. It knows the tills' names and no HTTP.
+// Package form reads the body of a request. Tables describe its members; the result is the facts that rules and documents are made
+// of, or all faults at once. It knows the tills' names for things and no HTTP.
 package form
 
 import (

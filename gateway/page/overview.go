@@ -1,5 +1,5 @@
-// Package page makes the pages that people read: what the branch is doing, for who stands before the box, and the reference of
-// the API. It knows no HTTP; every text of it is escaped.
+// Package page makes the pages that people read: the status of the branch, for the people in the shop, and the reference of
+// the API. It knows no HTTP, and escapes every text.
 package page
 
 import (

@@ -1,5 +1,5 @@
-// Package fuel rewrites a WebAssembly module so that the module counts what it executes, and asks its host when what it was
-// given is used up: a limit that is the same on every machine and in every engine, where a clock is not.
+// Package fuel rewrites a WebAssembly module: the new module counts what it executes, and calls its host when the fuel that it
+// was given is used up. This limit is the same on every machine and in every engine; a limit by the clock is not.
 //
 // Fuel. A mutable global holds the fuel that is left. Every function entry and every loop header subtracts the price of
 // its region, and calls the host below zero. The host ends the call, or sets the global and lets the module go on: a budget

@@ -1,4 +1,4 @@
-// Package near finds the name that a misspelt one was meant to be.
+// Package near suggests the known name that is most like a misspelt one.
 package near
 
 import "strings"
