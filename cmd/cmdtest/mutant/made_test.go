@@ -32,6 +32,21 @@ func TestMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	current := make(map[string]bool)
+	for _, folder := range Folders {
+		made, err := Make(root, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range made {
+			current[m.Key()] = true
+		}
+	}
+	for key := range judged {
+		if !current[key] {
+			t.Logf("a verdict on what is no longer there: %s", key)
+		}
+	}
 	list := chosen(t, root, *many, *seed)
 	var mu sync.Mutex
 	var caught, dropped, done int
