@@ -70,6 +70,7 @@ var weekStory = map[string]string{
 	"DTEBoxReplaced":                "the branch's own box",
 	"DTEFleetTrouble":               "the store is not reached in the first minutes of a start",
 	"DTENotShipped":                 "what the first minutes of a start do not ship yet",
+	"DTEBaseNotMade":                "the store is sound",
 	"DTEShippedLate":                "sales do not wait in the first minutes of a start",
 	"DTEFleetExpires":               "what is desired expires in two months",
 	"DTETokenFileBroken":            "a file that is written anew",

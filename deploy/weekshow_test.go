@@ -130,6 +130,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 			behind = 40
 		}
 		gauge("dte_fleet_ship_behind_changes", behind)
+		flag("dte_fleet_ship_base_failed", false)
 	}
 	put("dte_http_refused_total", `, listener="api", reason="token"`, n["token"])
 }

@@ -16,7 +16,6 @@ const lookForBase = time.Hour
 // would read it, piece by piece with its signature.
 func (s *Shipper) bases(ctx context.Context) {
 	var last time.Time // of the last base, or of the first piece
-	told := false
 	look := time.NewTicker(lookForBase)
 	defer look.Stop()
 	for {
@@ -29,10 +28,12 @@ func (s *Shipper) bases(ctx context.Context) {
 			continue
 		}
 		at, err := s.Base(ctx)
-		if err != nil && ctx.Err() == nil && !told {
+		if ctx.Err() != nil {
+			return
+		}
+		if failed := s.baseFailed.Swap(err != nil); err != nil && !failed {
 			s.o.Logger.Warn("the month's base of the second copy is not made", "error", err)
 		}
-		told = err != nil
 		if err == nil {
 			last = at
 		}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dtegate/engine/bell"
@@ -67,6 +68,8 @@ type Shipper struct {
 	took time.Duration    // by the last piece
 	all  bool             // the last look shipped all that there was
 	bell bell.Bell        // a change waits
+
+	baseFailed atomic.Bool // the last time that one was tried
 
 	mu    sync.Mutex
 	state state
