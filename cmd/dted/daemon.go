@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -74,7 +75,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	for _, err := range exposed {
 		log.Warn("a secret is open to others", "error", err)
 	}
-	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, CacheDir: cfg.Rules.Cache, Logger: log})
+	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2), CacheDir: cfg.Rules.Cache, Logger: log})
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)
 	}

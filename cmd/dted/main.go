@@ -54,9 +54,6 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(60) // some 30 MiB less than 100 in a large branch, and no fewer sales a second
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(112 << 20) // not a bound: what is in use may be more. Garbage alone does not take the process beyond it
-	}
 }
 
 func run(ctx context.Context, path string, log *slog.Logger) error {
