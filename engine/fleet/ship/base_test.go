@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -350,4 +352,42 @@ func TestFetch_CutShort(t *testing.T) {
 			t.Errorf("%+v %v", f, err)
 		}
 	})
+}
+
+// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between one fetch and the next, the last one brings all.
+func TestFetch_Resumed(t *testing.T) {
+	seeds := uint64(25)
+	if os.Getenv("DTE_SOAK") == "1" {
+		seeds = 2000
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			w, dir, dice := newWorld(t), t.TempDir(), rand.New(rand.NewPCG(seed, 24))
+			fetch := func() (ship.Fetched, error) {
+				return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+			}
+			for n := range 2 + dice.IntN(4) {
+				w.sellMonth(n, 1+dice.IntN(20))
+				if dice.IntN(3) > 0 {
+					w.base()
+				}
+				cut := 1 + dice.IntN(40)
+				w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+					cut--
+					switch of := strings.Contains(r.Key, "/part/") || strings.Contains(r.Key, "/base/"); {
+					case cut == 0:
+						return fleettest.Failed
+					case of && dice.IntN(4) == 0:
+						return fleettest.Stale // there is no such object, for now
+					}
+					return fleettest.None
+				}
+				_, _ = fetch()
+				w.store.Fault = nil
+			}
+			if f, err := fetch(); err != nil || contents(t, dir) != contents(t, w.dir) {
+				t.Fatalf("seed %d: %+v %v", seed, f, err)
+			}
+		})
+	}
 }

@@ -27,9 +27,10 @@ type Fetched struct {
 }
 
 // Fetch brings the second copy of a branch's last box that shipped anything into a folder of its own: its bases, and the pieces behind
-// the last one. A fetch that was cut short goes on in the same folder; Remove removes both that and what says how far it came. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
+// the last one. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
 // itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
-// names it, and the folder holds what is before it.
+// names it, and the folder holds what is before it. A fetch that was cut short goes on in the same folder. Remove removes the folder and
+// the note of how far the fetch came.
 func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, folder string) (Fetched, error) {
 	return FetchEpoch(ctx, store, director, branch, 0, folder)
 }
@@ -106,21 +107,15 @@ func (c chest) fetch(ctx context.Context, folder string) (Fetched, error) {
 		return got, err
 	}
 	got.Before = to.Bytes
-	at, err := c.parts(ctx, folder, to, &got)
-	if err == nil {
-		if to.Piece > at.number {
-			at = link{to.Piece, to.Digest}
-		}
-		got.Pieces = at.number
-		err = c.pieces(ctx, at, func(p *wire.Piece, object, body []byte) error {
+	if err = c.parts(ctx, folder, to, &got); err == nil {
+		err = c.pieces(ctx, to.last(), func(p *wire.Piece, object, body []byte) error {
 			if err := put(folder, p.File, p.Offset, body); err != nil {
 				return err
 			}
-			to.Piece, to.Digest, got.Pieces = p.Number, wire.Digest(object), p.Number
-			return to.fetched(int64(len(body)))
+			return to.fetched(link{p.Number, wire.Digest(object)}, int64(len(body)))
 		})
 	}
-	got.Bytes = to.Bytes
+	got.Bytes, got.Pieces = to.Bytes, to.Piece
 	return got, errors.Join(err, to.note())
 }
 
@@ -130,37 +125,32 @@ type link struct {
 	digest string
 }
 
-// parts brings what the bases hold, and returns the last piece of it.
-func (c chest) parts(ctx context.Context, folder string, to *progress, got *Fetched) (at link, err error) {
+// parts brings what the bases hold behind the last piece that is here.
+func (c chest) parts(ctx context.Context, folder string, to *progress, got *Fetched) error {
 	previous := ""
 	for n := int64(1); ; n++ {
 		b, digest, err := c.base(ctx, n, previous)
 		if b == nil || err != nil {
-			return at, c.doubt(got, err)
+			return c.doubt(got, err)
 		}
 		previous = digest
 		for _, p := range b.Parts {
-			if got.Parts < to.Parts {
-				at = link{p.Piece, p.Last}
-				got.Parts++
-				continue
+			if p.Piece > to.Piece {
+				held, err := c.store.Get(ctx, wire.PartKey(c.branch, c.epoch, p.Digest), wire.MaxPart)
+				if err == nil && (wire.Digest(held.Data) != p.Digest || int64(len(held.Data)) != p.Size) {
+					err = fmt.Errorf("%w: its bytes were altered", wire.ErrOther)
+				}
+				if err == nil {
+					err = put(folder, p.File, p.Offset, held.Data)
+				}
+				if err != nil {
+					return c.doubt(got, fmt.Errorf("base %d, part %s: %w", n, p.Digest, err))
+				}
+				if err := to.fetched(link{p.Piece, p.Last}, p.Size); err != nil {
+					return err
+				}
 			}
-			held, err := c.store.Get(ctx, wire.PartKey(c.branch, c.epoch, p.Digest), wire.MaxPart)
-			if err == nil && (wire.Digest(held.Data) != p.Digest || int64(len(held.Data)) != p.Size) {
-				err = fmt.Errorf("%w: its bytes were altered", wire.ErrOther)
-			}
-			if err == nil {
-				err = put(folder, p.File, p.Offset, held.Data)
-			}
-			if err != nil {
-				return at, c.doubt(got, fmt.Errorf("base %d, part %s: %w", n, p.Digest, err))
-			}
-			at = link{p.Piece, p.Last}
 			got.Parts++
-			to.Parts = got.Parts
-			if err := to.fetched(p.Size); err != nil {
-				return at, err
-			}
 		}
 		got.Bases = n
 	}

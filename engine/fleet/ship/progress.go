@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 )
 
-// progress is how far a fetch has come. It stands beside the folder, and may be behind what the folder holds: what is fetched twice is
-// written where it was. Bytes of the folder that were changed meanwhile are found by who rebuilds a store of them.
+// progress is how far a fetch has come: the folder holds every piece up to the last one, whether it came by itself or in a part. It
+// stands beside the folder, and may be behind what the folder holds: what is fetched twice is written where it was. Bytes of the folder that were changed meanwhile are found by who rebuilds a store of them.
 type progress struct {
 	Branch string `json:"branch"`
 	Epoch  int64  `json:"epoch"`
-	Parts  int64  `json:"parts"` // of the bases, from the first on
 	Piece  int64  `json:"piece"` // the last, by number
 	Digest string `json:"digest"`
 	Bytes  int64  `json:"bytes"`
@@ -53,8 +52,12 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 	return fresh, nil
 }
 
-// fetched counts an object that is in the folder, and notes the progress now and then.
-func (p *progress) fetched(bytes int64) error {
+// last is the last piece that the folder holds.
+func (p *progress) last() link { return link{p.Piece, p.Digest} }
+
+// fetched counts an object that is in the folder and ends with a piece, and notes the progress now and then.
+func (p *progress) fetched(to link, bytes int64) error {
+	p.Piece, p.Digest = to.number, to.digest
 	p.Bytes += bytes
 	if p.behind++; p.behind < noteEvery {
 		return nil
