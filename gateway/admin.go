@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/gateway/door"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // administered lets only the holder of the admin token in (Authorization: Bearer), and records what he does.
@@ -26,7 +27,7 @@ func (g *operatorRoutes) administered(h func(*fasthttp.RequestCtx) error) fastht
 		err := h(ctx)
 		line := []any{"method", string(ctx.Method()), "path", route, "remote", ctx.RemoteIP().String()}
 		if err != nil {
-			line = append(line, "error", OperatorText(err))
+			line = append(line, "error", problem.OperatorText(err))
 		}
 		g.o.Logger.Info("admin", line...)
 		if err != nil {

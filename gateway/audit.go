@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
+	"dtegate/gateway/problem"
 )
 
 // Audit is the record of what operators do.
@@ -87,17 +88,17 @@ func (g *operatorRoutes) recorded(h func(*fasthttp.RequestCtx) error) func(*fast
 
 // outcome is what came of a request, as it will be answered.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
-	var p *Problem
+	var p *problem.Problem
 	var e *refusal.Error
 	switch {
 	case errors.As(err, &p):
-		reason = p.english().Message
+		reason = p.InEnglish().Message
 		if p.Status < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}
 	case errors.As(err, &e):
 		reason = e.Code + ": " + codes.OperatorMessage(e)
-		if statuses[e.Code] < fasthttp.StatusInternalServerError {
+		if problem.Status(e.Code) < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}
 	case err != nil:
@@ -148,7 +149,7 @@ func (g *operatorRoutes) listActs(ctx *fasthttp.RequestCtx) error {
 	if v := string(ctx.QueryArgs().Peek("limit")); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxActs {
-			return wrongQuery("limit", "a whole number from 1 to "+strconv.Itoa(maxActs))
+			return problem.WrongQuery("limit", "a whole number from 1 to "+strconv.Itoa(maxActs))
 		}
 		limit = n
 	}

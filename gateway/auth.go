@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
+	"dtegate/gateway/problem"
 )
 
 // Token is what a till's token is bound to. The token itself is kept nowhere.
@@ -72,7 +73,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	}
 	switch {
 	case token != "" && bearer != "" && token != bearer:
-		return "", problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
+		return "", problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
 	case token == "":
 		token = bearer
 	}
@@ -123,11 +124,11 @@ func (g *front) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, mes
 	if given {
 		if wait := g.wrongs.Take(door.NetworkOf(ctx.RemoteAddr()), g.o.Now()); wait > 0 {
 			g.metrics.refused(listener, "wrong_tokens")
-			return tooMany(wait, "Demasiados tokens que no son válidos desde esta dirección")
+			return problem.TooMany(wait, "Demasiados tokens que no son válidos desde esta dirección")
 		}
 	}
 	g.metrics.refused(listener, "token")
-	return problem(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
+	return problem.ForTill(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
 // stranger paces a request that takes no token: by the network that it comes from, and all strangers together.
@@ -135,7 +136,7 @@ func (g *front) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
 	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
 		g.metrics.refused(listenerAPI, "strangers")
-		return tooMany(wait, "Demasiadas solicitudes sin token")
+		return problem.TooMany(wait, "Demasiadas solicitudes sin token")
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (g *front) stranger(ctx *fasthttp.RequestCtx) error {
 func (g *front) paced(t *Token) error {
 	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")
-		return tooMany(wait, "Demasiadas solicitudes con este token")
+		return problem.TooMany(wait, "Demasiadas solicitudes con este token")
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ type Access struct {
 // engine knows.
 func (t *Token) permit(document string) error {
 	if p := record.Permission(document); p != "" && !slices.Contains(t.Permissions, p) {
-		return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
+		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // Backups makes copies of the store while issuing goes on, one at a time.
@@ -26,11 +27,11 @@ func (r backupRoutes) beginBackup(ctx *fasthttp.RequestCtx) error {
 		Dir string `json:"dir"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || !filepath.IsAbs(asked.Dir) {
-		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"dir":"/…"}: a folder of the appliance, in full`)
 	}
 	concerns(ctx, asked.Dir, "")
 	if r.backups == nil || !r.backups.Begin(asked.Dir) {
-		return operatorProblem(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
+		return problem.ForOperator(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
 	}
 	return r.showBackup(ctx)
 }
@@ -38,7 +39,7 @@ func (r backupRoutes) beginBackup(ctx *fasthttp.RequestCtx) error {
 // showBackup answers GET /admin/backup.
 func (r backupRoutes) showBackup(ctx *fasthttp.RequestCtx) error {
 	if r.backups == nil {
-		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
+		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
 	}
 	return show(ctx, fasthttp.StatusOK, r.backups.State())
 }

@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/refusal"
 	"dtegate/gateway/door"
+	"dtegate/gateway/problem"
 )
 
 // sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is false
@@ -35,11 +36,11 @@ func announced(from sender, bound func(*fasthttp.RequestHeader) (int, time.Durat
 }
 
 var (
-	errAmbiguous = problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
-	errTooLarge  = problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
-	errBodies    = &Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
+	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
+	errTooLarge  = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
+	errBodies    = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second,
 		Message: "Hay demasiadas solicitudes grandes a la vez"}
-	errBodyShare = &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
+	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: time.Second,
 		Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
@@ -115,7 +116,7 @@ func (g *front) received(listener string, from sender, admit func(*fasthttp.Requ
 }
 
 // refusalOf is why a body was not read, and the answer.
-func refusalOf(err error) (reason string, p *Problem) {
+func refusalOf(err error) (reason string, p *problem.Problem) {
 	switch {
 	case errors.Is(err, door.ErrTooLarge):
 		return "size", errTooLarge

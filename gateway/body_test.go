@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/gateway/problem"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -32,7 +34,7 @@ func TestBody(t *testing.T) {
 		}
 		ctx.Request.SetBodyString(c.body)
 		v, err := body(ctx)
-		var p *Problem
+		var p *problem.Problem
 		if refused := errors.As(err, &p); refused != (c.refused != "") || refused && (p.Type != c.refused || p.Status != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
 			t.Errorf("%s %s %.20s: %v", c.kind, c.encoding, c.body, err)
 		}

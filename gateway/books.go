@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/month"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // Books reads the documents of a month for the accountant: see month.Reader.
@@ -22,17 +23,17 @@ type Books interface {
 // holds neither a connection nor memory here.
 func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if g.o.Books == nil {
-		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
+		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
 	}
 	query := ctx.QueryArgs()
 	if text := string(query.Peek("code")); text != "" {
 		code, err := dte.ParseCode(text)
 		if err != nil {
-			return wrongQuery("code", err.Error())
+			return problem.WrongQuery("code", err.Error())
 		}
 		d, err := g.o.Books.Document(code)
 		if errors.Is(err, month.ErrNotFound) {
-			return operatorProblem(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+code.String())
+			return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+code.String())
 		}
 		if err != nil {
 			return err
@@ -43,13 +44,13 @@ func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if text := string(query.Peek("after")); text != "" {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return wrongQuery("after", "the next of the page before")
+			return problem.WrongQuery("after", "the next of the page before")
 		}
 		after = n
 	}
 	asked := string(query.Peek("month"))
 	if !month.Valid(asked) {
-		return wrongQuery("month", "a month like 2026-11")
+		return problem.WrongQuery("month", "a month like 2026-11")
 	}
 	p, err := g.o.Books.Page(asked, after)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/register"
+	"dtegate/gateway/problem"
 )
 
 // maxWait is the longest that a request may ask to wait.
@@ -36,14 +37,14 @@ func (g *documentRoutes) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 		}
 		wait = n
 	}
-	if err := wrongParameters(faults); err != nil {
+	if err := problem.WrongParameters(faults); err != nil {
 		return err
 	}
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
 	list, next, err := g.o.Documents.Changes(until, after, g.caller(ctx, t))
 	if errors.Is(err, register.ErrCursor) {
-		return wrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
+		return problem.WrongParameters([]dte.Fault{{Path: "desde", Code: dte.FaultRange,
 			Message: "El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde"}})
 	}
 	if err != nil {

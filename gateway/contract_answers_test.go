@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
+	"dtegate/gateway/problem"
 )
 
 // said is an engine that answers as it is told to: the contract is about HTTP, and no real one fails in every way on
@@ -157,7 +158,7 @@ func TestContract_Answers(t *testing.T) {
 			for _, r := range o.Value.Get("responses").Members() {
 				codes := follow(t, doc, r.Value).Get("content").Get("application/json").Get("schema").Get("properties").Get("type").Get("enum")
 				for _, code := range itemsOf(codes) {
-					if _, engines := statuses[code]; engines {
+					if problem.Status(code) != 0 {
 						g.resends = limiter{}
 						fake.err = &refusal.Error{Code: code, Message: "no", RetryAfter: time.Second}
 						ask(method, path, body, may...)

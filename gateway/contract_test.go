@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/codes"
+	"dtegate/gateway/problem"
 )
 
 // contractOf parses the document.
@@ -169,7 +170,7 @@ func TestContract_Routes(t *testing.T) {
 // TestContract_Errors: every code of the table of problems is listed with its status, and documented where tills meet it.
 func TestContract_Errors(t *testing.T) {
 	known := itemsOf(contractOf(t).Get("components").Get("schemas").Get("Error").Get("properties").Get("type").Get("enum"))
-	for code, status := range statuses {
+	for code, status := range problem.Statuses() {
 		c, listed := codes.Find(code)
 		if !listed || !slices.Contains(c.Status, status) {
 			t.Errorf("%s, %d: the list says %+v", code, status, c)

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/gateway/problem"
 )
 
 // daily counts what each token has had stored on a day of El Salvador, so that no till fills the disk. After a restart
@@ -62,7 +63,7 @@ func (d *daily) turn(now time.Time) {
 func (g *front) affords(t *Token) error {
 	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "daily")
-		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
+		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
 			Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 	}
 	return nil
@@ -72,7 +73,7 @@ func (g *front) affords(t *Token) error {
 // is read: a flood of them costs the others nothing.
 func (g *front) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
-		return tooMany(wait, "Demasiadas ventas grandes seguidas con este token")
+		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
@@ -58,14 +59,14 @@ func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, se
 		Archive bool     `json:"archive"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil || len(asked.Codes) == 0 || len(asked.Codes) > maxGivenUp {
-		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"codes":[…]} with 1 to `+strconv.Itoa(maxGivenUp)+" codes")
 	}
 	concerns(ctx, strings.Join(asked.Codes, " "), "")
 	total := 0
 	for _, text := range asked.Codes {
 		code, err := dte.ParseCode(text)
 		if err != nil {
-			return wrongQuery("codes", err.Error())
+			return problem.WrongQuery("codes", err.Error())
 		}
 		n, err := settle(context.Background(), code, asked.Archive)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
@@ -30,7 +31,7 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
 	if err != nil {
-		return code, &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El código de generación no está bien escrito",
+		return code, &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El código de generación no está bien escrito",
 			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
 	}
 	return code, nil

@@ -11,12 +11,13 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record, its invalidation added.
 func (g *saleRoutes) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
-		return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
+		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
 	}
 	code, err := pathCode(ctx)
 	if err != nil {
@@ -36,7 +37,7 @@ func (g *saleRoutes) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	r, err := g.o.Sales.Invalidate(deadline, req)
 	if err != nil {
-		return renamed(err, form.OfInvalidation)
+		return problem.Renamed(err, form.OfInvalidation)
 	}
 	answerRecord(ctx, fasthttp.StatusOK, r)
 	return nil

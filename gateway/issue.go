@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // issue answers a creation endpoint.
@@ -74,7 +75,7 @@ func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, stat
 		if refused.Code == refusal.CodeValidation {
 			return invalid(d)
 		}
-		p := problemOf(refused)
+		p := problem.From(refused)
 		p.Faults = d.Faults
 		return p
 	}
@@ -99,7 +100,7 @@ func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Re
 	}
 	if key != nil {
 		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-			return nil, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
+			return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
 	}
@@ -126,7 +127,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		}
 		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 		if err != nil || n < 1 || time.Duration(n)*time.Second > maxWait {
-			return 0, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
+			return 0, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
 		}
 		ctx.Response.Header.Set("Preference-Applied", "wait="+strconv.Itoa(n))
 		return time.Duration(n) * time.Second, nil
@@ -138,16 +139,16 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
-		return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
 	}
 	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
-			return dte.Value{}, problem(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
 		}
 	}
 	b := ctx.PostBody()
 	if len(b) > maxBody {
-		return dte.Value{}, problem(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
 	}
 	v, err := dte.Parse(b)
 	if err != nil {
@@ -157,8 +158,8 @@ func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 }
 
 // syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
-func syntax(err error, body []byte) *Problem {
-	p := &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
+func syntax(err error, body []byte) *problem.Problem {
+	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
 	var s *dte.SyntaxError
 	if errors.As(err, &s) {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
@@ -170,7 +171,7 @@ func syntax(err error, body []byte) *Problem {
 }
 
 // invalid is a 400 with every path.
-func invalid(d *form.Filled) *Problem {
+func invalid(d *form.Filled) *problem.Problem {
 	r := d.Refusal()
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
+	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
 }

@@ -1,11 +1,5 @@
 package gateway
 
-import (
-	"time"
-
-	"github.com/valyala/fasthttp"
-)
-
 // Limits is how much a token may ask.
 type Limits struct {
 	Rate  int // requests a second for long, default 50
@@ -26,7 +20,3 @@ const (
 	strangersRate  = 5
 	strangersBurst = 40
 )
-
-func tooMany(wait time.Duration, message string) error {
-	return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}
-}

@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
@@ -67,7 +68,7 @@ const (
 // what all of them add up to.
 func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	f, faults := g.filter(ctx.QueryArgs(), t)
-	if err := wrongParameters(faults); err != nil {
+	if err := problem.WrongParameters(faults); err != nil {
 		return err
 	}
 	c := g.caller(ctx, t)
@@ -76,7 +77,7 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 			f.Documents = readable
 		}
 		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents, func(d string) bool { return !slices.Contains(readable, d) }) {
-			return problem(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
+			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
 		}
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
@@ -86,9 +87,9 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	switch {
 	case errors.As(err, &busy):
 		g.metrics.refused(listenerAPI, "readers")
-		return tooMany(busy.Wait, "Demasiadas listas a la vez con este token")
+		return problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
 	case err != nil:
-		return &Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+		return &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
 	}
 	defer leave()
 	l, err := g.o.Documents.List(deadline, f, c)

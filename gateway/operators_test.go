@@ -23,26 +23,8 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
 	"dtegate/gateway/codes"
-	"dtegate/gateway/page"
+	"dtegate/gateway/problem"
 )
-
-// TestProblem_English: what a till is told in Spanish an operator is told in English, by the list of codes; what was
-// written for operators stays as it is.
-func TestProblem_English(t *testing.T) {
-	for _, c := range codes.All() {
-		p := &Problem{Type: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name, Message: "Otro texto"}}}
-		e := p.english()
-		if e.Message != c.Meaning.EN || e.Faults[0].Message != c.Meaning.EN || e.Faults[0].Path != "p" {
-			t.Errorf("%s: %+v", c.Name, e)
-		}
-		if p.Message != "Texto para la caja" || p.Faults[0].Message != "Otro texto" {
-			t.Errorf("%s: the problem for tills has changed: %+v", c.Name, p)
-		}
-	}
-	if p := operatorProblem(http.StatusConflict, "RULE_EXPIRED", "its dates are over"); p.english() != p {
-		t.Error("a problem of operators was changed")
-	}
-}
 
 // TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was written for tills
 // reaches a till as it is.
@@ -102,25 +84,15 @@ func TestOperators_English(t *testing.T) {
 	}
 }
 
-// TestOperatorText: no text for tills is in what /readyz, the supervisor, and the trail say of an error.
-func TestOperatorText(t *testing.T) {
+// TestOutcome_English: no text for tills is in what the trail says of an error.
+func TestOutcome_English(t *testing.T) {
 	for _, c := range codes.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
-		if got := OperatorText(e); got != c.Name+": "+c.Meaning.EN+": the cause" {
-			t.Errorf("%s: %s", c.Name, got)
-		}
 		if _, reason := outcome(new(fasthttp.RequestCtx), e); reason != c.Name+": "+c.Meaning.EN {
 			t.Errorf("%s in the trail: %s", c.Name, reason)
 		}
-		e.English = "Text for operators"
-		if got := OperatorText(e); got != c.Name+": Text for operators: the cause" {
-			t.Errorf("%s: %s", c.Name, got)
-		}
 	}
-	if got := OperatorText(page.ErrNoRules); got != "no rule is valid today" {
-		t.Error(got)
-	}
-	if _, reason := outcome(new(fasthttp.RequestCtx), &Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
+	if _, reason := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: http.StatusUnauthorized, Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
 		t.Error(reason)
 	}
 }
@@ -196,9 +168,9 @@ func TestDelivery_Fails(t *testing.T) {
 			}
 			return 1, nil
 		})
-		var p *Problem
+		var p *problem.Problem
 		if errors.As(err, &p) && want != "broken" {
-			if text := fmt.Sprint(p.english().Message, p.Faults); !strings.Contains(text, want) {
+			if text := fmt.Sprint(p.InEnglish().Message, p.Faults); !strings.Contains(text, want) {
 				t.Errorf("%s: %s", body, text)
 			}
 		} else if !errors.Is(err, broken) || want != "broken" {
@@ -237,7 +209,7 @@ func TestActs_Limit(t *testing.T) {
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/audit?" + query)
 		err := (&operatorRoutes{front: g.front}).listActs(ctx)
-		var p *Problem
+		var p *problem.Problem
 		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused && p.Faults[0].Path != "limit" {
 			t.Errorf("%q: %d acts, %v", query, trail.limit, err)
 		}

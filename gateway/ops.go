@@ -3,6 +3,8 @@ package gateway
 import (
 	"encoding/json"
 
+	"dtegate/gateway/problem"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -10,7 +12,7 @@ import (
 func (g *operatorRoutes) readyz(ctx *fasthttp.RequestCtx) {
 	if err := g.o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		ctx.SetBodyString(OperatorText(err) + "\n")
+		ctx.SetBodyString(problem.OperatorText(err) + "\n")
 		return
 	}
 	ctx.SetBodyString("ok\n")

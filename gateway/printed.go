@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/gateway/problem"
 )
 
 // linkLife is how long a signed link works (SPEC section 8).
@@ -84,7 +85,7 @@ func sheet(ctx *fasthttp.RequestCtx) (format, layout string, err error) {
 	} else {
 		layout = pick("layout", layouts, "letter")
 	}
-	return format, layout, wrongParameters(faults)
+	return format, layout, problem.WrongParameters(faults)
 }
 
 // file answers with a file, or with 304 when the caller has it already.
@@ -143,7 +144,7 @@ func (g *documentRoutes) archivo(ctx *fasthttp.RequestCtx, t *Token) error {
 func (g *documentRoutes) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	asked := strings.TrimPrefix(string(ctx.Path()), "/")
 	name := path.Base(asked)
-	missing := problem(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
+	missing := problem.ForTill(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
 	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
 	if err != nil {
 		return missing
@@ -245,7 +246,7 @@ func (g *documentRoutes) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	layout, branch, ok := g.tokens.Load().admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
 	if !ok {
-		return problem(fasthttp.StatusForbidden, "INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
+		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()

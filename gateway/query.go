@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // checkQuery refuses a query with a member that the route does not have (a misspelt filter must not choose everything), or
@@ -33,15 +34,7 @@ func checkQuery(ctx *fasthttp.RequestCtx, names []string) error {
 		}
 		seen[name] = true
 	}
-	return wrongParameters(faults)
-}
-
-// wrongParameters is the 400 of a query's faults, nil when there are none.
-func wrongParameters(faults []dte.Fault) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+	return problem.WrongParameters(faults)
 }
 
 // singleHeader returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
@@ -49,7 +42,7 @@ func wrongParameters(faults []dte.Fault) error {
 func singleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
-		return nil, problem(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
+		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
 	}
 	return h.Peek(name), nil
 }

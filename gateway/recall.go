@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // Recall takes documents back for an operator, who has a list of them.
@@ -68,7 +69,7 @@ func (g *operatorRoutes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
 func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
 	code, err := dte.ParseCode(string(ctx.QueryArgs().Peek("code")))
 	if err != nil {
-		return wrongQuery("code", "the codigoGeneracion of a document")
+		return problem.WrongQuery("code", "the codigoGeneracion of a document")
 	}
 	v, err := body(ctx)
 	if err != nil {
@@ -80,14 +81,14 @@ func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Cont
 	}
 	concerns(ctx, code.String(), req.Reason)
 	if g.o.Recall == nil {
-		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "Nothing is invalidated here")
+		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "Nothing is invalidated here")
 	}
 	req.Code, req.Caller = code, seller.Caller{Operator: true, From: ctx.RemoteIP().String()}
 	deadline, cancel := g.deadline()
 	defer cancel()
 	a, err := do(deadline, req)
 	if err != nil {
-		return renamed(err, form.OfInvalidation)
+		return problem.Renamed(err, form.OfInvalidation)
 	}
 	if a.Verdict != engine.RecallInvalidated {
 		concerns(ctx, code.String(), req.Reason+" ("+a.Verdict+")")
@@ -98,7 +99,7 @@ func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Cont
 func shownRecall(a *engine.Appraisal) *recalled {
 	r := &recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total, Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held,
 		Faults: []recallFault{}}
-	for _, f := range (&Problem{Type: refusal.CodeValidation, Faults: form.OfInvalidation(a.Faults)}).english().Faults {
+	for _, f := range (&problem.Problem{Type: refusal.CodeValidation, Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
 		r.Faults = append(r.Faults, recallFault{f.Path, f.Code, f.Message})
 	}
 	if i := a.Invalidation; i != nil {

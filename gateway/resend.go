@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/outbox"
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
@@ -39,7 +40,7 @@ func (g *documentRoutes) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	now := g.o.Now()
 	wait := max(g.resends.take(code.String(), resendsOfDocument, now), g.resends.take(strconv.FormatInt(t.ID, 10), resendsByToken, now))
 	if wait > 0 {
-		return &Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
+		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait,
 			Message: "Demasiados reenvíos: como máximo " + strconv.Itoa(resendsOfDocument) + " por documento y " + strconv.Itoa(resendsByToken) + " por token en un minuto"}
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
 )
 
 // routes are the tills' routes, all of them.
@@ -86,10 +87,10 @@ func (g *Gateway) router() (r *router.Router, get func(path string, h fasthttp.R
 	r = router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		fail(ctx, problem(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
+		fail(ctx, problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		fail(ctx, problem(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
+		fail(ctx, problem.ForTill(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
 	}
 	return r, func(path string, h fasthttp.RequestHandler) { r.GET(path, h); r.HEAD(path, h) }
 }
@@ -139,7 +140,7 @@ func (g *front) recovered(listener string, h fasthttp.RequestHandler) fasthttp.R
 		defer func() {
 			if v := recover(); v != nil {
 				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack", string(debug.Stack()))
-				fail(ctx, problem(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
+				fail(ctx, problem.ForTill(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
 			}
 		}()
 		h(ctx)

@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
+	"dtegate/gateway/problem"
 )
 
 // Rules is what the gateway asks of the shelf of rule bundles.
@@ -123,7 +124,7 @@ func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	case errors.Is(err, shelf.ErrReason):
 		return noReason()
 	case errors.Is(err, shelf.ErrNothingToAcknowledge):
-		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+		return problem.ForOperator(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	case err != nil:
 		return err
 	}
@@ -133,7 +134,7 @@ func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)) error {
 	var t shelf.Target
 	if err := json.Unmarshal(ctx.PostBody(), &t); err != nil {
-		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","schema","version","expired"}: `+err.Error())
 	}
 	concerns(ctx, t.Name+" "+t.Version, string(ctx.QueryArgs().Peek("reason")))
 	back, err := step(context.Background(), t, order(ctx))
@@ -141,9 +142,9 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target,
 	case errors.Is(err, shelf.ErrReason):
 		return noReason()
 	case errors.Is(err, shelf.ErrExpired):
-		return operatorProblem(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
+		return problem.ForOperator(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
 	case errors.Is(err, shelf.ErrNoSuchRule):
-		return operatorProblem(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+		return problem.ForOperator(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
 	case err != nil:
 		return err
 	}
@@ -159,12 +160,12 @@ func (r ruleRoutes) shadowRule(ctx *fasthttp.RequestCtx) error {
 	var err error
 	if v := string(ctx.QueryArgs().Peek("documents")); v != "" {
 		if documents, err = strconv.Atoi(v); err != nil || documents < 1 {
-			return wrongQuery("documents", "a whole number from 1 on")
+			return problem.WrongQuery("documents", "a whole number from 1 on")
 		}
 	}
 	if v := string(ctx.QueryArgs().Peek("for")); v != "" {
 		if long, err = time.ParseDuration(v); err != nil || long <= 0 || long > 31*24*time.Hour {
-			return wrongQuery("for", "a time like 24h, at most 744h")
+			return problem.WrongQuery("for", "a time like 24h, at most 744h")
 		}
 	}
 	a, err := r.rules.Shadow(context.Background(), ctx.PostBody(), documents, long)
@@ -175,18 +176,13 @@ func (r ruleRoutes) shadowRule(ctx *fasthttp.RequestCtx) error {
 }
 
 // noReason refuses a change of the shelf for which nobody says why.
-func noReason() error { return wrongQuery("reason", "why, for the branch's record") }
-
-func wrongQuery(name, want string) error {
-	return &Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
-		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
-}
+func noReason() error { return problem.WrongQuery("reason", "why, for the branch's record") }
 
 // showShadow answers GET /admin/rules/shadow; stopShadow DELETE.
 func (r ruleRoutes) showShadow(ctx *fasthttp.RequestCtx) error {
 	seen := r.rules.Shadowed()
 	if seen == nil {
-		return operatorProblem(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
+		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
 	}
 	return show(ctx, fasthttp.StatusOK, seen)
 }
@@ -199,7 +195,7 @@ func (r ruleRoutes) stopShadow(ctx *fasthttp.RequestCtx) error {
 func period(ctx *fasthttp.RequestCtx, today string) (shelf.DocumentPeriod, error) {
 	p := shelf.DocumentPeriod{From: string(ctx.QueryArgs().Peek("from")), To: cmp.Or(string(ctx.QueryArgs().Peek("to")), today)}
 	if err := p.Check(); err != nil {
-		return p, wrongQuery("from, to", err.Error())
+		return p, problem.WrongQuery("from, to", err.Error())
 	}
 	return p, nil
 }
@@ -253,7 +249,7 @@ func (r ruleRoutes) replayRule(ctx *fasthttp.RequestCtx) error {
 	if text := string(ctx.QueryArgs().Peek("code")); text != "" {
 		code, err := dte.ParseCode(text)
 		if err != nil {
-			return wrongQuery("code", err.Error())
+			return problem.WrongQuery("code", err.Error())
 		}
 		c, err := r.rules.Replay(context.Background(), code)
 		if err != nil {
@@ -295,16 +291,16 @@ func (r ruleRoutes) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 	var err error
 	if v := string(q.Peek("after")); v != "" {
 		if m.After, err = strconv.ParseUint(v, 10, 63); err != nil {
-			return wrongQuery("after", "the member next of the page before")
+			return problem.WrongQuery("after", "the member next of the page before")
 		}
 	}
 	if v := string(q.Peek("limit")); v != "" {
 		if m.Limit, err = strconv.Atoi(v); err != nil {
-			return wrongQuery("limit", "a whole number from 1 to 5000")
+			return problem.WrongQuery("limit", "a whole number from 1 to 5000")
 		}
 	}
 	if err := m.Check(); err != nil {
-		return wrongQuery("rule, from, to, limit", err.Error())
+		return problem.WrongQuery("rule, from, to, limit", err.Error())
 	}
 	page, err := r.rules.Documents(r.serving, m)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/refusal"
+	"dtegate/gateway/problem"
 )
 
 // Keeper makes and ends tokens, and records that it did. What it did is live when it returns.
@@ -65,7 +66,7 @@ func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
 		Permissions []string `json:"permissions"`
 	}
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
-		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
 	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: terminalText(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
@@ -90,7 +91,7 @@ func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 			grace, err = time.ParseDuration(asked.Grace)
 		}
 		if err != nil {
-			return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
+			return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"grace":"24h"}: `+err.Error())
 		}
 	}
 	info, token, err := r.keeper.RotateToken(callerOf(ctx), id, grace)
@@ -117,7 +118,7 @@ func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {
 	text, _ := ctx.UserValue("id").(string)
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, wrongQuery("id", "the number of a token")
+		return 0, problem.WrongQuery("id", "the number of a token")
 	}
 	return id, nil
 }
@@ -129,9 +130,9 @@ func callerOf(ctx *fasthttp.RequestCtx) By {
 func tokenError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoToken):
-		return operatorProblem(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
+		return problem.ForOperator(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
 	case errors.Is(err, ErrTokenFault):
-		return operatorProblem(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
+		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
 	}
 	return err
 }

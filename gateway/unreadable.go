@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"dtegate/gateway/problem"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -15,7 +17,7 @@ func (g *front) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 		switch {
 		case errors.As(err, &small):
 			g.metrics.refused(listener, "size")
-			p = problem(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB")
+			p = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE", "Los encabezados superan 16 KiB")
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			g.metrics.refused(listener, "slow")
 			p = errSlow
@@ -32,6 +34,6 @@ func (g *front) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 }
 
 var (
-	errSlow      = problem(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
-	errMalformed = problem(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
+	errSlow      = problem.ForTill(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
+	errMalformed = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"dtegate/gateway"
+	"dtegate/gateway/problem"
 )
 
 // supervisor is systemd, as sd_notify(3) has it; without one nobody is told.
@@ -75,7 +75,7 @@ func (p *pulse) run(ctx context.Context) error {
 		state, status := "WATCHDOG=1", "issuing"
 		err := p.ready()
 		if err != nil {
-			status = "not issuing: " + gateway.OperatorText(err)
+			status = "not issuing: " + problem.OperatorText(err)
 		}
 		if !ready && (err == nil || time.Since(began) >= patience) {
 			ready = true

@@ -27,7 +27,7 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency", "engine/register", "engine/rulebook", "engine/shelf", "engine/outbox", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
+var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency", "engine/register", "engine/rulebook", "engine/shelf", "engine/outbox", "engine/dte", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {
@@ -124,21 +124,21 @@ func typeName(e ast.Expr) string {
 // tellers are the functions that take a text for the answer, by the place of their code, of their status and of their
 // text; -1 for what they do not take.
 var tellers = map[string]struct{ code, status, text int }{
-	"problem":         {1, 0, 2},
-	"operatorProblem": {1, 0, 2},
-	"tooMany":         {-1, -1, 1},
-	"Unavailable":     {-1, -1, 1},
+	"ForTill":     {1, 0, 2},
+	"ForOperator": {1, 0, 2},
+	"TooMany":     {-1, -1, 1},
+	"Unavailable": {-1, -1, 1},
 }
 
 var faultCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// call reads a call of a function that tells: problem and its like by their arguments, and every fault, wrong, forbidden
+// call reads a call of a function that tells: ForTill and its like by their arguments, and every fault, wrong, forbidden
 // or digits by what its arguments look like.
 func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 	name := typeName(c.Fun)
 	at := s.set.Position(c.Pos()).Line
 	if x, ok := tellers[name]; ok && len(c.Args) > x.text {
-		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "operatorProblem", cause: tellsCause(c.Args[x.text])}
+		f := told{file: file, line: at, message: s.text(pkg, c.Args[x.text]), operator: name == "ForOperator", cause: tellsCause(c.Args[x.text])}
 		if x.code >= 0 {
 			f.code = s.text(pkg, c.Args[x.code])
 			f.status = status(c.Args[x.status])

@@ -137,7 +137,7 @@ func TestLogged(t *testing.T) {
 var neverNil = map[string]bool{
 	"engine/shelf/activation.go a.Error": true, "storage/options.go message": true, "engine/fleet/ship/carry.go why": true, // texts
 	"rules/room.go err":           true, // cacheFailed is called with a failure
-	"gateway/problem.go err":      true, // refuse is called with an error
+	"gateway/answer.go err":       true, // refuse is called with an error
 	"engine/shelf/guard.go cause": true, // RetryWithPrevious is called with what failed
 }
 

@@ -1,0 +1,152 @@
+// Package problem is an error as callers of the appliance see it: its status, its code, and its words in Spanish for tills and in
+// English for operators. It knows no HTTP but the numbers of statuses.
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
+	"dtegate/gateway/codes"
+)
+
+// statuses is the one table from the engine's codes to HTTP.
+var statuses = map[string]int{
+	refusal.CodeValidation:     http.StatusBadRequest,
+	refusal.CodeKeyConflict:    http.StatusUnprocessableEntity,
+	refusal.CodeNotFound:       http.StatusNotFound,
+	refusal.CodeNoContingency:  http.StatusNotFound,
+	refusal.CodeNotProcessed:   http.StatusConflict,
+	refusal.CodeNotInvalidable: http.StatusConflict,
+	refusal.CodeNotCorrectable: http.StatusConflict,
+	refusal.CodeOriginType:     http.StatusBadRequest,
+	refusal.CodeOriginStatus:   http.StatusBadRequest,
+	refusal.CodeItemNotFound:   http.StatusBadRequest,
+	refusal.CodeOverReturn:     http.StatusBadRequest,
+	refusal.CodePermission:     http.StatusForbidden,
+	refusal.CodeNoRecipient:    http.StatusConflict,
+	refusal.CodeNotYet:         http.StatusConflict,
+	refusal.CodeUnavailable:    http.StatusServiceUnavailable,
+	refusal.CodeStorageFull:    http.StatusServiceUnavailable,
+	refusal.CodeBusy:           http.StatusTooManyRequests,
+	refusal.CodeClockWrong:     http.StatusServiceUnavailable,
+	refusal.CodeStoreBehind:    http.StatusServiceUnavailable,
+	refusal.CodeBoxReplaced:    http.StatusServiceUnavailable,
+	refusal.CodePointClosed:    http.StatusServiceUnavailable,
+	refusal.CodeRuleFailed:     http.StatusServiceUnavailable,
+	refusal.CodeInternal:       http.StatusInternalServerError,
+}
+
+// Problem is an error as the tills see it.
+type Problem struct {
+	Status         int
+	Type           string
+	Message        string
+	Faults         []dte.Fault // paths of the request
+	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
+	RetryAfter     time.Duration
+	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document that the key made
+	Operator       bool   // the texts are English
+	English        string // the message for an operator; "": what the list of codes says
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
+
+// ForTill is a problem in Spanish.
+func ForTill(status int, kind, message string) *Problem {
+	return &Problem{Status: status, Type: kind, Message: message}
+}
+
+// ForOperator is a problem that only operators meet, in English.
+func ForOperator(status int, kind, message string) *Problem {
+	return &Problem{Status: status, Type: kind, Message: message, Operator: true}
+}
+
+// TooMany is a 429 for a till that asks too much, and must wait.
+func TooMany(wait time.Duration, message string) *Problem {
+	return &Problem{Status: http.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}
+}
+
+// WrongParameters is the 400 of the faults of a till's query, nil when there are none.
+func WrongParameters(faults []dte.Fault) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
+}
+
+// WrongQuery is the 400 of a parameter of an operator's query; want says in English what it should be.
+func WrongQuery(name, want string) error {
+	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
+		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
+}
+
+// Status is the HTTP status of a code of the engine's, 0 when the engine has no such code.
+func Status(code string) int { return statuses[code] }
+
+// Statuses is the whole table.
+func Statuses() map[string]int { return maps.Clone(statuses) }
+
+// From is the engine's error as a problem.
+func From(e *refusal.Error) *Problem {
+	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
+}
+
+// Renamed gives the faults of an engine's error the names that the request has for them.
+func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
+	var refused *refusal.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	c := *refused
+	c.Faults = rename(refused.Faults)
+	return &c
+}
+
+// InEnglish is the problem for an operator. A text that was written for tills gives way to what the list of codes says.
+func (p *Problem) InEnglish() *Problem {
+	if p.Operator {
+		return p
+	}
+	e := *p
+	e.Message = codes.English(p.Type, p.Message, p.English)
+	e.Faults = slices.Clone(p.Faults)
+	for i := range e.Faults {
+		if c, ok := codes.Find(e.Faults[i].Code); ok {
+			e.Faults[i].Message = c.Meaning.EN
+		}
+	}
+	return &e
+}
+
+// InSpanish is the problem for a till. A text that was written for operators gives way to what the list of codes says.
+func (p *Problem) InSpanish() *Problem {
+	if !p.Operator {
+		return p
+	}
+	s := *p
+	s.Message = codes.Spanish(p.Type)
+	s.Faults = slices.Clone(p.Faults)
+	for i := range s.Faults {
+		s.Faults[i].Message = codes.Spanish(s.Faults[i].Code)
+	}
+	return &s
+}
+
+// OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
+func OperatorText(err error) string {
+	var e *refusal.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	text := e.Code + ": " + codes.OperatorMessage(e)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
