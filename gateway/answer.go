@@ -2,13 +2,15 @@ package gateway
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // forOperators marks a request of the operators' listener: who reads its answer reads English.
@@ -44,32 +46,13 @@ func fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	} else {
 		p = p.InSpanish()
 	}
-	b := append(ctx.Response.Body()[:0], `{"status":"error","type":`...)
-	b = text(b, p.Type)
-	b = text(append(b, `,"message":`...), p.Message)
-	if len(p.RequiredFields) > 0 {
-		b = texts(append(b, `,"requiredFields":`...), p.RequiredFields)
-	}
-	if p.Document != "" {
-		b = text(append(b, `,"codigoGeneracion":`...), p.Document)
-	}
-	b = append(b, `,"errors":[`...)
-	for i, f := range p.Faults {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"path":`...), f.Path)
-		b = text(append(b, `,"code":`...), f.Code)
-		b = append(text(append(b, `,"message":`...), f.Message), '}')
-	}
-	b = append(b, `]}`...)
 	if p.RetryAfter > 0 {
 		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
 	}
 	if p.Status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	answer(ctx, p.Status, b)
+	answer(ctx, p.Status, reply.Problem(ctx.Response.Body()[:0], p))
 }
 
 func answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
@@ -79,16 +62,17 @@ func answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.Response.SetBodyRaw(body)
 }
 
-// text and texts write JSON strings through the vocabulary's encoder.
-func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
-
-func texts(b []byte, list []string) []byte {
-	b = append(b, '[')
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(b, s)
+// answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
+// tills should not hold one each.
+func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
+	const kept = 32 << 10 // bytes
+	ctx.SetUserValue(loggedCode, r.Code)
+	size := reply.RecordSize(r)
+	if size > kept {
+		answer(ctx, status, reply.Record(make([]byte, 0, size), r))
+		return
 	}
-	return append(b, ']')
+	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
+	answer(ctx, status, nil)
+	ctx.Response.SwapBody(reply.Record(b, r))
 }

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/register"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // maxWait is the longest that a request may ask to wait.
@@ -50,21 +51,6 @@ func (g *documentRoutes) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	b := append([]byte(nil), `{"status":"success","data":{"cambios":[`...)
-	for i, l := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"cursor":`...), strconv.FormatUint(l.Cursor, 36))
-		b = text(append(b, `,"codigoGeneracion":`...), l.Code)
-		b = text(append(b, `,"numeroControl":`...), l.ControlNumber)
-		b = text(append(b, `,"tipo":`...), l.Tipo)
-		b = text(append(b, `,"estado":`...), l.Estado)
-		b = optional(append(b, `,"selloRecibido":`...), l.Sello)
-		b = optional(append(b, `,"descripcionMsg":`...), l.Text)
-		b = append(strconv.AppendInt(append(b, `,"pointOfSaleId":`...), l.PointID, 10), '}')
-	}
-	b = text(append(b, `],"siguiente":`...), strconv.FormatUint(next, 36))
-	answer(ctx, fasthttp.StatusOK, append(b, `}}`...))
+	answer(ctx, fasthttp.StatusOK, reply.Changes(list, next))
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // said is an engine that answers as it is told to: the contract is about HTTP, and no real one fails in every way on
@@ -91,7 +92,7 @@ func TestContract_Answers(t *testing.T) {
 	all := itemsOf(doc.Get("components").Get("schemas").Get("RespuestaInformacion").Get("properties").Get("data").Get("properties").Get("permissions").Get("items").Get("enum"))
 	table := NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}, {ID: 2, Hash: keyed("may not", secret)}, {ID: 3, Hash: keyed("spent", secret)}})
 	fake := new(said)
-	g := New(Options{Sales: fake, Documents: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
+	g := New(Options{Sales: fake, Documents: fake, Tokens: table, Slug: "tienda", Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000}, Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
 	ask := func(method, path, body string, headers ...string) *http.Response {

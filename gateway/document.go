@@ -8,6 +8,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
@@ -35,4 +36,10 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern, Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
 	}
 	return code, nil
+}
+
+// information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
+func (g *documentRoutes) information(ctx *fasthttp.RequestCtx, t *Token) error {
+	answer(ctx, fasthttp.StatusOK, reply.Issuer(g.info, t.Point, t.Permissions))
+	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 	"dtegate/gateway/page"
+	"dtegate/gateway/reply"
 )
 
 // Sales makes documents of requests, and takes them back.
@@ -58,7 +59,7 @@ type Options struct {
 	Rules       Rules
 	Recall      Recall // nil: no operator invalidates documents
 	Tokens      TokenTable
-	Issuer      Information
+	Issuer      reply.Information
 	Logger      *slog.Logger
 	Now         func() time.Time
 	Ready       func() error          // nil when the branch can issue
@@ -156,7 +157,7 @@ func New(o Options) *Gateway {
 		o.Registry = prometheus.NewRegistry()
 	}
 	f := newFront(o)
-	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.encode(),
+	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.Encode(),
 		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
 	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
@@ -37,24 +38,7 @@ func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	n := 0
-	for _, i := range found {
-		if i.Found {
-			n++
-		}
-	}
-	b := fmt.Appendf(nil, `{"status":"success","data":{"totalSolicitados":%d,"totalEncontrados":%d,"totalNoEncontrados":%d,"documentos":[`, len(found), n, len(found)-n)
-	for i, f := range found {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"codigoGeneracion":`...), f.Code)
-		b = strconv.AppendBool(append(b, `,"encontrado":`...), f.Found)
-		b = optional(append(b, `,"selloRecibido":`...), f.Sello)
-		b = optional(append(b, `,"estado":`...), f.Estado)
-		b = append(optional(append(b, `,"tipo":`...), f.Tipo), '}')
-	}
-	answer(ctx, fasthttp.StatusOK, append(b, `]}}`...))
+	answer(ctx, fasthttp.StatusOK, reply.Infos(found))
 	return nil
 }
 
@@ -92,50 +76,12 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		return &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable, RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
 	}
 	defer leave()
-	l, err := g.o.Documents.List(deadline, f, c)
+	found, err := g.o.Documents.List(deadline, f, c)
 	if err != nil {
 		return err
 	}
-	b := append([]byte(nil), `{"status":"success","data":{"documentos":[`...)
-	for i, x := range l.Lines {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendLine(b, &x)
-	}
-	b = append(b, `],"siguiente":`...)
-	if l.Next == 0 {
-		b = append(b, `null`...)
-	} else {
-		b = text(b, strconv.FormatInt(l.Next, 36))
-	}
-	b = append(b, `,"totales":[`...)
-	for i, x := range l.Totals {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = text(append(b, `{"tipo":`...), x.Tipo)
-		b = text(append(b, `,"estado":`...), x.Estado)
-		b = strconv.AppendInt(append(b, `,"documentos":`...), int64(x.Count), 10)
-		b = append(text(append(b, `,"total":`...), x.Amount), '}')
-	}
-	answer(ctx, fasthttp.StatusOK, append(b, `]}}`...))
+	answer(ctx, fasthttp.StatusOK, reply.Listing(found))
 	return nil
-}
-
-func appendLine(b []byte, x *register.Line) []byte {
-	b = strconv.AppendInt(append(b, `{"id":`...), x.ID, 10)
-	b = text(append(b, `,"tipo":`...), x.Tipo)
-	b = text(append(b, `,"tipoDte":`...), x.Document)
-	b = text(append(b, `,"codigoGeneracion":`...), x.Code)
-	b = text(append(b, `,"numeroControl":`...), x.ControlNumber)
-	b = text(append(b, `,"estado":`...), x.Estado)
-	b = text(append(b, `,"total":`...), x.Total)
-	b = text(append(b, `,"fecEmi":`...), x.Date)
-	b = optional(append(b, `,"selloRecibido":`...), x.Sello)
-	b = strconv.AppendInt(append(b, `,"pointOfSaleId":`...), x.PointID, 10)
-	b = append(b, `,"createdAt":"`...)
-	return append(x.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), `"}`...)
 }
 
 // filters are the members of the query of GET /dte/documentos.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/browsertest"
+	"dtegate/gateway/reply"
 )
 
 const page1, page2 = "https://caja.example.com", "http://192.168.1.5:3000"
@@ -51,7 +52,7 @@ func selling(listed ...string) *Gateway {
 	secret := []byte("secret of the test")
 	all := []string{"FACTURA_CONSUMIDOR_FINAL"}
 	return New(Options{Sales: new(said), Documents: new(said), Slug: "tienda", Now: time.Now, Origins: listed, Access: Access{OwnTypes: true},
-		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}), Issuer: Information{CreatedAt: time.Unix(1, 0)}})
+		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}), Issuer: reply.Information{CreatedAt: time.Unix(1, 0)}})
 }
 
 const preflight = "OPTIONS /dte/dte01 HTTP/1.1\nHost: x\nOrigin: %s\nAccess-Control-Request-Method: POST\nAccess-Control-Request-Headers: x-api-token,content-type,idempotency-key,prefer\n\n"

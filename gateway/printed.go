@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // linkLife is how long a signed link works (SPEC section 8).
@@ -58,9 +59,7 @@ func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	case "escpos":
 		file(ctx, "application/octet-stream", "attachment", code.String()+".escpos", b)
 	case "base64":
-		out := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
-		out = append(base64.StdEncoding.AppendEncode(append(out, `,"base64":"`...), b), `","contentType":"application/pdf","filename":`...)
-		answer(ctx, fasthttp.StatusOK, append(text(out, name), `}}`...))
+		answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
 	}
 	return nil
 }
@@ -193,11 +192,7 @@ func (g *documentRoutes) link(deadline context.Context, ctx *fasthttp.RequestCtx
 		}
 		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
 	}
-	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
-	b = text(append(b, `,"url":`...), url)
-	b = strconv.AppendInt(append(b, `,"expiresIn":`...), int64(linkLife/time.Second), 10)
-	b = text(append(b, `,"filename":`...), code.String()+".pdf")
-	answer(ctx, fasthttp.StatusOK, append(b, `}}`...))
+	answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
 	return nil
 }
 

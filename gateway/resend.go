@@ -8,9 +8,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dtegate/engine/outbox"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
+	"dtegate/gateway/reply"
 )
 
 // Resends in a minute: of a document, and by a token. A till that loops must not fill somebody's inbox.
@@ -49,24 +49,8 @@ func (g *documentRoutes) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, appendResent(nil, r))
+	answer(ctx, fasthttp.StatusOK, reply.Resent(r))
 	return nil
-}
-
-func appendResent(b []byte, r *outbox.Resent) []byte {
-	message := "Documento enviado a " + r.To
-	switch {
-	case r.Refused:
-		message = "El servidor de correo no acepta el documento para " + r.To + ": revise la dirección"
-	case !r.Sent:
-		message = "El servidor de correo no ha recibido el documento todavía: se enviará a " + r.To + " en cuanto sea posible"
-	}
-	b = text(append(b, `{"status":"success","message":`...), message)
-	b = text(append(b, `,"data":{"codigoGeneracion":`...), r.Code)
-	b = text(append(b, `,"emailEnviado":`...), r.To)
-	b = strconv.AppendBool(append(b, `,"correoEnviado":`...), r.Sent)
-	b = text(append(b, `,"tipo":`...), r.Tipo)
-	return append(text(append(b, `,"estado":`...), r.Estado), `}}`...)
 }
 
 // limiter counts what happened under a name in the last minute.

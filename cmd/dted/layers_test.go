@@ -62,11 +62,12 @@ var layers = map[string][]string{
 	"engine":                     {"engine/contingency", "engine/register", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
 
 	"gateway/codes":       {"engine/refusal"},
+	"gateway/reply":       {"engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/register", "engine/seller", "gateway/problem"},
 	"gateway/problem":     {"engine/dte", "engine/refusal", "gateway/codes"},
 	"gateway/page":        {"engine/register", "engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
 	"gateway/form":        {"rules/near", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway/door":        {"engine/audit"},
-	"gateway":             {"gateway/problem", "engine/register", "engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte", "engine/authority"},
+	"gateway":             {"gateway/problem", "gateway/reply", "engine/register", "engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -83,7 +84,7 @@ var layers = map[string][]string{
 	"cmd/dted/start":  {"engine/outbox", "engine/seller", "engine/fleet/bucket", "engine/fleet/wire", "engine/rulebook", "cmd/dted/config", "gateway/certificate", "engine/dte", "engine/mail", "engine/pdf", "engine/sign", "rules/bundle"},
 	"cmd/screen":      {},
 	"cmd/version":     {},
-	"cmd/dted": {"engine/register", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/problem", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
+	"cmd/dted": {"engine/register", "engine/contingency", "engine/fleet/ship", "engine/seller", "engine/shelf", "rules/bundle", "engine/fleet", "engine/fleet/wire", "engine/rulebook", "engine/refusal", "cmd/screen", "cmd/version", "cmd/dted/config", "cmd/dted/start", "gateway", "gateway/problem", "gateway/reply", "gateway/page", "gateway/certificate", "engine", "engine/record", "engine/month", "engine/audit", "engine/dte", "engine/sign", "engine/authority", "engine/authority/link", "engine/vouch",
 		"rules", "storage"},
 	"cmd/dtectl/certify":       {"engine/dte", "cmd/dtectl/operator"},
 	"cmd/dtectl/workshop":      {"engine/rulebook", "engine/dte", "plugins", "rules", "rules/bundle", "engine/record", "engine/seller", "cmd/dted/config"},

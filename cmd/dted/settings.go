@@ -6,7 +6,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/contingency"
 	"dtegate/engine/seller"
-	"dtegate/gateway"
+	"dtegate/gateway/reply"
 )
 
 // contingencyOptions are how the branch lives without MH; what the file does not say takes the engine's defaults.
@@ -21,13 +21,13 @@ func contingencyOptions(c config.Contingency) contingency.Options {
 }
 
 // information is the issuer as the API shows it (SPEC 2.8).
-func information(c *config.Config) gateway.Information {
+func information(c *config.Config) reply.Information {
 	i := c.Issuer
 	ambiente := "TEST"
 	if c.Ambiente == "01" {
 		ambiente = "PROD"
 	}
-	return gateway.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name, NombreComercial: i.TradeName,
+	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name, NombreComercial: i.TradeName,
 		CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription, Direccion: i.Address.Complemento,
 		TipoEstablecimiento: i.EstablishmentType, Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
 		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour, ColorSecundario: i.SecondaryColour,

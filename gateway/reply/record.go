@@ -1,36 +1,22 @@
-package gateway
+package reply
 
 import (
-	"slices"
 	"strconv"
 
-	"github.com/valyala/fasthttp"
-
 	"dtegate/engine/authority"
+	"dtegate/engine/dte"
 	"dtegate/engine/record"
 )
 
-// appendSuccess encodes the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
+// Record appends the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
 // copied as they are: no reflection, no second pass over them.
-func appendSuccess(b []byte, r *record.View) []byte {
+func Record(b []byte, r *record.View) []byte {
 	b = append(b, `{"status":"success","data":`...)
 	return append(appendRecord(b, r), '}')
 }
 
-// answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
-// tills should not hold one each.
-func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
-	const kept = 32 << 10 // bytes
-	ctx.SetUserValue(loggedCode, r.Code)
-	size := len(r.JSON) + len(r.JWS) + 2048
-	if size > kept {
-		answer(ctx, status, appendSuccess(make([]byte, 0, size), r))
-		return
-	}
-	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
-	answer(ctx, status, nil)
-	ctx.Response.SwapBody(appendSuccess(b, r))
-}
+// RecordSize is about how many bytes Record appends.
+func RecordSize(r *record.View) int { return len(r.JSON) + len(r.JWS) + 2048 }
 
 func appendRecord(b []byte, r *record.View) []byte {
 	b = strconv.AppendInt(append(b, `{"id":`...), r.ID, 10)
@@ -116,10 +102,24 @@ func appendAnalysis(b []byte, r *record.View) []byte {
 	return append(text(append(b, `,"mensaje":`...), message), '}')
 }
 
-// optional writes null for an empty text.
-func optional(b []byte, s string) []byte {
-	if s == "" {
-		return append(b, `null`...)
+// appendInvalidation is what a record shows of the event that takes it back.
+func appendInvalidation(b []byte, i *record.Invalidation) []byte {
+	b = text(append(b, `{"codigoGeneracion":`...), i.Code)
+	b = text(append(b, `,"estado":`...), i.Estado)
+	b = dte.Int(i.Kind).Append(append(b, `,"tipoAnulacion":`...))
+	b = text(append(b, `,"motivo":`...), i.Reason)
+	b = optional(append(b, `,"codigoGeneracionReemplazo":`...), i.Replacement)
+	sello := ""
+	if i.Response != nil {
+		sello = i.Response.SelloRecibido
 	}
-	return text(b, s)
+	b = append(b, `,"tokenId":`...)
+	if i.TokenID == 0 {
+		b = append(b, `null`...)
+	} else {
+		b = strconv.AppendInt(b, i.TokenID, 10)
+	}
+	b = optional(append(b, `,"selloRecibido":`...), sello)
+	b = append(i.At.UTC().AppendFormat(append(b, `,"createdAt":"`...), "2006-01-02T15:04:05.000Z"), '"')
+	return append(appendResponse(append(b, `,"respuestaMh":`...), i.Response), '}')
 }

@@ -1,11 +1,9 @@
-package gateway
+package reply
 
 import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/seller"
 )
@@ -22,8 +20,8 @@ type Information struct {
 	CreatedAt                                              time.Time
 }
 
-// encode writes what does not depend on the token, open at its end.
-func (i *Information) encode() []byte {
+// Encode writes what does not depend on the token, open at its end.
+func (i *Information) Encode() []byte {
 	b := strconv.AppendInt([]byte(`{"id":`), i.ID, 10)
 	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre}, {"nombreComercial", i.NombreComercial},
 		{"codigoActividad", i.CodigoActividad}, {"actividadEconomica", i.ActividadEconomica}, {"direccion", i.Direccion},
@@ -37,19 +35,17 @@ func (i *Information) encode() []byte {
 	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
 }
 
+// Issuer is the answer of GET /dte/information: the emisor that Encode made, as a point of sale shows it, and what a token may do.
+func Issuer(emisor []byte, point seller.Point, permissions []string) []byte {
+	b := append([]byte(`{"status":"success","data":{"emisor":`), emisor...)
+	for _, m := range [...]struct{ name, value string }{{"codEstableMH", point.Establishment}, {"codEstable", point.Establishment},
+		{"codPuntoVentaMH", point.PointOfSale}, {"codPuntoVenta", point.PointOfSale}} {
+		b = text(append(text(append(b, ','), m.name), ':'), m.value)
+	}
+	return append(texts(append(b, `},"permissions":`...), slices.DeleteFunc(slices.Clone(permissions), own)), `}}`...)
+}
+
 // own tells a permission of this appliance from those of SPEC 2.8, whose list is closed for the tills.
 func own(permission string) bool {
 	return permission == seller.PermissionRead || permission == seller.PermissionMail
-}
-
-// information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
-func (g *documentRoutes) information(ctx *fasthttp.RequestCtx, t *Token) error {
-	b := append([]byte(`{"status":"success","data":{"emisor":`), g.info...)
-	for _, m := range [...]struct{ name, value string }{{"codEstableMH", t.Point.Establishment}, {"codEstable", t.Point.Establishment},
-		{"codPuntoVentaMH", t.Point.PointOfSale}, {"codPuntoVenta", t.Point.PointOfSale}} {
-		b = text(append(text(append(b, ','), m.name), ':'), m.value)
-	}
-	b = append(texts(append(b, `},"permissions":`...), slices.DeleteFunc(slices.Clone(t.Permissions), own)), `}}`...)
-	answer(ctx, fasthttp.StatusOK, b)
-	return nil
 }
