@@ -9,13 +9,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 )
 
 // Keys of what is known of a request when it is answered.
 const (
 	loggedToken  = "log.token"
 	loggedCode   = "log.code"
-	loggedError  = "log.error"
 	loggedAlways = "log.always" // though it changes nothing
 )
 
@@ -70,9 +70,9 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 	if code == "" {
 		code, _ = ctx.UserValue("codigoGeneracion").(string)
 	}
-	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", terminalText(code)),
+	attrs := []slog.Attr{slog.Int64("token", t.ID), slog.Int64("point_of_sale", t.Point.ID), slog.String("route", route), slog.String("code", exchange.TerminalText(code)),
 		slog.Int("status", ctx.Response.StatusCode()), slog.Duration("took", took.Round(time.Microsecond)), slog.String("remote", ctx.RemoteIP().String())}
-	if kind, _ := ctx.UserValue(loggedError).(string); kind != "" {
+	if kind, _ := ctx.UserValue(exchange.ErrorKind).(string); kind != "" {
 		attrs = append(attrs, slog.String("error", kind))
 	}
 	a.write(ctx, lineRequest, "request", attrs)
@@ -83,8 +83,8 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 	if a.log == nil {
 		return
 	}
-	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", terminalText(string(ctx.Method()))),
-		slog.String("path", terminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
+	a.write(ctx, lineRefused, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given), slog.String("method", exchange.TerminalText(string(ctx.Method()))),
+		slog.String("path", exchange.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})
 }
 
 func (a *accessLog) write(ctx *fasthttp.RequestCtx, kind, message string, attrs []slog.Attr) {

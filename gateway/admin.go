@@ -11,6 +11,7 @@ import (
 
 	"dtegate/engine/contingency"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 )
@@ -69,13 +70,13 @@ type Contingency interface {
 
 // declare answers POST /admin/contingency: the operator says that the branch is in contingency, and why.
 func (g *operatorRoutes) declare(ctx *fasthttp.RequestCtx) error {
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return err
 	}
 	cause, reason, d := form.Declaration(v)
 	if len(d.Faults) > 0 {
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), reason)
 	if err := g.o.Contingency.Declare(context.Background(), cause, reason); err != nil {
@@ -100,18 +101,18 @@ func (g *operatorRoutes) technicalReport(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, fasthttp.StatusOK, r)
+	return exchange.Show(ctx, fasthttp.StatusOK, r)
 }
 
 // noteTechnicalReport answers POST /admin/contingency/report: the operator says that MH has the report.
 func (g *operatorRoutes) noteTechnicalReport(ctx *fasthttp.RequestCtx) error {
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return err
 	}
 	reference, d := form.ReportNote(v)
 	if len(d.Faults) > 0 {
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	concerns(ctx, "technical report", reference)
 	if err := g.o.Contingency.NoteTechnicalReport(context.Background(), reference); err != nil {

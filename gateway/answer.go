@@ -3,18 +3,15 @@ package gateway
 import (
 	"errors"
 	"slices"
-	"strconv"
 
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
-
-// forOperators marks a request of the operators' listener: who reads its answer reads English.
-const forOperators = "operators"
 
 // refuse makes HTTP of an error. What is not meant for the till goes to the log.
 func (g *front) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
@@ -35,31 +32,7 @@ func (g *front) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 		p = problem.ForTill(fasthttp.StatusInternalServerError, refusal.CodeInternal, "Error interno")
 	}
 	g.slowed(ctx, p.Status)
-	fail(ctx, p)
-}
-
-// fail writes the error envelope.
-func fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
-	ctx.SetUserValue(loggedError, p.Type)
-	if ctx.UserValue(forOperators) != nil {
-		p = p.InEnglish()
-	} else {
-		p = p.InSpanish()
-	}
-	if p.RetryAfter > 0 {
-		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
-	}
-	if p.Status == fasthttp.StatusUnauthorized {
-		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-	}
-	answer(ctx, p.Status, reply.Problem(ctx.Response.Body()[:0], p))
-}
-
-func answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
-	ctx.SetStatusCode(status)
-	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.SetBodyRaw(body)
+	exchange.Fail(ctx, p)
 }
 
 // answerRecord answers with a record. Its connection keeps the buffer for the next one, unless it is so large that idle
@@ -69,10 +42,10 @@ func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
 	ctx.SetUserValue(loggedCode, r.Code)
 	size := reply.RecordSize(r)
 	if size > kept {
-		answer(ctx, status, reply.Record(make([]byte, 0, size), r))
+		exchange.Answer(ctx, status, reply.Record(make([]byte, 0, size), r))
 		return
 	}
 	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
-	answer(ctx, status, nil)
+	exchange.Answer(ctx, status, nil)
 	ctx.Response.SwapBody(reply.Record(b, r))
 }

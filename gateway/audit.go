@@ -5,13 +5,13 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/audit"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -115,7 +115,7 @@ func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 
 // callerName is who the caller says to be.
 func callerName(ctx *fasthttp.RequestCtx) string {
-	if name := terminalText(string(ctx.QueryArgs().Peek("who"))); name != "" {
+	if name := exchange.TerminalText(string(ctx.QueryArgs().Peek("who"))); name != "" {
 		return name
 	}
 	return "admin"
@@ -123,21 +123,7 @@ func callerName(ctx *fasthttp.RequestCtx) string {
 
 func callerText(ctx *fasthttp.RequestCtx, key string) string {
 	s, _ := ctx.UserValue(key).(string)
-	return terminalText(s)
-}
-
-// terminalText is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
-func terminalText(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "")
-	}
-	return strings.TrimSpace(s)
+	return exchange.TerminalText(s)
 }
 
 // maxActs is the most acts of one answer.
@@ -160,5 +146,5 @@ func (g *operatorRoutes) listActs(ctx *fasthttp.RequestCtx) error {
 	for i := range list {
 		list[i].State = nil
 	}
-	return show(ctx, fasthttp.StatusOK, map[string]any{"acts": list})
+	return exchange.Show(ctx, fasthttp.StatusOK, map[string]any{"acts": list})
 }

@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -57,11 +58,11 @@ func (g *front) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
-	own, err := singleHeader(header, "x-api-token")
+	own, err := exchange.SingleHeader(header, "x-api-token")
 	if err != nil {
 		return "", err
 	}
-	authorization, err := singleHeader(header, "Authorization")
+	authorization, err := exchange.SingleHeader(header, "Authorization")
 	if err != nil {
 		return "", err
 	}

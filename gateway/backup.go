@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -41,5 +42,5 @@ func (r backupRoutes) showBackup(ctx *fasthttp.RequestCtx) error {
 	if r.backups == nil {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No backup is made here")
 	}
-	return show(ctx, fasthttp.StatusOK, r.backups.State())
+	return exchange.Show(ctx, fasthttp.StatusOK, r.backups.State())
 }

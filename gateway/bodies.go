@@ -11,15 +11,13 @@ import (
 
 	"dtegate/engine/refusal"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
 // sender returns whose body a request's headers announce: the id of the token that shares the memory of bodies. ok is false
 // for a stranger, of whom no body is read.
 type sender func(*fasthttp.RequestHeader) (id int64, ok bool)
-
-// maxBody bounds a body, but for a bundle's (maxBundle): beyond, 413 with the limit named.
-const maxBody = 1 << 20 // bytes
 
 // What fasthttp may read of a stranger's body before the request is refused.
 const strangersBody = 1 // bytes; fasthttp takes 0 for its default
@@ -72,7 +70,7 @@ func (g *front) received(listener string, from sender, admit func(*fasthttp.Requ
 	return func(ctx *fasthttp.RequestCtx) {
 		if ambiguous(&ctx.Request.Header) {
 			g.metrics.refused(listener, "malformed")
-			fail(ctx, errAmbiguous)
+			exchange.Fail(ctx, errAmbiguous)
 			ctx.SetConnectionClose()
 			return
 		}
@@ -106,7 +104,7 @@ func (g *front) received(listener string, from sender, admit func(*fasthttp.Requ
 			if reason != "slow" {
 				door.Discard(ctx.Conn())
 			}
-			fail(ctx, p)
+			exchange.Fail(ctx, p)
 			ctx.SetConnectionClose()
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/month"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -38,7 +39,7 @@ func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 		if err != nil {
 			return err
 		}
-		return show(ctx, fasthttp.StatusOK, &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1})
+		return exchange.Show(ctx, fasthttp.StatusOK, &month.Page{Documents: []month.Document{*d}, Done: 1, Total: 1})
 	}
 	after := uint64(0)
 	if text := string(query.Peek("after")); text != "" {
@@ -56,5 +57,5 @@ func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, fasthttp.StatusOK, p)
+	return exchange.Show(ctx, fasthttp.StatusOK, p)
 }

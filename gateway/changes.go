@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/register"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -51,6 +52,6 @@ func (g *documentRoutes) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, reply.Changes(list, next))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Changes(list, next))
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -152,7 +153,7 @@ func TestContract_Answers(t *testing.T) {
 			ask(method, path, body, append(may, "Padding", strings.Repeat("x", 17<<10))...)
 			if method == "post" {
 				ask(method, path, "{", may...)
-				ask(method, path, strings.Repeat(" ", maxBody+1), may...)
+				ask(method, path, strings.Repeat(" ", exchange.MaxBody+1), may...)
 				ask(method, path, body, append(may, "Content-Type", "text/plain")...)
 			}
 			// The engine refuses, each code where it belongs.

@@ -12,6 +12,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -39,7 +40,7 @@ func (r deliveryRoutes) showGivenUp(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, fasthttp.StatusOK, map[string]any{"failures": list})
+	return exchange.Show(ctx, fasthttp.StatusOK, map[string]any{"failures": list})
 }
 
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: what was given up of the documents is
@@ -76,7 +77,7 @@ func (r deliveryRoutes) settleDelivery(ctx *fasthttp.RequestCtx, done string, se
 	}
 	ctx.SetUserValue(actIdle, total == 0)
 	r.log.Info("delivery settled", "what", done, "codes", len(asked.Codes), "first", asked.Codes[0], "steps", total)
-	return show(ctx, fasthttp.StatusOK, map[string]int{done: total})
+	return exchange.Show(ctx, fasthttp.StatusOK, map[string]int{done: total})
 }
 
 // checkArchive answers GET /admin/archive/check?read=1&shared=1 with a JSON object a line: {"found"}, {"progress"}, and at

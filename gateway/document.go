@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -40,6 +41,6 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 
 // information answers GET /dte/information: the issuer as the token's point of sale shows it, and what it may do.
 func (g *documentRoutes) information(ctx *fasthttp.RequestCtx, t *Token) error {
-	answer(ctx, fasthttp.StatusOK, reply.Issuer(g.info, t.Point, t.Permissions))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Issuer(g.info, t.Point, t.Permissions))
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package gateway serves HTTP: the tills' API and the operators' listener. It knows requests, answers and their names; package
-// engine decides what they mean. fasthttp's RequestCtx never leaves this package.
+// engine decides what they mean. fasthttp's RequestCtx never leaves this folder.
 package gateway
 
 import (
@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/page"
 	"dtegate/gateway/reply"
 )
@@ -159,14 +160,14 @@ func New(o Options) *Gateway {
 	f := newFront(o)
 	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.Encode(),
 		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
-	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return maxBody, 0 })
+	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return exchange.MaxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
 	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes().Handler, g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
 			return maxBundle, 2 * time.Minute // a bundle comes from far away
 		}
-		return maxBody, 0
+		return exchange.MaxBody, 0
 	})
 	return g
 }
@@ -178,7 +179,7 @@ func newFront(o Options) *front {
 	f.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), cmp.Or(o.Limits.Burst, 200))
 	f.wrongs = door.NewBuckets(1, wrongBurst)
 	large := max(1, int(cmp.Or(o.Limits.Large, 1<<20)>>10))
-	f.large, f.daily.most = door.NewBuckets(large, max(8*large, maxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
+	f.large, f.daily.most = door.NewBuckets(large, max(8*large, exchange.MaxBody>>10)), cmp.Or(o.Limits.Daily, 1<<30)
 	f.insistent = door.NewBuckets(insistRate, insistBurst)
 	f.strange, f.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
 	f.access = newAccessLog(o)
@@ -204,7 +205,7 @@ func (g *Gateway) server(listener string, connections int, h fasthttp.RequestHan
 		ReadTimeout:                  15 * time.Second,
 		WriteTimeout:                 g.o.Deadline + 15*time.Second,
 		IdleTimeout:                  2 * time.Minute,
-		MaxRequestBodySize:           maxBody,
+		MaxRequestBodySize:           exchange.MaxBody,
 		Concurrency:                  2*connections + 64,
 		ReadBufferSize:               16 << 10, // bytes of headers
 		WriteBufferSize:              16 << 10, // an issued document at once

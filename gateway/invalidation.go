@@ -8,6 +8,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 )
@@ -21,7 +22,7 @@ func (g *saleRoutes) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (g *saleRoutes) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
 	defer cancel()
 	if len(d.Faults) > 0 {
 		d.MergeMore(func([]string) []dte.Fault { return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req)) })
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	r, err := g.o.Sales.Invalidate(deadline, req)
 	if err != nil {

@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
@@ -17,6 +15,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 )
@@ -66,14 +65,14 @@ func (g *saleRoutes) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, stat
 			req.Unread = unread
 			return g.o.Sales.Check(deadline, req)
 		})
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	r, err := do(deadline, req)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
 		if refused.Code == refusal.CodeValidation {
-			return invalid(d)
+			return exchange.Invalid(d)
 		}
 		p := problem.From(refused)
 		p.Faults = d.Faults
@@ -94,7 +93,7 @@ func (g *front) deadline() (context.Context, context.CancelFunc) {
 
 // read takes everything that it needs out of the request: none of fasthttp's bytes outlive the handler.
 func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
-	key, err := singleHeader(&ctx.Request.Header, "Idempotency-Key")
+	key, err := exchange.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +106,7 @@ func (g *saleRoutes) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Re
 	if req.Wait, err = preference(ctx); err != nil {
 		return nil, err
 	}
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,45 +132,4 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		return time.Duration(n) * time.Second, nil
 	}
 	return 0, nil
-}
-
-// body reads a request's body: strict JSON, plain, of at most 1 MiB.
-func body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
-	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
-	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
-	}
-	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
-		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
-			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
-		}
-	}
-	b := ctx.PostBody()
-	if len(b) > maxBody {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
-	}
-	v, err := dte.Parse(b)
-	if err != nil {
-		return dte.Value{}, syntax(err, b)
-	}
-	return v, nil
-}
-
-// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
-func syntax(err error, body []byte) *problem.Problem {
-	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
-	var s *dte.SyntaxError
-	if errors.As(err, &s) {
-		before := body[:min(max(0, int(s.Offset)), len(body))]
-		line := bytes.LastIndexByte(before, '\n') + 1
-		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
-		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
-	}
-	return p
-}
-
-// invalid is a 400 with every path.
-func invalid(d *form.Filled) *problem.Problem {
-	r := d.Refusal()
-	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
 }

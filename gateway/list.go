@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/engine/register"
 	"dtegate/engine/seller"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -24,13 +25,13 @@ import (
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
 func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return err
 	}
 	codes, d := form.Lookup(v)
 	if len(d.Faults) > 0 {
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
@@ -38,7 +39,7 @@ func (g *documentRoutes) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, reply.Infos(found))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Infos(found))
 	return nil
 }
 
@@ -80,7 +81,7 @@ func (g *documentRoutes) list(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, reply.Listing(found))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Listing(found))
 	return nil
 }
 

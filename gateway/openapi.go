@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/page"
 )
 
@@ -63,16 +64,8 @@ func (g *documentRoutes) publicPage(of func() *fixedPage) func(*fasthttp.Request
 		p := of()
 		respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
 		if p.policy != "" {
-			secured(ctx, p.policy)
+			exchange.Secure(ctx, p.policy)
 		}
 		return nil
 	}
-}
-
-// secured forbids a page everything but its own style: no script, no frame, nothing from elsewhere.
-func secured(ctx *fasthttp.RequestCtx, policy string) {
-	header := &ctx.Response.Header
-	header.Set("Content-Security-Policy", policy)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
 }

@@ -3,9 +3,10 @@ package gateway
 import (
 	"encoding/json"
 
-	"dtegate/gateway/problem"
-
 	"github.com/valyala/fasthttp"
+
+	"dtegate/gateway/exchange"
+	"dtegate/gateway/problem"
 )
 
 // readyz is 200 when the branch can issue. MH being down does not make it unready.
@@ -24,5 +25,5 @@ func (g *operatorRoutes) status(ctx *fasthttp.RequestCtx) {
 		g.refuse(ctx, "/status", err)
 		return
 	}
-	answer(ctx, fasthttp.StatusOK, append(b, '\n'))
+	exchange.Answer(ctx, fasthttp.StatusOK, append(b, '\n'))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/page"
 )
 
@@ -14,7 +15,7 @@ func (g *operatorRoutes) page(ctx *fasthttp.RequestCtx) {
 	header.SetContentType("text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Vary", "Accept-Language")
-	secured(ctx, page.StatusPolicy)
+	exchange.Secure(ctx, page.StatusPolicy)
 	ctx.SetBody(g.board.Get(language(ctx), g.o.Now(), g.o.Overview))
 }
 

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -59,7 +60,7 @@ func (g *documentRoutes) printed(ctx *fasthttp.RequestCtx, t *Token) error {
 	case "escpos":
 		file(ctx, "application/octet-stream", "attachment", code.String()+".escpos", b)
 	case "base64":
-		answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
+		exchange.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, name, b))
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (g *documentRoutes) link(deadline context.Context, ctx *fasthttp.RequestCtx
 		}
 		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, t.Point.BranchID, g.o.Now().Add(linkLife))
 	}
-	answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 	"dtegate/engine/seller"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 )
@@ -71,13 +72,13 @@ func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Cont
 	if err != nil {
 		return problem.WrongQuery("code", "the codigoGeneracion of a document")
 	}
-	v, err := body(ctx)
+	v, err := exchange.Body(ctx)
 	if err != nil {
 		return err
 	}
 	req, d := form.Invalidation(v)
 	if len(d.Faults) > 0 {
-		return invalid(d)
+		return exchange.Invalid(d)
 	}
 	concerns(ctx, code.String(), req.Reason)
 	if g.o.Recall == nil {
@@ -93,7 +94,7 @@ func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Cont
 	if a.Verdict != engine.RecallInvalidated {
 		concerns(ctx, code.String(), req.Reason+" ("+a.Verdict+")")
 	}
-	return show(ctx, fasthttp.StatusOK, shownRecall(a))
+	return exchange.Show(ctx, fasthttp.StatusOK, shownRecall(a))
 }
 
 func shownRecall(a *engine.Appraisal) *recalled {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -27,13 +28,13 @@ func (g *documentRoutes) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	email := ""
 	if len(ctx.PostBody()) > 0 {
-		v, err := body(ctx)
+		v, err := exchange.Body(ctx)
 		if err != nil {
 			return err
 		}
 		address, d := form.Resend(v)
 		if len(d.Faults) > 0 {
-			return invalid(d)
+			return exchange.Invalid(d)
 		}
 		email = address
 	}
@@ -49,7 +50,7 @@ func (g *documentRoutes) resend(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	answer(ctx, fasthttp.StatusOK, reply.Resent(r))
+	exchange.Answer(ctx, fasthttp.StatusOK, reply.Resent(r))
 	return nil
 }
 

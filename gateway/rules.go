@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/shelf"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -82,21 +83,12 @@ func showActivation(ctx *fasthttp.RequestCtx, a *shelf.Activation) error {
 	if a.Refused != "" {
 		status = fasthttp.StatusUnprocessableEntity
 	}
-	return show(ctx, status, a)
-}
-
-func show(ctx *fasthttp.RequestCtx, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	answer(ctx, status, append(b, '\n'))
-	return nil
+	return exchange.Show(ctx, status, a)
 }
 
 // listRules answers GET /admin/rules: every bundle, and where it is.
 func (r ruleRoutes) listRules(ctx *fasthttp.RequestCtx) error {
-	return show(ctx, fasthttp.StatusOK, r.rules.List())
+	return exchange.Show(ctx, fasthttp.StatusOK, r.rules.List())
 }
 
 // rollbackRule answers POST /admin/rules/rollback {"name","schema","version","expired"}: expired true takes the branch also
@@ -128,7 +120,7 @@ func (r ruleRoutes) acknowledgeRule(ctx *fasthttp.RequestCtx) error {
 	case err != nil:
 		return err
 	}
-	return show(ctx, fasthttp.StatusOK, back)
+	return exchange.Show(ctx, fasthttp.StatusOK, back)
 }
 
 func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)) error {
@@ -151,7 +143,7 @@ func stepRule(ctx *fasthttp.RequestCtx, step func(context.Context, shelf.Target,
 	if back.Expired != "" {
 		concerns(ctx, t.Name+" "+t.Version, strings.TrimSpace(string(ctx.QueryArgs().Peek("reason"))+" (expired on "+back.Expired+", as ordered)"))
 	}
-	return show(ctx, fasthttp.StatusOK, back)
+	return exchange.Show(ctx, fasthttp.StatusOK, back)
 }
 
 // shadowRule answers POST /admin/rules/shadow?documents=1000&for=24h: the bundle in the body computes live sales too.
@@ -184,7 +176,7 @@ func (r ruleRoutes) showShadow(ctx *fasthttp.RequestCtx) error {
 	if seen == nil {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
 	}
-	return show(ctx, fasthttp.StatusOK, seen)
+	return exchange.Show(ctx, fasthttp.StatusOK, seen)
 }
 
 func (r ruleRoutes) stopShadow(ctx *fasthttp.RequestCtx) error {
@@ -255,7 +247,7 @@ func (r ruleRoutes) replayRule(ctx *fasthttp.RequestCtx) error {
 		if err != nil {
 			return err
 		}
-		return show(ctx, fasthttp.StatusOK, c)
+		return exchange.Show(ctx, fasthttp.StatusOK, c)
 	}
 	p, err := period(ctx, dte.Date(r.now()))
 	if err != nil {
@@ -306,7 +298,7 @@ func (r ruleRoutes) ruleDocuments(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, fasthttp.StatusOK, page)
+	return exchange.Show(ctx, fasthttp.StatusOK, page)
 }
 
 // stream answers with lines for as long as work sends them; a caller who takes none for a minute is given up.

@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/register"
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
+	"dtegate/gateway/exchange"
 )
 
 // shared is a gateway whose requests come one by one over a wire.
@@ -138,18 +139,18 @@ func TestShares_LargeSales(t *testing.T) {
 		return status == 201
 	}
 	n := 0
-	for sold("hog", maxBody) {
+	for sold("hog", exchange.MaxBody) {
 		n++
 	}
 	if n != 8 {
 		t.Errorf("%d of the largest at once, want 8", n)
 	}
-	if !sold("quiet", maxBody) || !sold("hog", door.SmallBody) {
+	if !sold("quiet", exchange.MaxBody) || !sold("hog", door.SmallBody) {
 		t.Error("another token's large sale, or a small one, is refused")
 	}
 	for range 20 {
 		s.now = s.now.Add(500 * time.Millisecond)
-		if sold("hog", maxBody) {
+		if sold("hog", exchange.MaxBody) {
 			n++
 		}
 	}

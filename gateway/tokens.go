@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/refusal"
+	"dtegate/gateway/exchange"
 	"dtegate/gateway/problem"
 )
 
@@ -49,7 +50,7 @@ type tokenRoutes struct{ keeper Keeper }
 
 // listTokens answers GET /admin/tokens, the revoked ones included.
 func (r tokenRoutes) listTokens(ctx *fasthttp.RequestCtx) error {
-	return show(ctx, fasthttp.StatusOK, map[string]any{"tokens": r.keeper.Tokens()})
+	return exchange.Show(ctx, fasthttp.StatusOK, map[string]any{"tokens": r.keeper.Tokens()})
 }
 
 // madeToken is a token, this once.
@@ -68,11 +69,11 @@ func (r tokenRoutes) newToken(ctx *fasthttp.RequestCtx) error {
 	if err := json.Unmarshal(ctx.PostBody(), &asked); err != nil {
 		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, `The body is {"name","point_of_sale","permissions"}: `+err.Error())
 	}
-	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: terminalText(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
+	info, token, err := r.keeper.NewToken(callerOf(ctx), TokenInfo{Name: exchange.TerminalText(asked.Name), Point: asked.Point, Permissions: asked.Permissions})
 	if err != nil {
 		return tokenError(err)
 	}
-	return show(ctx, fasthttp.StatusCreated, madeToken{info, token})
+	return exchange.Show(ctx, fasthttp.StatusCreated, madeToken{info, token})
 }
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"} with the new token, this once. The old one stays good
@@ -98,7 +99,7 @@ func (r tokenRoutes) rotateToken(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return tokenError(err)
 	}
-	return show(ctx, fasthttp.StatusOK, madeToken{info, token})
+	return exchange.Show(ctx, fasthttp.StatusOK, madeToken{info, token})
 }
 
 // revokeToken answers DELETE /admin/tokens/{id}.
@@ -111,7 +112,7 @@ func (r tokenRoutes) revokeToken(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return tokenError(err)
 	}
-	return show(ctx, fasthttp.StatusOK, info)
+	return exchange.Show(ctx, fasthttp.StatusOK, info)
 }
 
 func tokenID(ctx *fasthttp.RequestCtx) (int64, error) {

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"os"
 
-	"dtegate/gateway/problem"
-
 	"github.com/valyala/fasthttp"
+
+	"dtegate/gateway/exchange"
+	"dtegate/gateway/problem"
 )
 
 // unreadable answers what fasthttp could not read as a request. It closes the connection.
@@ -26,7 +27,7 @@ func (g *front) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 			p = errMalformed
 		}
 		if listener == listenerOps {
-			ctx.SetUserValue(forOperators, true)
+			ctx.SetUserValue(exchange.ForOperators, true)
 		}
 		g.refuse(ctx, listener, p)
 		ctx.SetConnectionClose()

@@ -62,12 +62,13 @@ var layers = map[string][]string{
 	"engine":                     {"engine/contingency", "engine/register", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
 
 	"gateway/codes":       {"engine/refusal"},
+	"gateway/exchange":    {"engine/dte", "engine/refusal", "gateway/form", "gateway/problem", "gateway/reply"},
 	"gateway/reply":       {"engine/authority", "engine/dte", "engine/outbox", "engine/record", "engine/register", "engine/seller", "gateway/problem"},
 	"gateway/problem":     {"engine/dte", "engine/refusal", "gateway/codes"},
 	"gateway/page":        {"engine/register", "engine/shelf", "engine", "engine/books/sample", "engine/dte", "engine/record", "engine/refusal", "gateway/codes"},
 	"gateway/form":        {"rules/near", "engine/outbox", "engine/seller", "engine", "engine/dte", "engine/refusal"},
 	"gateway/door":        {"engine/audit"},
-	"gateway":             {"gateway/problem", "gateway/reply", "engine/register", "engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte"},
+	"gateway":             {"gateway/exchange", "gateway/problem", "gateway/reply", "engine/register", "engine/contingency", "gateway/door", "engine/outbox", "engine/seller", "gateway/page", "engine/shelf", "gateway/form", "engine/refusal", "gateway/codes", "engine", "engine/record", "engine/month", "engine/fair", "engine/audit", "engine/dte"},
 	"gateway/certificate": {},
 
 	"plugins/sdk":     {"rules/abi"},
@@ -106,9 +107,9 @@ var libraries = map[string]string{
 	"github.com/go-jose/go-jose/v4":            "engine/sign rules/bundle rules/signed",
 	"github.com/go-json-experiment/json":       "engine/dte",
 	"github.com/santhosh-tekuri/jsonschema/v6": "engine/authority/simulator",
-	"github.com/valyala/fasthttp":              "gateway",
+	"github.com/valyala/fasthttp":              "gateway gateway/exchange",
 	"maragu.dev/gomponents":                    "gateway/page",
-	"github.com/fasthttp/router":               "gateway",
+	"github.com/fasthttp/router":               "gateway/exchange",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
 	"github.com/go-pdf/fpdf":                   "engine/pdf",
@@ -122,8 +123,8 @@ var libraries = map[string]string{
 
 // several names the packages that import more than one library, and why. Every other package wraps at most one.
 var several = map[string]string{
-	"engine/pdf": "fonts are data: the ones that fpdf embeds",
-	"gateway":    "fasthttp's router serves fasthttp alone",
+	"engine/pdf":       "fonts are data: the ones that fpdf embeds",
+	"gateway/exchange": "fasthttp's router serves fasthttp alone",
 }
 
 // clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all others

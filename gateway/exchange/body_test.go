@@ -1,18 +1,18 @@
-package gateway
+package exchange
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"dtegate/gateway/problem"
-
 	"github.com/valyala/fasthttp"
+
+	"dtegate/gateway/problem"
 )
 
 // TestBody: a body is plain, strict JSON of at most 1 MiB, or is refused as what it is.
 func TestBody(t *testing.T) {
-	whole := `{"a":"` + strings.Repeat("x", maxBody-8) + `"}`
+	whole := `{"a":"` + strings.Repeat("x", MaxBody-8) + `"}`
 	for _, c := range []struct {
 		kind, encoding, body, refused string
 		status                        int
@@ -33,7 +33,7 @@ func TestBody(t *testing.T) {
 			ctx.Request.Header.Set("Content-Encoding", c.encoding)
 		}
 		ctx.Request.SetBodyString(c.body)
-		v, err := body(ctx)
+		v, err := Body(ctx)
 		var p *problem.Problem
 		if refused := errors.As(err, &p); refused != (c.refused != "") || refused && (p.Type != c.refused || p.Status != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
 			t.Errorf("%s %s %.20s: %v", c.kind, c.encoding, c.body, err)

@@ -1,0 +1,113 @@
+// Package exchange is one request and its answer, for every route: reading headers, query and body, and answering with JSON, a
+// page or a problem. Only packages of the folder gateway see fasthttp.
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
+	"dtegate/gateway/form"
+	"dtegate/gateway/problem"
+)
+
+// MaxBody bounds a body of JSON: beyond, 413 with the limit named.
+const MaxBody = 1 << 20 // bytes
+
+// Body reads a request's body: strict JSON, plain, of at most 1 MiB.
+func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
+	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
+	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
+		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
+	}
+	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
+			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
+		}
+	}
+	b := ctx.PostBody()
+	if len(b) > MaxBody {
+		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
+	}
+	v, err := dte.Parse(b)
+	if err != nil {
+		return dte.Value{}, syntax(err, b)
+	}
+	return v, nil
+}
+
+// syntax is what is wrong with a body that is not strict JSON, and where: the line and the character in it, both from 1.
+func syntax(err error, body []byte) *problem.Problem {
+	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation, Message: "El cuerpo no es JSON válido"}
+	var s *dte.SyntaxError
+	if errors.As(err, &s) {
+		before := body[:min(max(0, int(s.Offset)), len(body))]
+		line := bytes.LastIndexByte(before, '\n') + 1
+		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[line:])+1)
+		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
+	}
+	return p
+}
+
+// Invalid is a 400 with every path.
+func Invalid(d *form.Filled) *problem.Problem {
+	r := d.Refusal()
+	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
+}
+
+// SingleHeader returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
+// counts is anybody's guess, and a proxy may guess otherwise.
+func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
+	values := h.PeekAll(name)
+	if len(values) > 1 {
+		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
+	}
+	return h.Peek(name), nil
+}
+
+// CheckQuery refuses a query with a member that the route does not have (a misspelt filter must not choose everything), or
+// with one member twice (which of the two counts is anybody's guess). names are the route's own.
+func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
+	q := ctx.QueryArgs()
+	if q.Len() == 0 {
+		return nil
+	}
+	var faults []dte.Fault
+	seen := make(map[string]bool, len(names))
+	for key := range q.All() {
+		name := string(key)
+		switch {
+		case len(faults) == form.MaxFaults:
+		case !slices.Contains(names, name) && len(names) == 0:
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce: esta ruta no lleva parámetros"})
+		case !slices.Contains(names, name):
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultUnknown, Message: "No se conoce; los parámetros son " + strings.Join(names, ", ")})
+		case seen[name]:
+			faults = append(faults, dte.Fault{Path: name, Code: dte.FaultDuplicate, Message: "El parámetro está dos veces"})
+		}
+		seen[name] = true
+	}
+	return problem.WrongParameters(faults)
+}
+
+// TerminalText is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
+func TerminalText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "")
+	}
+	return strings.TrimSpace(s)
+}
