@@ -26,7 +26,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 	"dtegate/gateway/exchange"
-	"dtegate/gateway/page"
+	"dtegate/gateway/operators"
 	"dtegate/gateway/reply"
 )
 
@@ -53,22 +53,14 @@ type Documents interface {
 
 // Options of New.
 type Options struct {
-	Sales       Sales
-	Documents   Documents
-	Contingency Contingency
-	Deliveries  Deliveries
-	Rules       Rules
-	Recall      Recall // nil: no operator invalidates documents
-	Tokens      TokenTable
-	Issuer      reply.Information
-	Logger      *slog.Logger
-	Now         func() time.Time
-	Ready       func() error          // nil when the branch can issue
-	Status      func() any            // what /status shows, as JSON
-	Overview    func() *page.Overview // what the page at / of the operators' listener shows
-	Registry    *prometheus.Registry
-	// AdminToken is the SHA-256 of the admin token; zero lets nobody in.
-	AdminToken [32]byte
+	Sales     Sales
+	Documents Documents
+	Operators operators.Options // what the operators' listener answers with
+	Tokens    TokenTable
+	Issuer    reply.Information
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Registry  *prometheus.Registry
 	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in it pass.
 	PaymentCodes map[string]string
 	// Slug is the first element of the documents' paths; empty: they are not served.
@@ -88,13 +80,6 @@ type Options struct {
 	Access Access
 	// AccessLog writes a line for each request of a till that changes something, and for each refused one without a token.
 	AccessLog bool
-	// Keeper makes and ends tokens; Audit records what operators do. Without them the admin API does neither.
-	Keeper Keeper
-	Audit  Audit
-	// Backups makes them; nil: nobody does.
-	Backups Backups
-	// Books reads what the accountant files; nil: nobody may.
-	Books Books
 	// Deadline of a request, default 60 s: longer than MH's retry policy.
 	Deadline time.Duration
 }
@@ -104,7 +89,6 @@ type Gateway struct {
 	*front
 	*saleRoutes
 	*documentRoutes
-	*operatorRoutes
 
 	api *fasthttp.Server
 	ops *fasthttp.Server
@@ -140,12 +124,6 @@ type documentRoutes struct {
 	resends limiter
 }
 
-// operatorRoutes are those of the operators' listener that have no type of their own.
-type operatorRoutes struct {
-	*front
-	board page.Status
-}
-
 // New returns a gateway; it listens to nothing.
 func New(o Options) *Gateway {
 	if o.Logger == nil {
@@ -158,14 +136,18 @@ func New(o Options) *Gateway {
 		o.Registry = prometheus.NewRegistry()
 	}
 	f := newFront(o)
-	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, operatorRoutes: &operatorRoutes{front: f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.Encode(),
+	g := &Gateway{front: f, saleRoutes: &saleRoutes{f}, documentRoutes: &documentRoutes{front: f, info: o.Issuer.Encode(),
 		readers: fair.New(fair.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: fair.Allowance{Burst: 30 * time.Second, Share: .25}})}}
 	g.api = g.server(listenerAPI, door.Tills.All, g.routes().Handler, g.sender, g.requireToken, g.affordsLarge, func(*fasthttp.RequestHeader) (int, time.Duration) { return exchange.MaxBody, 0 })
 	pages := newOrigins(o.Origins, o.Registry)
 	g.api.Handler, g.api.ErrorHandler = pages.handler(g.api.Handler), pages.unreadable(g.api.ErrorHandler)
-	g.ops = g.server(listenerOps, door.Operators.All, g.opsRoutes().Handler, g.operator, g.admin, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
+	ops := operators.New(o.Operators, operators.Front{Logger: o.Logger, Now: o.Now, Registry: o.Registry, Deadline: o.Deadline, Serving: f.serving, Refuse: f.refuse,
+		Wrong: func(ctx *fasthttp.RequestCtx, given bool, message string) error {
+			return f.wrong(ctx, listenerOps, given, message)
+		}})
+	g.ops = g.server(listenerOps, door.Operators.All, ops.Router().Handler, ops.Sender, ops.Admit, nil, func(h *fasthttp.RequestHeader) (int, time.Duration) {
 		if strings.HasPrefix(string(h.RequestURI()), "/admin/rules") {
-			return maxBundle, 2 * time.Minute // a bundle comes from far away
+			return operators.MaxBundle, 2 * time.Minute // a bundle comes from far away
 		}
 		return exchange.MaxBody, 0
 	})
@@ -184,8 +166,8 @@ func newFront(o Options) *front {
 	f.strange, f.allStrange = door.NewBuckets(strangersRate, strangersBurst), door.NewBuckets(4*strangersRate, 4*strangersBurst)
 	f.access = newAccessLog(o)
 	var note func(context.Context, audit.Act) error
-	if o.Audit != nil {
-		note = o.Audit.Record
+	if o.Operators.Audit != nil {
+		note = o.Operators.Audit.Record
 	}
 	f.logins = door.NewLogins(note, o.Logger, o.Now)
 	o.Registry.MustRegister(f.access.dropped, f.logins.Counter())

@@ -4,9 +4,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
-	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"dtegate/gateway/exchange"
 	"dtegate/gateway/form"
@@ -36,49 +34,6 @@ func (g *Gateway) routes() exchange.Router {
 	}
 	r.Read("/openapi.json", g.measured("/openapi.json", g.publicPage(contractPage)))
 	r.Read("/docs", g.measured("/docs", g.publicPage(docsPage)))
-	return r
-}
-
-// opsRoutes are the operators' routes.
-func (g *Gateway) opsRoutes() exchange.Router {
-	r := exchange.NewRouter()
-	rules, deliveries := ruleRoutes{g.o.Rules, g.o.Now, g.serving}, deliveryRoutes{g.o.Deliveries, g.o.Logger, g.serving}
-	tokens, backups := tokenRoutes{g.o.Keeper}, backupRoutes{g.o.Backups}
-	r.Read("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g.o.Registry, promhttp.HandlerOpts{})))
-	r.Read("/livez", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("ok\n") })
-	r.Read("/readyz", g.readyz)
-	r.Read("/status", g.status)
-	r.Read("/", g.page)
-	r.POST("/admin/contingency", g.administered(g.declare))
-	r.DELETE("/admin/contingency", g.administered(g.lift))
-	r.Read("/admin/contingency/report", g.administered(g.technicalReport))
-	r.POST("/admin/contingency/report", g.administered(g.noteTechnicalReport))
-	r.Read("/admin/audit", g.administered(g.listActs))
-	r.POST("/admin/backup", g.administered(backups.beginBackup))
-	r.Read("/admin/backup", g.administered(backups.showBackup))
-	r.Read("/admin/books", g.administered(g.monthPage))
-	r.Read("/admin/tokens", g.administered(tokens.listTokens))
-	r.POST("/admin/tokens", g.administered(tokens.newToken))
-	r.POST("/admin/tokens/{id}/rotate", g.administered(tokens.rotateToken))
-	r.DELETE("/admin/tokens/{id}", g.administered(tokens.revokeToken))
-	r.Read("/admin/rules", g.administered(rules.listRules))
-	r.POST("/admin/rules", g.administered(rules.pushRule))
-	r.POST("/admin/rules/rollback", g.administered(rules.rollbackRule))
-	r.POST("/admin/rules/reinstate", g.administered(rules.reinstateRule))
-	r.POST("/admin/rules/cancel", g.administered(rules.cancelRule))
-	r.POST("/admin/rules/acknowledge", g.administered(rules.acknowledgeRule))
-	r.POST("/admin/rules/shadow", g.administered(rules.shadowRule))
-	r.Read("/admin/rules/shadow", g.administered(rules.showShadow))
-	r.DELETE("/admin/rules/shadow", g.administered(rules.stopShadow))
-	r.POST("/admin/rules/backtest", g.administered(rules.backtestRule))
-	r.Read("/admin/rules/replay", g.administered(rules.replayRule))
-	r.Read("/admin/rules/documents", g.administered(rules.ruleDocuments))
-	r.POST("/admin/invalidation", g.administered(g.recallDocument))
-	r.POST("/admin/invalidation/check", g.administered(g.appraiseRecall))
-	r.Read("/admin/delivery", g.administered(deliveries.showGivenUp))
-	r.POST("/admin/delivery/retry", g.administered(deliveries.retryDelivery))
-	r.POST("/admin/delivery/forget", g.administered(deliveries.forgetDelivery))
-	r.Read("/admin/archive/check", g.administered(deliveries.checkArchive))
 	return r
 }
 

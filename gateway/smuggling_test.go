@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/gateway/operators"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -187,7 +189,7 @@ func TestSmuggling(t *testing.T) {
 
 // A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
-	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now, AdminToken: [32]byte{1}})
+	g := New(Options{Sales: new(said), Documents: new(said), Tokens: tokensOf("may"), Now: time.Now, Operators: operators.Options{AdminToken: [32]byte{1}}})
 	for _, s := range []*fasthttp.Server{g.api, g.ops} {
 		for _, first := range []string{"POST /dte/dte01", "POST /nothing", "POST /metrics", "GET /docs"} {
 			if kept, last := answeredOn(t, s, []byte(first+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{"+canary)); kept != 0 || last != http.StatusUnauthorized {

@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/seller"
 	"dtegate/gateway"
+	"dtegate/gateway/operators"
 )
 
 // lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
@@ -206,7 +207,7 @@ func mark(t *config.Token) string {
 
 // edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the meantime
 // is recorded first, as his.
-func (a *access) edit(by gateway.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info gateway.TokenInfo, secret string, err error) {
+func (a *access) edit(by operators.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info operators.TokenInfo, secret string, err error) {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,36 +232,36 @@ func (a *access) edit(by gateway.By, what, target string, change func(*config.To
 	return info, secret, err
 }
 
-// Tokens implements gateway.Keeper.
-func (a *access) Tokens() []gateway.TokenInfo {
+// Tokens implements operators.Keeper.
+func (a *access) Tokens() []operators.TokenInfo {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := make([]gateway.TokenInfo, 0, len(a.file.Tokens))
+	list := make([]operators.TokenInfo, 0, len(a.file.Tokens))
 	for i := range a.file.Tokens {
 		list = append(list, tokenInfo(&a.file.Tokens[i]))
 	}
 	return list
 }
 
-// NewToken implements gateway.Keeper.
-func (a *access) NewToken(by gateway.By, t gateway.TokenInfo) (gateway.TokenInfo, string, error) {
+// NewToken implements operators.Keeper.
+func (a *access) NewToken(by operators.By, t operators.TokenInfo) (operators.TokenInfo, string, error) {
 	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
 	})
 }
 
-// RotateToken implements gateway.Keeper.
-func (a *access) RotateToken(by gateway.By, id int64, grace time.Duration) (gateway.TokenInfo, string, error) {
+// RotateToken implements operators.Keeper.
+func (a *access) RotateToken(by operators.By, id int64, grace time.Duration) (operators.TokenInfo, string, error) {
 	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
 	})
 }
 
-// RevokeToken implements gateway.Keeper.
-func (a *access) RevokeToken(by gateway.By, id int64) (gateway.TokenInfo, error) {
+// RevokeToken implements operators.Keeper.
+func (a *access) RevokeToken(by operators.By, id int64) (operators.TokenInfo, error) {
 	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, err := f.Revoke(id, by.Who, a.cfg.Now())
 		return k, "", fault(err)
@@ -274,13 +275,13 @@ func fault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, config.ErrNoToken):
-		return fmt.Errorf("%w: %w", gateway.ErrNoToken, err)
+		return fmt.Errorf("%w: %w", operators.ErrNoToken, err)
 	}
-	return fmt.Errorf("%w: %w", gateway.ErrTokenFault, err)
+	return fmt.Errorf("%w: %w", operators.ErrTokenFault, err)
 }
 
-func tokenInfo(t *config.Token) gateway.TokenInfo {
-	return gateway.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
+func tokenInfo(t *config.Token) operators.TokenInfo {
+	return operators.TokenInfo{ID: t.ID, Name: t.Name, Point: t.Point, Permissions: t.Permissions, Made: t.Made, MadeBy: t.MadeBy, Rotated: t.Rotated,
 		RotatedBy: t.RotatedBy, PreviousUntil: t.PreviousUntil, Revoked: t.Revoked, RevokedBy: t.RevokedBy}
 }
 

@@ -31,7 +31,7 @@ func newBackups(store *storage.Store, log *slog.Logger) *backups {
 	return &backups{store: store, log: log, asked: make(chan string, 1)}
 }
 
-// Begin implements gateway.Backups.
+// Begin implements operators.Backups.
 func (b *backups) Begin(dir string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,7 +43,7 @@ func (b *backups) Begin(dir string) bool {
 	return true
 }
 
-// State implements gateway.Backups.
+// State implements operators.Backups.
 func (b *backups) State() any {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,6 +30,7 @@ import (
 	"dtegate/engine/sign"
 	"dtegate/engine/vouch"
 	"dtegate/gateway"
+	"dtegate/gateway/operators"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -136,12 +137,12 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	apiTLS, opsTLS := d.access.lan.configs()
 	d.backups = newBackups(d.store, log)
-	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now,
-		Ready: status.ready, Status: status.show, Overview: status.overview, Registry: registry, AdminToken: in.Admin, PaymentCodes: cfg.Payments,
+	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: register.NewUsage(d.store, d.shelf, cfg.Now()).Of, Keeper: d.access,
-		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on", Audit: d.trail, Backups: d.backups,
-		Books: month.New(d.store)})
+		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: register.NewUsage(d.store, d.shelf, cfg.Now()).Of,
+		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
+		Operators: operators.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: status.ready, Status: status.show, Overview: status.overview,
+			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}})
 	d.access.publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, start.Listening("api.listen", err)

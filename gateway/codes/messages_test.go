@@ -10,7 +10,7 @@ import (
 )
 
 // english are the files whose faults operators read, without a mark of their own.
-var english = map[string]bool{"gateway/rules.go": true, "engine/contingency/watch.go": true, "engine/contingency/technical.go": true}
+var english = map[string]bool{"gateway/operators/rules.go": true, "engine/contingency/watch.go": true, "engine/contingency/technical.go": true}
 
 // strange are the marks of a text that a cashier does not understand: English, the words of schemas, regular expressions.
 var strange = regexp.MustCompile(`\b(the|is|not|must|and|of|invalid|required|should|with|null|UUID|JSON|hexadecimal|cursor|bytes|ASCII)\b|[\^$\\|*{}]|\bhay tipo`)

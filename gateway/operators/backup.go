@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"strings"
@@ -10,13 +10,13 @@ import (
 )
 
 // page answers GET / of the operators' listener.
-func (g *operatorRoutes) page(ctx *fasthttp.RequestCtx) {
+func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 	header := &ctx.Response.Header
 	header.SetContentType("text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Vary", "Accept-Language")
 	exchange.Secure(ctx, page.StatusPolicy)
-	ctx.SetBody(g.board.Get(language(ctx), g.o.Now(), g.o.Overview))
+	ctx.SetBody(o.board.Get(language(ctx), o.front.Now(), o.Overview))
 }
 
 // language is that of ?lang=, else the first of Accept-Language that there is, else Spanish.

@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"bufio"
@@ -39,8 +39,8 @@ type Rules interface {
 	Documents(context.Context, shelf.Made) (*shelf.MadePage, error)
 }
 
-// maxBundle is the largest rule bundle that is taken, in bytes.
-const maxBundle = 16 << 20
+// MaxBundle is the largest rule bundle that is taken, in bytes.
+const MaxBundle = 16 << 20
 
 // order is who asks and why, of the query.
 func order(ctx *fasthttp.RequestCtx) shelf.Order {

@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"context"
@@ -59,28 +59,28 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 
 // recorded records what a request does: before, that it begins, and after, what came of it. What cannot be recorded is not
 // done.
-func (g *operatorRoutes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
+func (o *Routes) recorded(h func(*fasthttp.RequestCtx) error) func(*fasthttp.RequestCtx) error {
 	return func(ctx *fasthttp.RequestCtx) error {
 		name := string(ctx.Method()) + " " + string(ctx.Path())
 		what, known := acts[name]
 		if !known {
 			what = name
 		}
-		if g.o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
+		if o.Audit == nil || ctx.IsGet() || ctx.IsHead() || what == "" || strings.HasPrefix(name[strings.Index(name, " "):], " /admin/tokens") {
 			return h(ctx)
 		}
 		if ctx.QueryArgs().GetBool("dry") {
 			what += ".dry"
 		}
-		open, err := g.o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(), What: what})
+		open, err := o.Audit.Begin(context.Background(), audit.Act{Who: callerName(ctx), From: ctx.RemoteIP().String(), What: what})
 		if err != nil {
 			return &refusal.Error{Code: refusal.CodeUnavailable, Message: "The act cannot be recorded, and is not done", Operator: true, Err: err}
 		}
 		err = h(ctx)
 		open.Target, open.Detail = callerText(ctx, actTarget), callerText(ctx, actDetail)
 		open.Outcome, open.Error = outcome(ctx, err)
-		if failed := g.o.Audit.End(context.Background(), open); failed != nil {
-			g.o.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
+		if failed := o.Audit.End(context.Background(), open); failed != nil {
+			o.front.Logger.Error("the outcome of an act is not recorded", "act", what, "error", failed)
 		}
 		return err
 	}
@@ -130,7 +130,7 @@ func callerText(ctx *fasthttp.RequestCtx, key string) string {
 const maxActs = 10_000
 
 // listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.
-func (g *operatorRoutes) listActs(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) listActs(ctx *fasthttp.RequestCtx) error {
 	limit := 100
 	if v := string(ctx.QueryArgs().Peek("limit")); v != "" {
 		n, err := strconv.Atoi(v)
@@ -139,7 +139,7 @@ func (g *operatorRoutes) listActs(ctx *fasthttp.RequestCtx) error {
 		}
 		limit = n
 	}
-	list, err := g.o.Audit.Acts(limit)
+	list, err := o.Audit.Acts(limit)
 	if err != nil {
 		return err
 	}

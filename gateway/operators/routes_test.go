@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestOperators_Routes(t *testing.T) {
 		"POST /admin/rules/acknowledge", "POST /admin/rules/backtest", "POST /admin/rules/cancel", "POST /admin/rules/reinstate",
 		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens", "POST /admin/tokens/{id}/rotate",
 	}
-	routes := New(Options{}).opsRoutes().List()
+	routes := newRoutes(Options{}).Router().List()
 	var got []string
 	for method, paths := range routes {
 		for _, p := range paths {

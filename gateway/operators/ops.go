@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 )
 
 // readyz is 200 when the branch can issue. MH being down does not make it unready.
-func (g *operatorRoutes) readyz(ctx *fasthttp.RequestCtx) {
-	if err := g.o.Ready(); err != nil {
+func (o *Routes) readyz(ctx *fasthttp.RequestCtx) {
+	if err := o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		ctx.SetBodyString(problem.OperatorText(err) + "\n")
 		return
@@ -19,10 +19,10 @@ func (g *operatorRoutes) readyz(ctx *fasthttp.RequestCtx) {
 	ctx.SetBodyString("ok\n")
 }
 
-func (g *operatorRoutes) status(ctx *fasthttp.RequestCtx) {
-	b, err := json.MarshalIndent(g.o.Status(), "", "  ")
+func (o *Routes) status(ctx *fasthttp.RequestCtx) {
+	b, err := json.MarshalIndent(o.Status(), "", "  ")
 	if err != nil {
-		g.refuse(ctx, "/status", err)
+		o.front.Refuse(ctx, "/status", err)
 		return
 	}
 	exchange.Answer(ctx, fasthttp.StatusOK, append(b, '\n'))

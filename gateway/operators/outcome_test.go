@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine/audit"
@@ -27,14 +28,18 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	backups := &noBackups{}
-	g := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Request.SetBodyString(`{"dir":"/media/usb"}`)
 	if err := (backupRoutes{backups}).beginBackup(ctx); err != nil || backups.dir != "/media/usb" || callerText(ctx, actTarget) != "/media/usb" || callerText(ctx, actDetail) != "" {
 		t.Errorf("%v, %q about %q %q", err, backups.dir, callerText(ctx, actTarget), callerText(ctx, actDetail))
 	}
 	var p *problem.Problem
-	if err := g.monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) || p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {
+	if err := newRoutes(Options{}).monthPage(new(fasthttp.RequestCtx)); !errors.As(err, &p) || p.Status != http.StatusNotFound || p.Type != "NOT_FOUND" {
 		t.Errorf("without books: %+v", err)
 	}
+}
+
+// newRoutes are routes whose log nobody reads.
+func newRoutes(o Options) *Routes {
+	return New(o, Front{Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 }

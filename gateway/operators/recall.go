@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"context"
@@ -53,21 +53,21 @@ type (
 
 // recallDocument answers POST /admin/invalidation?code= with what came of it; the body is that of the tills' route. ?again=1 sends
 // another event for a document whose event MH has refused.
-func (g *operatorRoutes) recallDocument(ctx *fasthttp.RequestCtx) error {
+func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) error {
 	again := ctx.QueryArgs().GetBool("again")
-	return g.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
-		return g.o.Recall.Invalidate(ctx, req, again)
+	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
+		return o.Recall.Invalidate(ctx, req, again)
 	})
 }
 
 // appraiseRecall answers POST /admin/invalidation/check?code= with what an invalidation would come to. It changes nothing.
-func (g *operatorRoutes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
-	return g.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
-		return g.o.Recall.Appraise(ctx, req)
+func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) error {
+	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
+		return o.Recall.Appraise(ctx, req)
 	})
 }
 
-func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
+func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)) error {
 	code, err := dte.ParseCode(string(ctx.QueryArgs().Peek("code")))
 	if err != nil {
 		return problem.WrongQuery("code", "the codigoGeneracion of a document")
@@ -81,11 +81,11 @@ func (g *operatorRoutes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Cont
 		return exchange.Invalid(d)
 	}
 	concerns(ctx, code.String(), req.Reason)
-	if g.o.Recall == nil {
+	if o.Recall == nil {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "Nothing is invalidated here")
 	}
 	req.Code, req.Caller = code, seller.Caller{Operator: true, From: ctx.RemoteIP().String()}
-	deadline, cancel := g.deadline()
+	deadline, cancel := context.WithTimeout(context.Background(), o.front.Deadline)
 	defer cancel()
 	a, err := do(deadline, req)
 	if err != nil {

@@ -1,4 +1,4 @@
-package gateway
+package operators
 
 import (
 	"errors"
@@ -22,8 +22,8 @@ type Books interface {
 // monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, some MiB at most, and
 // GET /admin/books?code=… with one document. The caller asks for page after page at its own pace, so that a month of any size
 // holds neither a connection nor memory here.
-func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
-	if g.o.Books == nil {
+func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) error {
+	if o.Books == nil {
 		return problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No books are made here")
 	}
 	query := ctx.QueryArgs()
@@ -32,7 +32,7 @@ func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 		if err != nil {
 			return problem.WrongQuery("code", err.Error())
 		}
-		d, err := g.o.Books.Document(code)
+		d, err := o.Books.Document(code)
 		if errors.Is(err, month.ErrNotFound) {
 			return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, "There is no document "+code.String())
 		}
@@ -53,7 +53,7 @@ func (g *operatorRoutes) monthPage(ctx *fasthttp.RequestCtx) error {
 	if !month.Valid(asked) {
 		return problem.WrongQuery("month", "a month like 2026-11")
 	}
-	p, err := g.o.Books.Page(asked, after)
+	p, err := o.Books.Page(asked, after)
 	if err != nil {
 		return err
 	}
