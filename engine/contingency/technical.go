@@ -3,7 +3,6 @@ package contingency
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -218,37 +217,19 @@ func (r *Reports) oldestOf(codes map[string]time.Time) (*stretch, error) {
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.
 func (r *Reports) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
-	first, err := record.FirstID(r.Store, dte.Date(s.began))
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
 	in := make(map[string]bool, len(s.periods))
 	for _, p := range s.periods {
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	late := 0 // documents in a row that were issued after the stretch
-	err = r.Store.Records(first, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
-			return err
-		}
-		h, err := record.DecodeHead(entry)
-		if err != nil {
-			return err
-		}
-		if !s.ended.IsZero() && h.CreatedAt.After(s.ended) {
-			if late++; late > record.DateWindow {
-				return record.ErrEnough
-			}
-			return nil
-		}
-		late = 0
+	after := func(h *record.Head) bool { return !s.ended.IsZero() && h.CreatedAt.After(s.ended) }
+	err := record.EachDocument(ctx, r.Store, dte.Date(s.began), after, func(_ storage.Entry, h *record.Head) error {
 		if in[h.Period] {
 			counts = countIn(counts, h)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, record.ErrEnough) {
+	if err != nil {
 		return nil, refusal.Internal(fmt.Errorf("counting the documents of a contingency: %w", err))
 	}
 	slices.SortFunc(counts, func(a, b ReportCount) int {

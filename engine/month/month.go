@@ -75,11 +75,10 @@ func (r *Reader) Page(month string, after uint64) (*Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the documents of %s: %w", month, err)
 	}
-	end, err := record.FirstID(r.store, first.AddDate(0, 1, 0).Format(time.DateOnly))
+	end, err := record.LastID(r.store, first.AddDate(0, 1, 0).Format(time.DateOnly))
 	if err != nil {
 		return nil, fmt.Errorf("finding the end of %s: %w", month, err)
 	}
-	end = min(end+2*record.DateWindow, r.store.LastID()) // FirstID lies a window before the first document of its day
 	p := &Page{Documents: []Document{}, Total: end - min(from, end)}
 	at, size := max(from, after), int64(0)
 	for read := 0; at < end; {

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sort"
 
 	"dtegate/storage"
@@ -25,6 +27,43 @@ func FirstID(store *storage.Store, day string) (uint64, error) {
 		return date == "" || date >= day
 	})
 	return uint64(max(0, n-DateWindow)), failed
+}
+
+// LastID returns an id up to which every document of the days before a day lies, of those that the store has now.
+func LastID(store *storage.Store, day string) (uint64, error) {
+	first, err := FirstID(store, day)
+	return min(first+2*DateWindow, store.LastID()), err // FirstID lies a window before the first document of its day
+}
+
+// EachDocument calls fn for the documents from a day on, in the order of their ids, but for those that are past the time that is asked
+// for. It ends behind DateWindow of these in a row, or when fn returns ErrEnough.
+func EachDocument(ctx context.Context, store *storage.Store, day string, past func(*Head) bool, fn func(storage.Entry, *Head) error) error {
+	first, err := FirstID(store, day)
+	if err != nil {
+		return fmt.Errorf("finding the first document of %s: %w", day, err)
+	}
+	late := 0 // documents in a row that are past
+	err = store.Records(first, func(entry storage.Entry) error {
+		if err := ctx.Err(); err != nil || !IsDocument(entry.State) {
+			return err
+		}
+		h, err := DecodeHead(entry)
+		if err != nil {
+			return err
+		}
+		if !past(h) {
+			late = 0
+			return fn(entry, h)
+		}
+		if late++; late > DateWindow {
+			return ErrEnough
+		}
+		return nil
+	})
+	if errors.Is(err, ErrEnough) {
+		return nil
+	}
+	return err
 }
 
 // dateAfter is the date of the first document above an id, "" when there is none.

@@ -2,7 +2,6 @@ package shelf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -144,11 +143,6 @@ func (t *BacktestTotals) add(list []rulebook.Difference) {
 
 // eachDocument reads the documents of a period that are wanted, in the order of their ids. Between two of them it gives way.
 func (s *recomputation) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool, fn func(*storedDocument) error) error {
-	start, err := record.FirstID(s.o.Store, p.From)
-	if err != nil {
-		return fmt.Errorf("finding the first document of %s: %w", p.From, err)
-	}
-	late := 0 // documents in a row that are behind the period
 	rest := s.GiveWay(6)
 	var entries []storage.Entry // wanted, and not yet read
 	var heads []*record.Head
@@ -173,24 +167,8 @@ func (s *recomputation) eachDocument(ctx context.Context, p DocumentPeriod, want
 		entries, heads = entries[:0], heads[:0]
 		return nil
 	}
-	err = s.o.Store.Records(start, func(entry storage.Entry) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if !record.IsDocument(entry.State) {
-			return nil
-		}
-		h, err := record.DecodeHead(entry)
-		if err != nil {
-			return err
-		}
-		if h.Date > p.To {
-			if late++; late > record.DateWindow {
-				return record.ErrEnough
-			}
-			return nil
-		}
-		late = 0
+	after := func(h *record.Head) bool { return h.Date > p.To }
+	err := record.EachDocument(ctx, s.o.Store, p.From, after, func(entry storage.Entry, h *record.Head) error {
 		if h.Date < p.From || !wanted(h) {
 			return nil
 		}
@@ -200,7 +178,7 @@ func (s *recomputation) eachDocument(ctx context.Context, p DocumentPeriod, want
 		}
 		return read()
 	})
-	if err != nil && !errors.Is(err, record.ErrEnough) {
+	if err != nil {
 		return err
 	}
 	return read()

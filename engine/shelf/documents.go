@@ -141,11 +141,11 @@ func (s *recomputation) bounds(m *Made) (after, end uint64, err error) {
 			return 0, 0, err
 		}
 		next := last.AddDate(0, 0, 1).Format(time.DateOnly)
-		first, err := record.FirstID(s.o.Store, next)
+		until, err := record.LastID(s.o.Store, next)
 		if err != nil {
-			return 0, 0, fmt.Errorf("finding the first document of %s: %w", next, err)
+			return 0, 0, fmt.Errorf("finding the last document of %s: %w", m.To, err)
 		}
-		end = min(end, first+2*record.DateWindow)
+		end = min(end, until)
 	}
 	return after, end, nil
 }
