@@ -19,14 +19,18 @@ type digest = [sha256.Size]byte
 type code struct {
 	host        *Host
 	digest      digest
-	room        *room
+	packed      []byte // the metered module, compressed; nil when it is never unloaded
 	description *abi.Description
 	running     chan struct{} // holds one for each call that is under way
 	users       int           // Modules that share it; guarded by Host.mu
+	look        *time.Timer   // calls unloadIfIdle; nil as packed
+	loading     sync.Mutex    // held by who looks for a room
 
 	mu     sync.Mutex
+	room   *room // nil: it is unloaded
 	idle   []*instance
-	out    int // instances that are not idle
+	out    int  // instances that are not idle
+	called bool // since unloadIfIdle looked
 	closed bool
 }
 
@@ -72,10 +76,20 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting lets modules be compiled side by side until end is called: nobody sells yet, and every core is free for it.
+// Starting lets modules be compiled side by side until end is called: nobody sells yet, and every core is free for it. end unloads the
+// modules until their first call.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
-	return func() { h.starting.Store(false) }
+	return func() {
+		h.starting.Store(false)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, c := range h.modules {
+			if c.look != nil {
+				c.look.Reset(0)
+			}
+		}
+	}
 }
 
 // shared gives a module that is compiled already to one user more.
@@ -105,6 +119,10 @@ func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close(ctx))
+	}
+	if h.unloads() {
+		c.packed, c.called = pack(metered), false
+		c.look = time.AfterFunc(h.options.UnloadAfter, c.unloadIfIdle)
 	}
 	return c, nil
 }
@@ -144,14 +162,44 @@ func (c *code) close(ctx context.Context) error {
 	idle, out := c.idle, c.out
 	c.idle, c.closed = nil, true
 	c.mu.Unlock()
-	var err error
-	for _, i := range idle {
-		err = errors.Join(err, i.close())
+	if c.look != nil {
+		c.look.Stop()
 	}
+	err := closeAll(idle)
 	if out > 0 {
 		return err
 	}
-	return errors.Join(err, c.room.close(ctx))
+	return errors.Join(err, c.closeRoom(ctx))
+}
+
+// abort closes the module at once: calls under way fail.
+func (c *code) abort(ctx context.Context) error {
+	if c.look != nil {
+		c.look.Stop()
+	}
+	c.mu.Lock()
+	c.idle, c.closed = nil, true
+	c.mu.Unlock()
+	return c.closeRoom(ctx)
+}
+
+// closeRoom ends a module that is closed and has no instance left.
+func (c *code) closeRoom(ctx context.Context) error {
+	c.mu.Lock()
+	r := c.room
+	c.room = nil
+	c.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.close(ctx)
+}
+
+func closeAll(instances []*instance) (err error) {
+	for _, i := range instances {
+		err = errors.Join(err, i.close())
+	}
+	return err
 }
 
 // add starts an instance, unless the module is closed. Who has it gives it back with remove, or with put.
@@ -165,7 +213,11 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	if closed {
 		return nil, ErrClosed
 	}
-	i, err := c.instantiate(ctx)
+	r, err := c.load(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.back(ctx, nil))
+	}
+	i, err := c.instantiate(ctx, r)
 	if err != nil {
 		err = errors.Join(err, c.back(ctx, nil))
 	}
@@ -187,7 +239,7 @@ func (c *code) back(ctx context.Context, keep *instance) error {
 		err = keep.close()
 	}
 	if last {
-		err = errors.Join(err, c.room.close(ctx))
+		err = errors.Join(err, c.closeRoom(ctx))
 	}
 	return err
 }
@@ -205,6 +257,7 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 		return nil, fmt.Errorf("waiting for an instance of the rule module: %w", ctx.Err())
 	}
 	c.mu.Lock()
+	c.called = true
 	var i *instance
 	if n := len(c.idle); n > 0 {
 		i, c.idle = c.idle[n-1], c.idle[:n-1]

@@ -31,13 +31,13 @@ type instance struct {
 	stack    [1]uint64
 }
 
-// instantiate starts an instance: a Go guest sets its heap up.
-func (c *code) instantiate(ctx context.Context) (*instance, error) {
+// instantiate starts an instance in the module's room: a Go guest sets its heap up.
+func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	i := &instance{code: c}
 	i.context, i.around = surround(context.WithoutCancel(ctx))
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	var err error
-	if i.module, err = c.room.runtime.InstantiateModule(i.context, c.room.compiled, config); err != nil {
+	if i.module, err = r.runtime.InstantiateModule(i.context, r.compiled, config); err != nil {
 		return nil, fmt.Errorf("%w: starting an instance: %s", ErrTrap, firstLine(err))
 	}
 	i.memory, i.evaluate = i.module.Memory(), i.module.ExportedFunction("dte_evaluate")

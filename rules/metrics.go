@@ -11,6 +11,7 @@ type metrics struct {
 	fuel     prometheus.Histogram
 	failures *prometheus.CounterVec
 	cache    *prometheus.CounterVec
+	reloads  prometheus.Counter
 	engine   *prometheus.GaugeVec
 }
 
@@ -24,6 +25,8 @@ func newMetrics(engine string) *metrics {
 			Help: "Calls of a rule module that failed, by reason: start, trap, fuel, timeout."}, []string{"reason"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_cache_failures_total",
 			Help: "Modules that were compiled again because of their cache: damaged (thrown away) or unusable (its folder cannot be read or written)."}, []string{"reason"}),
+		reloads: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_reloads_total",
+			Help: "Calls that had to load their rule module again, because it had not been called for a while."}),
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
 			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
 	}
@@ -44,11 +47,11 @@ func (m *metrics) evaluated(took time.Duration, used int64) {
 
 func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
-// held is how many compiled modules the host holds.
-var held = prometheus.NewDesc("dte_rule_modules", "Compiled rule modules in memory.", nil, nil)
+// held is how many modules the host holds.
+var held = prometheus.NewDesc("dte_rule_modules", "Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.engine}
+	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine}
 }
 
 // Describe implements prometheus.Collector.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,9 @@ type daemon struct {
 	api, ops net.Listener
 }
 
+// unloadRulesAfter is how long the rule of a type that nobody sells stays in memory (some 12 MiB each).
+const unloadRulesAfter = 10 * time.Minute
+
 // open builds the appliance from its configuration and starts nothing but the listeners. What it cannot trust (key,
 // rules, issuer's data, store) it refuses here, with the reason.
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
@@ -76,7 +80,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	for _, err := range exposed {
 		log.Warn("a secret is open to others", "error", err)
 	}
-	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2), CacheDir: cfg.Rules.Cache, Logger: log})
+	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2), CacheDir: cfg.Rules.Cache,
+		UnloadAfter: unloadRulesAfter, Logger: log})
 	if err != nil {
 		return d, fmt.Errorf("starting rule host: %w", err)
 	}
@@ -171,6 +176,7 @@ func openBox(cfg *config.Config, log *slog.Logger) *vouch.Key {
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
 func (d *daemon) Run(ctx context.Context) error {
 	defer d.close()
+	go debug.FreeOSMemory() // what the start took
 	d.log.Info("issuing", "api", d.api.Addr().String(), "ops", d.ops.Addr().String())
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
