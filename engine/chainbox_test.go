@@ -44,6 +44,7 @@ type chainBox struct {
 	agent    *fleet.Agent
 	ship     *ship.Shipper
 	mirrored map[string]int64
+	live     bool // the copy was, when it was mirrored last
 	kicked   chan struct{}
 	stopAll  context.CancelFunc
 	working  sync.WaitGroup
@@ -66,6 +67,7 @@ func (m *chainBox) turnOn() {
 		m.t.Fatal(err)
 	}
 	m.ship, err = ship.New(ship.Options{Store: m.line, Branch: m.site.name, Box: m.key, Folder: m.dir, Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
+		Live:   func() bool { return m.live },
 		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() }, State: m.shipping, Logger: quiet, Now: m.now})
 	if err != nil {
 		m.t.Fatal(err)
@@ -129,6 +131,7 @@ func (m *chainBox) away(ctx context.Context, rest func(time.Duration) bool) bool
 func (m *chainBox) shipOnce(ctx context.Context) error {
 	began := time.Now()
 	how, _ := m.store.SecondCopy()
+	m.live = how.Live
 	if err := m.mirror(); err != nil {
 		m.t.Errorf("reading the second copy: %v", err)
 	}

@@ -129,7 +129,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	status.fleet = d.fleet
-	if status.shipper, err = openShipper(cfg, in, d.fleet, log); err != nil {
+	if status.shipper, err = openShipper(cfg, in, d.fleet, d.store, log); err != nil {
 		return d, err
 	}
 	if status.shipper != nil {

@@ -51,7 +51,7 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 }
 
 // openShipper makes what carries the second copy into the chain's store; nil where nothing is shipped.
-func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, log *slog.Logger) (*ship.Shipper, error) {
+func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store *storage.Store, log *slog.Logger) (*ship.Shipper, error) {
 	if agent == nil || cfg.Fleet.Ship == "" {
 		return nil, nil
 	}
@@ -64,6 +64,9 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, log *
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
+		}, Live: func() bool {
+			second, _ := store.SecondCopy()
+			return second.Live
 		}, State: cfg.Fleet.Shipping(), Logger: log, Now: time.Now, Sync: cfg.Fleet.Ship == "sync", Patience: time.Duration(cfg.Fleet.ShipPatience),
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)

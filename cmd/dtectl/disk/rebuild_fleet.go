@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/fleet/ship"
 )
 
-// fetchCopy brings what the branch's box of an epoch, 0: its last one, shipped into a folder beside the store, which the caller removes
+// fetchCopy brings what the branch's box of an epoch shipped, 0: as ship.Fetch, into a folder beside the store, which the caller removes
 // with ship.Remove. Cut short, it goes on there when it is called again.
 func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, error) {
 	if cfg.Fleet == nil {
@@ -46,7 +46,11 @@ func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, er
 	}
 	screen.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts of %d bases were read\n",
 		cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts, got.Bases)
-	if len(got.Older) > 0 {
+	if len(got.Newer) > 0 {
+		screen.Printf("the box of epoch %d came after it and had not shipped its whole copy, therefore that is not taken: what it sold is not here, and the numbers\n"+
+			"that it gave are not proven\n", got.Newer[len(got.Newer)-1])
+	}
+	if len(got.Older) > 0 && !got.Whole {
 		screen.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch %[2]d died before its whole copy was shipped, what it\n"+
 			"lacks is there: dtectl rebuild --fleet --epoch %[1]d; then the numbers that the box of epoch %[2]d gave are not proven\n", got.Older[len(got.Older)-1], got.Epoch)
 	}

@@ -37,7 +37,7 @@ func (c *Restore) Run(ctx context.Context, top *operator.Options) error {
 type Rebuild struct {
 	Dir        string `arg:"" optional:"" type:"existingdir" help:"The second copy, on the medium that outlived the box."`
 	Fleet      bool   `help:"The second copy that the dead box shipped to the chain's store."`
-	Epoch      int64  `help:"With --fleet: of the box of this epoch. Default: the last box that shipped anything."`
+	Epoch      int64  `help:"With --fleet: of the box of this epoch. Default: the last box that has shipped its whole copy."`
 	AcceptMark bool   `help:"Trust the high-water mark beside the store, and reconcile at once."`
 }
 

@@ -110,13 +110,14 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp says after a look whether changes wait for the store from now on: it has all that there was, and answers in time.
+// caughtUp says after a look whether changes wait for the store from now on: it has all that there was, which a rebuild would take, and
+// answers in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
 		return
 	}
-	if s.o.Epoch() == 0 || !s.all {
+	if s.o.Epoch() == 0 || !s.all || !s.state.Whole {
 		return
 	}
 	s.mu.Lock()

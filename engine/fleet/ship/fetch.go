@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"dtegate/engine/fleet/wire"
 )
@@ -17,6 +18,8 @@ var ErrNothing = errors.New("nothing of this branch's second copy is in the stor
 type Fetched struct {
 	Epoch  int64   // of the box that shipped it
 	Older  []int64 // epochs before it whose boxes shipped too
+	Newer  []int64 // epochs behind it whose boxes shipped, and did not say that their copy is whole
+	Whole  bool    // the box has said that its whole copy is in the store
 	Bases  int64
 	Parts  int64 // of the bases
 	Pieces int64 // in the store, those in bases included
@@ -26,7 +29,8 @@ type Fetched struct {
 	Doubt error
 }
 
-// Fetch brings the second copy of a branch's last box that shipped anything into a folder of its own: its bases, and the pieces behind
+// Fetch brings the second copy of a branch's last box that has its whole copy in the store into a folder of its own, or, where no box
+// has said so, of the last box that shipped anything: its bases, and the pieces behind
 // the last one. All are signed by that box's enrolled key, or named by what is, and each names the one before. A base that does not prove
 // itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
 // names it, and the folder holds what is before it. A fetch that was cut short goes on in the same folder. Remove removes the folder and
@@ -35,15 +39,13 @@ func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, f
 	return FetchEpoch(ctx, store, director, branch, 0, folder)
 }
 
-// FetchEpoch is Fetch of the box of an epoch, 0: the last that shipped anything. A box that died before its whole copy was in the store
-// left less there than the box before it.
+// FetchEpoch is Fetch of the box of an epoch, whether its copy is whole or not; 0: Fetch.
 func FetchEpoch(ctx context.Context, store wire.Store, director []wire.Key, branch string, epoch int64, folder string) (Fetched, error) {
 	boxes, foreign, err := enrolled(ctx, store, director, branch)
 	if err != nil {
 		return Fetched{}, err
 	}
-	var older []int64
-	var from *chest
+	var shipped []chest // ascending
 	for _, e := range boxes {
 		if epoch != 0 && e.Epoch > epoch {
 			break
@@ -53,23 +55,41 @@ func FetchEpoch(ctx context.Context, store wire.Store, director []wire.Key, bran
 			return Fetched{}, fmt.Errorf("reading the copy of epoch %d: %w", e.Epoch, err)
 		}
 		if err == nil {
-			if from != nil {
-				older = append(older, from.epoch)
-			}
-			from = &chest{store, branch, e.Epoch, e.BoxKeyOf()}
+			shipped = append(shipped, chest{store, branch, e.Epoch, e.BoxKeyOf()})
 		}
 	}
+	at := len(shipped) - 1
 	switch {
-	case from != nil && (epoch == 0 || from.epoch == epoch):
-		got, err := from.fetch(ctx, folder)
-		got.Older = older
-		return got, err
+	case at >= 0 && (epoch == 0 || shipped[at].epoch == epoch):
 	case len(foreign) > 0:
 		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has enrolled: %w", ErrNothing, errors.Join(foreign...))
 	case epoch != 0:
 		return Fetched{}, fmt.Errorf("%w of the box of epoch %d", ErrNothing, epoch)
+	default:
+		return Fetched{}, ErrNothing
 	}
-	return Fetched{}, ErrNothing
+	whole := int64(0)
+	for i := at; i >= 0 && whole == 0 && (epoch == 0 || i == at); i-- {
+		if whole, err = shipped[i].whole(ctx); err != nil && (epoch == 0 || !disproved(err)) {
+			return Fetched{}, err
+		}
+		if whole > 0 {
+			at = i
+		}
+	}
+	got, err := shipped[at].fetch(ctx, folder)
+	got.Older, got.Newer, got.Whole = epochs(shipped[:at]), epochs(shipped[at+1:]), whole > 0
+	if err == nil && got.Pieces < whole {
+		err = fmt.Errorf("piece %d: %w, and the copy was whole with piece %d: the store has lost it", got.Pieces+1, wire.ErrNotFound, whole)
+	}
+	return got, err
+}
+
+func epochs(of []chest) (list []int64) {
+	for _, c := range of {
+		list = append(list, c.epoch)
+	}
+	return list
 }
 
 // enrolled are a branch's boxes, ascending, and why other enrolments are not counted.
@@ -158,13 +178,16 @@ func (c chest) parts(ctx context.Context, folder string, to *progress, got *Fetc
 
 // doubt keeps what is wrong with the bases, and returns what is wrong with the store: that is tried again later.
 func (c chest) doubt(got *Fetched, err error) error {
-	for _, of := range []error{wire.ErrNotFound, wire.ErrTooLarge, wire.ErrFormat, wire.ErrSignature, wire.ErrOther} {
-		if errors.Is(err, of) {
-			got.Doubt = err
-			return nil
-		}
+	if disproved(err) {
+		got.Doubt = err
+		return nil
 	}
 	return err
+}
+
+// disproved tells that an object does not prove itself, whoever asks for it again.
+func disproved(err error) bool {
+	return slices.ContainsFunc([]error{wire.ErrNotFound, wire.ErrTooLarge, wire.ErrFormat, wire.ErrSignature, wire.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
 // base reads a base and its digest; nil where there is none.

@@ -35,7 +35,7 @@ func (s *Shipper) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(baseDesc, failed)
 	switch {
-	case s.o.Sync && s.live:
+	case s.o.Sync && s.live && s.copyLive():
 		gauge(waitsDesc, 1)
 	case s.o.Sync:
 		gauge(waitsDesc, 0)

@@ -49,6 +49,7 @@ type Options struct {
 	Folder string       // of the second copy
 	Epoch  func() int64 // of this box; 0: it is not enrolled, nothing is shipped yet
 	Cloned func()       // is told of ErrCloned, at each start again
+	Live   func() bool  // the copy holds all that the store does; nil: it always does
 	State  File
 	Every  time.Duration // default DefaultEvery
 	// Sync: Carry returns once the store has what it was told of. Patience is how long it waits at most, default
@@ -87,6 +88,7 @@ type state struct {
 	File     string `json:"file,omitempty"`
 	Offset   int64  `json:"offset,omitempty"`
 	Cloned   bool   `json:"cloned,omitempty"`
+	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and it says so
 	// Tried are the pieces that were sent as the next one, without an answer yet. The store may have any of them, and the copy may
 	// have lost its bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
@@ -160,11 +162,17 @@ func (s *Shipper) Shipped() *wire.Shipped {
 		mode = "sync"
 	}
 	why := s.why
+	if why == "" && s.state.Epoch > 0 && !s.copyLive() {
+		why = "the second copy does not hold everything: what it lacks is not shipped, and not counted"
+	}
 	if why == "" && s.o.Sync && !s.live {
 		why = "sales do not wait for the store: it is not caught up yet, or slow"
 	}
 	return &wire.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why}
 }
+
+// copyLive tells that the copy holds all that the store does.
+func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
 // Step ships what the copy had at the last look already: what is newer may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
@@ -177,6 +185,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	case s.state.Epoch != epoch:
 		s.set(state{Epoch: epoch})
 	}
+	live := s.copyLive() // before the look: what the copy held by then is shipped by its end
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
 	if err != nil {
 		return err
@@ -204,6 +213,9 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 	}
 	s.seen = sizes
+	if live && s.all && s.state.Number > 0 && !s.state.Whole {
+		return s.markWhole(ctx)
+	}
 	return nil
 }
 
@@ -310,7 +322,7 @@ func (s *Shipper) adopt(ctx context.Context, key string, p wire.Piece) error {
 func (s *Shipper) shipped(p wire.Piece, data, body []byte) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
-	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body))}
+	s.state = state{Epoch: p.Epoch, Number: p.Number, Previous: wire.Digest(data), File: p.File, Offset: p.Offset + int64(len(body)), Whole: s.state.Whole}
 	s.arrived()
 	s.mu.Unlock()
 	return s.save() // if we crash before this line, the piece is adopted

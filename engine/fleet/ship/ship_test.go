@@ -39,15 +39,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), store: fleettest.New(time.Now), disk: &fleettest.File{}}
-	for epoch, key := range map[int64]wire.Signer{1: box, 2: other} {
-		data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(wire.Public(key).Public), At: time.Now(), By: "ana"}, director)
-		if err == nil {
-			err = w.store.Put(t.Context(), wire.BoxKey("centro", epoch), data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.enrol(box, 1)
+	w.enrol(other, 2)
 	w.start(box, 1)
 	return w
 }
@@ -137,7 +130,7 @@ func TestShip_Faults(t *testing.T) {
 					}
 					return fleettest.None
 				}, restart)
-				if got, _, err := w.fetch(); err != nil || got != contents(t, w.dir) || w.cloned != 0 {
+				if got, _, err := w.fetch(); err != nil || got != contents(t, w.dir) || w.cloned != 0 || !w.whole(1) {
 					t.Errorf("request %d %s, restart at %d: %s %v, cloned %d", n, fault, restart, got, err, w.cloned)
 				}
 			}

@@ -10,6 +10,7 @@
 //	copy/v1/<branch>/<epoch>/<segment>        a segment of the second copy's log                        created once
 //	copy/v1/<branch>/<epoch>/base/<n>.jws     Base: months of the log in few parts    the box             created once
 //	copy/v1/<branch>/<epoch>/part/<sha256>    a part of a base                                          created once
+//	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The payload names
 // what it is (kind), whose it is, and its number, therefore no object can stand in for another. Times are RFC 3339.

@@ -74,6 +74,11 @@ func PartKey(branch string, epoch int64, digest string) string {
 	return fmt.Sprintf("%s%s/%d/part/%s", CopyFolder, branch, epoch, digest)
 }
 
+// WholeKey is the object in which a box says that its whole second copy is in the store.
+func WholeKey(branch string, epoch int64) string {
+	return fmt.Sprintf("%s%s/%d/whole.jws", CopyFolder, branch, epoch)
+}
+
 // BranchOf is the branch of a key of StatusFolder.
 func BranchOf(key string) (string, bool) {
 	name, folder := strings.CutPrefix(key, StatusFolder)

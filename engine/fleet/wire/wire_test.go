@@ -265,7 +265,7 @@ func TestKeys(t *testing.T) {
 	for got, want := range map[string]string{
 		DesiredKey("norte", 12): "fleet/v1/desired/norte/000000000012.jws", BoxKey("centro", 2): "fleet/v1/boxes/centro/2.jws", StatusKey("centro"): "fleet/v1/status/centro.jws",
 		ActKey("centro", 3): "fleet/v1/acts/centro/000000000003.jws", SegmentKey("centro", 2, 9): "copy/v1/centro/2/000000000009",
-		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2, "ab"): "copy/v1/centro/2/part/ab",
+		BaseKey("centro", 2, 9): "copy/v1/centro/2/base/000000000009.jws", PartKey("centro", 2, "ab"): "copy/v1/centro/2/part/ab", WholeKey("centro", 2): "copy/v1/centro/2/whole.jws",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

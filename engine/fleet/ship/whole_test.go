@@ -1,0 +1,162 @@
+package ship_test
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/ship"
+	"dtegate/engine/fleet/wire"
+)
+
+// enrol gives the branch to a box.
+func (w *world) enrol(key wire.Signer, epoch int64) {
+	w.t.Helper()
+	data, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: epoch, Key: wire.EncodeKey(wire.Public(key).Public), At: time.Now(), By: "ana"}, director)
+	if err == nil {
+		err = w.store.Put(w.t.Context(), wire.BoxKey("centro", epoch), data)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// whole tells that the box of an epoch has said that its whole copy is in the store.
+func (w *world) whole(epoch int64) bool { return w.store.Held(wire.WholeKey("centro", epoch)) != nil }
+
+// TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild takes that of the box before
+// it, and says so: of another box, and of the same one that was enrolled again and ships everything anew.
+func TestFetch_Whole(t *testing.T) {
+	for name, key := range map[string]wire.Signer{"another box": other, "the same box": box} {
+		for ends := 0; ends <= 8; ends++ {
+			w := newWorld(t)
+			w.grow("0000000001.copy", "head-sold")
+			w.steps()
+			old := contents(t, w.dir)
+			w.enrol(key, 2)
+			if key.Private.Equal(other.Private) {
+				w.disk = &fleettest.File{}
+				w.dir = t.TempDir()
+				w.grow("0000000001.copy", "head-sold")
+			}
+			w.grow("0000000002.copy", "more")
+			w.start(key, 2)
+			n := 0
+			w.store.Fault = func(fleettest.Request) fleettest.Fault {
+				if n++; n > ends {
+					return fleettest.Lost
+				}
+				return fleettest.None
+			}
+			w.steps()
+			w.store.Fault = nil
+			got, f, err := w.fetch()
+			if err != nil || !f.Whole {
+				t.Fatalf("%s, ends at %d: %+v %v", name, ends, f, err)
+			}
+			switch {
+			case w.whole(2):
+				if f.Epoch != 2 || got != contents(t, w.dir) || !slices.Equal(f.Older, []int64{1}) || f.Newer != nil {
+					t.Errorf("%s is whole: %+v\n%s", name, f, got)
+				}
+			case f.Epoch != 1 || got != old || (f.Newer == nil) != (w.store.Held(wire.SegmentKey("centro", 2, 1)) == nil):
+				t.Errorf("%s, ends at %d: %+v\n%s", name, ends, f, got)
+			}
+			if w.whole(2) != (ends >= 3) { // two pieces and the mark
+				t.Errorf("%s, ends at %d: whole %v", name, ends, w.whole(2))
+			}
+			w.steps()
+			if got, f, err := w.fetch(); err != nil || f.Epoch != 2 || got != contents(t, w.dir) {
+				t.Errorf("%s: %+v %v", name, f, err)
+			}
+		}
+	}
+}
+
+// A copy that the medium does not hold whole is never said to be whole, however much of it is shipped.
+func TestShip_NotLive(t *testing.T) {
+	w := newWorld(t)
+	live := false
+	var err error
+	w.ship, err = ship.New(ship.Options{Store: w.store, Branch: "centro", Box: box, Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk,
+		Cloned: func() {}, Live: func() bool { return live }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	if f, err := w.shippedWhole(); err != nil || f.Whole || w.whole(1) {
+		t.Errorf("%+v %v", f, err)
+	}
+	live = true
+	w.steps()
+	if f, err := w.shippedWhole(); err != nil || !f.Whole {
+		t.Errorf("%+v %v", f, err)
+	}
+}
+
+func (w *world) shippedWhole() (ship.Fetched, error) {
+	_, f, err := w.fetch()
+	return f, err
+}
+
+// A word that a copy is whole counts for its epoch and by its box's signature alone, and not where the store has lost what was whole.
+func TestFetch_WholeForged(t *testing.T) {
+	mark := func(t *testing.T, epoch int64, key wire.Signer) []byte {
+		data, err := wire.SealWholeCopy(wire.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, c := range map[string]struct {
+		put  func(t *testing.T, w *world) []byte
+		want error
+	}{
+		"of an earlier epoch": {func(_ *testing.T, w *world) []byte { return w.store.Held(wire.WholeKey("centro", 1)) }, wire.ErrOther},
+		"of another key":      {func(t *testing.T, _ *world) []byte { return mark(t, 2, other) }, wire.ErrSignature},
+		"a piece":             {func(_ *testing.T, w *world) []byte { return w.store.Held(wire.SegmentKey("centro", 2, 1)) }, wire.ErrFormat},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.grow("0000000001.copy", "head-sold")
+			w.steps()
+			w.enrol(box, 2)
+			w.start(box, 2)
+			w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+				if strings.Contains(r.Key, "/2/whole") {
+					return fleettest.Lost
+				}
+				return fleettest.None
+			}
+			w.steps()
+			w.store.Fault = nil
+			if err := w.store.Put(t.Context(), wire.WholeKey("centro", 2), c.put(t, w)); err != nil {
+				t.Fatal(err)
+			}
+			if _, f, err := w.fetch(); !errors.Is(err, c.want) {
+				t.Errorf("%+v %v", f, err)
+			}
+			f, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir())
+			if err != nil || f.Whole || f.Epoch != 2 {
+				t.Errorf("of epoch 2 all the same: %+v %v", f, err)
+			}
+			w.start(box, 2)
+			if err := errors.Join(w.ship.Step(t.Context()), w.ship.Step(t.Context())); !errors.Is(err, c.want) {
+				t.Errorf("the box takes it for its own: %v", err)
+			}
+		})
+	}
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.grow("0000000002.copy", "more")
+	w.steps()
+	w.store.Lose(wire.SegmentKey("centro", 1, 2))
+	if _, f, err := w.fetch(); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "piece 2") {
+		t.Errorf("%+v %v", f, err)
+	}
+}
