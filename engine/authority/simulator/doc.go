@@ -10,6 +10,10 @@
 // on the way, whatever the answers said ([Simulator.Audit]). What it remembers lives in memory only: nothing survives
 // the process, and nothing survives [Simulator.Reset].
 //
+// The rooms, each of which imports only those before it: document checks one document by itself; hostility is what goes wrong on
+// request; registry is what was received, and judges by it; protocol is MH's HTTP interface; this package puts them together and has
+// the management port.
+//
 // MH's time is Options.Now, shifted by Chaos.ClockMS: dates, deadlines, tokens and lots go by it, and whatever is due
 // is done by the first request or observation that comes after. No goroutine works in the background. Delays of answers
 // and schedules go by the process's timers. Under testing/synctest, with listeners in memory, all of it is fake time.

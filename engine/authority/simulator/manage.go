@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"dtegate/engine/authority/simulator/hostility"
+	"dtegate/engine/authority/simulator/registry"
 )
 
 // Manage is the other port, for tests and operators: chaos, observation, reset. It has no authentication and belongs
@@ -23,22 +26,22 @@ func (s *Simulator) Manage() http.Handler {
 	mux.HandleFunc("GET /received", s.getCounts)
 	mux.HandleFunc("GET /received/{code}", s.getReceived)
 	mux.HandleFunc("POST /reset", s.postReset)
-	return s.marked(mux)
+	return s.hostility.Marked(mux)
 }
 
 // postChaos merges the members given into the hostilities in force and answers the result. An unknown member changes
 // nothing and is a 400: a misspelt hostility must not pass for a survived one.
 func (s *Simulator) postChaos(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(w, r)
+	body, err := hostility.ReadBody(w, r)
 	if err != nil {
 		say(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
-	err = s.alter(func(c *Chaos) error {
+	err = s.hostility.Alter(func(c *Chaos) error {
 		if err := read(bytes.NewReader(body), c); err != nil {
 			return &badRequest{fmt.Errorf("reading the hostilities: %w", err)}
 		}
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			return &badRequest{err}
 		}
 		return nil
@@ -51,7 +54,7 @@ func (s *Simulator) postChaos(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
 	default:
 		c := s.Hostilities()
-		s.log.Info("chaos", "now", fmt.Sprintf("%+v", c))
+		s.options.Logger.Info("chaos", "now", fmt.Sprintf("%+v", c))
 		say(w, http.StatusOK, c)
 	}
 }
@@ -116,7 +119,7 @@ func (s *Simulator) getReceived(w http.ResponseWriter, r *http.Request) {
 	say(w, http.StatusOK, struct {
 		Attempt
 		Sello *string `json:"sello"` // null unless accepted
-	}{a, orNull(a.Sello)})
+	}{a, registry.OrNull(a.Sello)})
 }
 
 func (s *Simulator) postReset(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,82 @@
+package document
+
+import (
+	"slices"
+)
+
+// This file holds what MF2 says of special lines and of the sections that all types share. Each check names its page.
+
+// besides are the amounts that a line outside the tax base has at 0.00 beside its columns (MF2 p.30), where its type has
+// them.
+var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "ivaRete", "reteRenta", "seguro", "flete"}
+
+// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, and NRE and CLE, which are not
+// received here), D4 for MH itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge,
+// its amount is taxed, and it names tax 20 alone, or none at all where prices include VAT (pp.33-34). Code 007.
+func (d *Document) levies(it Object, n int) *Refusal {
+	named := it.texts("tributos")
+	for _, code := range named {
+		if code == "D4" || code == "C3" && d.Tipo != "01" && d.Tipo != "18" { // in those two C3 is a matter of the schema
+			return NotAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
+		}
+	}
+	if it.Null("codTributo") {
+		return nil
+	}
+	if it.Text("codTributo") == "D4" {
+		return NotAllowed("cuerpoDocumento.codTributo", item(n, "codTributo"))
+	}
+	for _, other := range []string{"montoDescu", "ventaNoSuj", "ventaExenta", "psv", "noGravado"} {
+		if it.number(other).Sign() != 0 {
+			return NotAllowed("cuerpoDocumento."+other, item(n, other))
+		}
+	}
+	var want []string
+	if d.Tipo != "01" && d.Tipo != "18" && it.number("ventaGravada").Sign() > 0 {
+		want = []string{"20"}
+	}
+	if !slices.Equal(named, want) {
+		return NotAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
+	}
+	return nil
+}
+
+// numbered checks that the items count from 1 on: "número de ítem que corresponda en secuencia con el anterior" (MF2
+// pp.30 and 33). Code 007.
+func numbered(d *Document) *Refusal {
+	for i, it := range d.Root.Objects("cuerpoDocumento") {
+		if it.Integer("numItem") != i+1 {
+			return NotAllowed("cuerpoDocumento.numItem", item(i+1, "numItem"))
+		}
+	}
+	return nil
+}
+
+// checkOneType checks that the documents of documentoRelacionado are of one type (MF2 p.37; p.26 for a retorno). Code 007.
+func checkOneType(d *Document) *Refusal {
+	related := d.Root.Objects("documentoRelacionado")
+	for _, rel := range related {
+		if rel.Text("tipoDocumento") != related[0].Text("tipoDocumento") {
+			return NotAllowed("documentoRelacionado.tipoDocumento")
+		}
+	}
+	return nil
+}
+
+// cash is CAT-017's code of notes and coins.
+const cash = "01"
+
+// settledBy checks how a payment is described (MF2 pp.49-51): a term and its number of periods come together, and notes
+// and coins have no reference ("deberá enviar campo con null"). The sealed documents of the generation before have an
+// empty reference there. Code 007, or 003 for a half pair.
+func (d *Document) settledBy(p Object) *Refusal {
+	switch {
+	case p.Text("codigo") == cash && !p.Null("referencia") && !(d.Previous && p.Text("referencia") == ""):
+		return NotAllowed("resumen.pagos.referencia")
+	case p.Null("plazo") && !p.Null("periodo"):
+		return lacking("resumen.pagos.plazo")
+	case !p.Null("plazo") && p.Null("periodo"):
+		return lacking("resumen.pagos.periodo")
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package document
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Reader holds a document to whatever can be said of it without the books: its signature, its schema, the law of its day, the
+// taxpayers that MH knows.
+type Reader struct {
+	Laws
+	Taxpayers       map[string]bool // NITs; empty: any
+	Switch          time.Time       // see simulator.Options
+	AllowProduction bool            // see simulator.Options
+	Habits          func() Habits   // in force
+	Log             *slog.Logger
+}
+
+// Habits are what MH's manuals leave open, or MH does not keep to.
+type Habits struct {
+	LaxOrigins bool // see hostility.Chaos
+	LaxDates   bool
+	StrictBase bool
+}
+
+// Examine is what can be said of a document without the books, and the observations that it is sealed with.
+func (r *Reader) Examine(d *Document) (notes []string, _ *Refusal) {
+	// 1. to 5. The signature, the text, the schema of its type and generation.
+	form, bad := r.open(d)
+	if bad != nil {
+		return nil, bad
+	}
+	// 6. Dates, taxpayers, mode, catalogues, amounts.
+	if notes, bad = dated(d); bad != nil {
+		return nil, bad
+	}
+	return notes, form.judge(d)
+}
+
+// judge makes the checks of a type and generation; the first that fails is the answer.
+func (s *schema) judge(d *Document) *Refusal {
+	for _, check := range s.checks {
+		if bad := check(d); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// ExamineEvent is examine of an event.
+func (r *Reader) ExamineEvent(d *Document) *Refusal {
+	form, bad := r.open(d)
+	if bad != nil {
+		return bad
+	}
+	return form.judge(d)
+}
+
+// open reads what was sent, a document or an event.
+func (r *Reader) open(d *Document) (*schema, *Refusal) {
+	// 1. The guard: no production through a simulator.
+	if bad := r.Guard(d.Submission); bad != nil {
+		return nil, bad
+	}
+	// 2. The signature, against the registered key.
+	payload, err := verify(d.JWS, d.Issuer.PublicKey)
+	if err != nil {
+		r.Log.Debug("signature", "code", d.Code, "error", err)
+		return nil, unsigned()
+	}
+	d.Payload, d.JWS = payload, ""
+	// 3. The text is JSON.
+	if d.Root, err = decode(payload); err != nil {
+		return nil, unschemed(err.Error())
+	}
+	// 4. The envelope speaks of this document.
+	if bad := agree(d); bad != nil {
+		return nil, bad
+	}
+	// 5. The schema of its type and generation.
+	form, known := compiled()[generation{d.Tipo, d.Version}]
+	if !known {
+		return nil, unschemed(invalid("/identificacion/version"))
+	}
+	if notes := form.check(d.Root); len(notes) > 0 {
+		return nil, unschemed(notes...)
+	}
+	d.Previous, d.law, d.Habits, d.taxpayers = form.previous, r.under(d), r.Habits(), r.Taxpayers
+	if d.Ambiente == "01" && d.Previous != (d.Date() < r.Switch.In(Zone).Format(time.DateOnly)) {
+		return nil, unschemed(invalid("/identificacion/version"))
+	}
+	return form, nil
+}
+
+// Guard keeps production out (Options.AllowProduction).
+func (r *Reader) Guard(sub Submission) *Refusal {
+	switch sub.Ambiente {
+	case "00":
+		return nil
+	case "":
+		if sub.Tipo == Contingencia { // has no envelope that says: the signature, then the schema decide
+			return nil
+		}
+	case "01":
+		if r.AllowProduction {
+			return nil
+		}
+		return NotAllowed("ambiente", "Este es un simulador: no recibe documentos de producción")
+	}
+	return NotAllowed("ambiente")
+}

@@ -1,0 +1,75 @@
+package document
+
+// Refusal is why MH refuses a document. The texts have MH's shape, "[json.path] TEXTO"; README.md tells which codes
+// and texts are MH's own and which are this package's for want of a published one.
+type Refusal struct {
+	Code  string // codigoMsg
+	Class string // clasificaMsg; "" is null
+	Text  string // descripcionMsg
+	Notes []string
+}
+
+// NotAllowed: observed on anulardte, with a null class.
+func NotAllowed(path string, notes ...string) *Refusal {
+	return &Refusal{Code: "007", Text: "[" + path + "] VALOR NO ES PERMITIDO", Notes: notes}
+}
+
+// miscalculated: observed, code 020; the class was seen as 14 and as 16.
+func miscalculated(path string, notes ...string) *Refusal {
+	return &Refusal{Code: "020", Class: "16", Text: "[" + path + "] CALCULO INCORRECTO", Notes: notes}
+}
+
+// lacking: the text was observed, its code was not published.
+func lacking(path string, notes ...string) *Refusal {
+	return &Refusal{Code: "003", Class: "13", Text: "[" + path + "] FALTAN DATOS PARA VALIDAR INFORMACION", Notes: notes}
+}
+
+// Misshapen: observed.
+func Misshapen(path string) *Refusal {
+	return &Refusal{Code: "006", Text: "[" + path + "] FORMATO NO VÁLIDO"}
+}
+
+// Exists: observed.
+func Exists(path string) *Refusal {
+	return &Refusal{Code: "004", Text: "[" + path + "] YA EXISTE UN REGISTRO CON ESE VALOR", Notes: []string{}}
+}
+
+// Absent: observed on anulardte.
+func Absent(path string, notes ...string) *Refusal {
+	return &Refusal{Code: "014", Text: "[" + path + "] NO EXISTE UN REGISTRO CON ESTE DATO", Notes: notes}
+}
+
+// Misdated and exceeded: the texts were observed, their codes were not published.
+func Misdated() *Refusal {
+	return &Refusal{Code: "007", Text: "[documentoRelacionado.fechaEmision] FECHA NO ES CORRECTA"}
+}
+
+func exceeded(path string) *Refusal {
+	return &Refusal{Code: "007", Text: "[" + path + "] MONTO ES MAYOR AL DOCUMENTO RELACIONADO"}
+}
+
+// Stranger: observed.
+func Stranger(path string) *Refusal {
+	return &Refusal{Code: "008", Text: "[" + path + "] NO CORRESPONDE A CONTRIBUYENTE"}
+}
+
+// mismatched: the envelope says one thing and the document another. The text is ours.
+func mismatched(field string) *Refusal {
+	return &Refusal{Code: "003", Class: "13", Text: "[identificacion." + field + "] NO COINCIDE CON LA PETICION"}
+}
+
+// unschemed: observed, with one observation per failing field.
+func unschemed(notes ...string) *Refusal {
+	return &Refusal{Code: "096", Class: "98", Text: "DOCUMENTO NO CUMPLE ESQUEMA JSON", Notes: notes}
+}
+
+// unsigned: code and class from MT1 §4.3, the text as observed on recepciondte.
+func unsigned() *Refusal {
+	return &Refusal{Code: "802", Class: "20", Text: "Firma no válida", Notes: []string{}}
+}
+
+// Incomplete: observed, for an envelope that cannot be read.
+func Incomplete() *Refusal {
+	return &Refusal{Code: "094", Text: "PARAMETROS NO SON VALIDOS",
+		Notes: []string{"Faltan datos en peticion para procesar informacion"}}
+}

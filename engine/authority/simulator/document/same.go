@@ -1,0 +1,106 @@
+package document
+
+// This file compares a document with another that it names: what must be the same in both.
+
+// SameParties checks that a note or retorno is between those that its original is between.
+func (d *Document) SameParties(original *Document) *Refusal {
+	if d.Tipo == "18" {
+		return First(d.SameIssuer(original), d.sameReceiver(original))
+	}
+	return d.sameTaxpayer(original)
+}
+
+// SameIssuer checks that an event says of its issuer what the document says that it is applied to (MF2 p.8: "los datos
+// del emisor deben ser los mismos detallados en el DTE al que se le aplique"). Code 007.
+func (d *Document) SameIssuer(o *Document) *Refusal {
+	now, was := d.Root.Object("emisor"), o.Root.Object("emisor")
+	for _, pair := range [][2]string{{"nombre", "nombre"}, {"codEstableMH", "codEstable"}, {"codPuntoVentaMH", "codPuntoVenta"}} {
+		said := was.Text(pair[0])
+		if said == "" {
+			said = was.Text(pair[1]) // DTE 2.0 documents call MH's codes so
+		}
+		if got := now.Text(pair[0]); said != "" && got != "" && got != said {
+			return NotAllowed("emisor."+pair[0], "Difiere del emisor del documento "+o.Code)
+		}
+	}
+	return nil
+}
+
+// sameReceiver checks that a retorno says of the receiver what its origin says (MF2 p.28, step 1), and that it is for the
+// same third party (p.26). A DUI may have lost its hyphen between generations. Code 007.
+func (d *Document) sameReceiver(o *Document) *Refusal {
+	was, _ := o.receiver()
+	now, _ := d.receiver()
+	for _, field := range []string{"tipoDocumento", "numDocumento", "nombre"} {
+		if got, want := now.Text(field), was.Text(field); got != want && (field != "numDocumento" || unhyphened(got) != unhyphened(want)) {
+			return NotAllowed("documento."+field, "No es el receptor del documento relacionado")
+		}
+	}
+	if d.Root.Object("ventaTercero").Text("nit") != o.Root.Object("ventaTercero").Text("nit") {
+		return NotAllowed("ventaTercero.nit", "No es el tercero del documento relacionado")
+	}
+	return nil
+}
+
+// sameTaxpayer checks that a note is to the taxpayer of its original (MF2 p.31: adjusting a document keeps its "NIT
+// (Receptor)", unless a merger is named in fusion). An invoice may have named nobody. Code 007.
+func (d *Document) sameTaxpayer(o *Document) *Refusal {
+	was, _ := o.receiver()
+	now, name := d.receiver()
+	if d.Root.Object("identificacion").Text("fusion") != "" {
+		return nil
+	}
+	named := false
+	for _, before := range []string{was.Text("nit"), was.Text("numDocumento")} {
+		for _, after := range []string{now.Text("nit"), now.Text("numDocumento")} {
+			if before != "" && unhyphened(before) == unhyphened(after) {
+				return nil
+			}
+		}
+		named = named || before != ""
+	}
+	if !named {
+		return nil
+	}
+	field := "numDocumento"
+	if _, has := now["nit"]; has {
+		field = "nit"
+	}
+	return NotAllowed(name+"."+field, "No es el receptor del documento relacionado")
+}
+
+// Describes checks that an invalidation repeats the document that it takes back: its type, seal, number, date and receiver,
+// null where that is null. Telephone and mail may be null all the same: no refusal for that was published. The schema before
+// DTE 2.0 has no null for the receiver's document and name, so what an anonymous invoice puts there is not compared.
+func (d *Document) Describes(original *Document, seal string) *Refusal {
+	said := d.Root.Object("documento")
+	id := original.Root.Object("identificacion")
+	switch {
+	case said.Text("tipoDte") != original.Tipo:
+		return NotAllowed("documento.tipoDte")
+	case said.Text("selloRecibido") != seal:
+		return NotAllowed("documento.selloRecibido")
+	case said.Text("numeroControl") != id.Text("numeroControl"):
+		return NotAllowed("documento.numeroControl")
+	case said.Text("fecEmi") != original.Date():
+		return NotAllowed("documento.fecEmi")
+	}
+	party, _ := original.receiver()
+	kind, number := party.Text("tipoDocumento"), party.Text("numDocumento")
+	if nit := party.Text("nit"); nit != "" {
+		kind, number = "36", nit
+	}
+	for _, field := range [][2]string{
+		{"tipoDocumento", kind}, {"numDocumento", number}, {"nombre", party.Text("nombre")},
+		{"telefono", party.Text("telefono")}, {"correo", party.Text("correo")},
+	} {
+		got, want := said.Text(field[0]), field[1]
+		if got == "" && (field[0] == "telefono" || field[0] == "correo") || d.Previous && (got == "" || want == "") {
+			continue
+		}
+		if got != want && (field[0] != "numDocumento" || unhyphened(got) != unhyphened(want)) {
+			return NotAllowed("documento." + field[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package document
+
+import (
+	"embed"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// The schemas are this package's own, written from MH's published field lists (SC8), not MH's files: a slip in the
+// one reading should not repeat itself in the other.
+//
+//go:embed schemas
+var files embed.FS
+
+// generation is a document type and its identificacion.version.
+type generation struct {
+	tipo    string
+	version int
+}
+
+// schema is what a document of one generation must satisfy.
+type schema struct {
+	form     *jsonschema.Schema
+	previous bool
+	checks   []func(*Document) *Refusal
+}
+
+// Anulacion and contingencia stand for a document type where an event has none.
+const (
+	Anulacion    = "anulacion"
+	Contingencia = "contingencia"
+)
+
+// form is one row of the generations that are received.
+type form struct {
+	file     string
+	previous bool // of the generation before DTE 2.0
+	checks   []func(*Document) *Refusal
+}
+
+// forms lists the generations that are received. Another one is a file and a row.
+var forms = map[generation]form{
+	{"01", 1}: {"01-v1.json", true, slices.Concat(common, sold, invoice, last)},
+	{"01", 2}: {"01-v2.json", false, slices.Concat(common, sold, invoice, last)},
+	{"03", 3}: {"03-v3.json", true, slices.Concat(common, sold, voucher, last)},
+	{"03", 4}: {"03-v4.json", false, slices.Concat(common, sold, voucher, last)},
+	{"05", 3}: {"05-v3.json", true, slices.Concat(common, sold, note)},
+	{"05", 4}: {"05-v4.json", false, slices.Concat(common, sold, note)},
+	{"06", 3}: {"06-v3.json", true, slices.Concat(common, sold, note)},
+	{"06", 4}: {"06-v4.json", false, slices.Concat(common, sold, note)},
+	{"07", 2}: {"07-v2.json", false, slices.Concat(common, withholding)},
+	{"14", 1}: {"14-v1.json", true, slices.Concat(common, sold, purchase, last)},
+	{"14", 2}: {"14-v2.json", false, slices.Concat(common, sold, purchase, last)},
+	{"18", 1}: {"18-v1.json", false, giveback},
+
+	{Anulacion, 2}: {"invalidacion-v2.json", true, invalidation},
+	{Anulacion, 3}: {"invalidacion-v3.json", false, invalidation},
+
+	{Contingencia, 3}: {"contingencia-v3.json", true, contingency},
+	{Contingencia, 4}: {"contingencia-v4.json", false, contingency},
+}
+
+// compiled reads the schemas, once a process. A failure is a defect of this package.
+var compiled = sync.OnceValue(func() map[generation]*schema {
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	entries, err := files.ReadDir("schemas")
+	must(err)
+	for _, entry := range entries {
+		f, err := files.Open("schemas/" + entry.Name())
+		must(err)
+		resource, err := jsonschema.UnmarshalJSON(f)
+		must(err)
+		must(compiler.AddResource("simulator:///"+entry.Name(), resource))
+	}
+	all := make(map[generation]*schema)
+	for g, f := range forms {
+		form, err := compiler.Compile("simulator:///" + f.file)
+		must(err)
+		all[g] = &schema{form: form, previous: f.previous, checks: f.checks}
+	}
+	return all
+})
+
+func must(err error) {
+	if err != nil {
+		panic("simulator: " + err.Error())
+	}
+}
+
+// check validates with exact decimals (the library computes multipleOf on rationals) and returns MH's observations,
+// one per failing field, in the order of the paths.
+func (s *schema) check(root Object) []string {
+	err := s.form.Validate(map[string]any(root))
+	if err == nil {
+		return nil
+	}
+	failed, ok := err.(*jsonschema.ValidationError)
+	if !ok {
+		return []string{err.Error()}
+	}
+	notes := observe(nil, failed)
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+func observe(notes []string, e *jsonschema.ValidationError) []string {
+	if len(e.Causes) > 0 {
+		for _, cause := range e.Causes {
+			notes = observe(notes, cause)
+		}
+		return notes
+	}
+	path := ""
+	for _, step := range e.InstanceLocation {
+		path += "/" + step
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			notes = append(notes, required(path+"/"+name))
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			notes = append(notes, "Campo #"+path+"/"+name+" no está permitido")
+		}
+	case *kind.MinLength:
+		notes = append(notes, "Campo #"+path+" no cumple el tamaño mínimo  permitido") // two spaces: so MH writes it
+	case *kind.MaxLength:
+		notes = append(notes, "Campo #"+path+" no cumple el tamaño máximo permitido")
+	case *kind.Pattern, *kind.Format:
+		notes = append(notes, "Campo #"+path+" no cumple el formato requerido")
+	default:
+		notes = append(notes, invalid(path))
+	}
+	return notes
+}
+
+func invalid(path string) string  { return "Campo #" + path + " contiene un valor inválido" }
+func required(path string) string { return "Campo #" + path + " es requerido" }
+
+// item is an observation about the n-th item, counted from 1, as MH writes it.
+func item(n int, text string) string { return "cuerpoDocumento.item." + strconv.Itoa(n) + ": " + text }

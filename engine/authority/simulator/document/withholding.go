@@ -1,0 +1,43 @@
+package document
+
+import (
+	"math/big"
+	"slices"
+)
+
+// withholding checks a 07: VAT that a buyer kept back. The documents that it lists are its suppliers' own and are not
+// looked up.
+var withholding = []func(*Document) *Refusal{named, retained}
+
+// retained checks every line and the totals. totalIva only informs, and 0.00 was sealed: it is not compared.
+func retained(d *Document) *Refusal {
+	for i, it := range d.Root.Objects("cuerpoDocumento") {
+		n, code := i+1, it.Text("codigoRetencionMH")
+		if kind := it.Text("tipoDte"); kind != "" && !slices.Contains(DocumentTypes, kind) {
+			return NotAllowed("cuerpoDocumento.tipoDte", item(n, "tipoDte"))
+		}
+		switch generation := it.Integer("tipoGeneracion"); {
+		case it.Null("tipoGeneracion"):
+		case generation != Physical && generation != electronic:
+			return NotAllowed("cuerpoDocumento.tipoGeneracion", item(n, "tipoGeneracion"))
+		case generation == electronic && !codeForm.MatchString(it.Text("numeroDocumento")):
+			return Misshapen("cuerpoDocumento.numeroDocumento")
+		}
+		if !d.law.lists("CAT-006", withholdings, code) {
+			return NotAllowed("cuerpoDocumento.codigoRetencionMH", item(n, "codigoRetencionMH"))
+		}
+		rate, fixed := map[string]*big.Rat{"22": d.law.Withheld, "C4": d.law.VAT}[code] // CAT-006; C9 has none
+		if !fixed {
+			continue
+		}
+		want := rounded(new(big.Rat).Mul(it.number("montoSujetoGrav"), rate), 2)
+		if !near(want, it.number("ivaRetenido")) {
+			return miscalculated("cuerpoDocumento.ivaRetenido",
+				item(n, "ivaRetenido CALCULO INCORRECTO, se esperaba "+want.FloatString(2)))
+		}
+	}
+	return First(
+		d.expect("totalSujetoRetencion", d.sums("montoSujetoGrav")),
+		d.expect("totalIvaRetenido", d.sums("ivaRetenido")),
+	)
+}

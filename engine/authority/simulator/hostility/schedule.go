@@ -1,0 +1,77 @@
+package hostility
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Step is a change of the hostilities at a time of a schedule.
+type Step struct {
+	After  time.Duration // since the schedule began
+	Change func(*Chaos)
+}
+
+// plan is a schedule in force.
+type plan struct {
+	steps []Step
+	every time.Duration
+	timer *time.Timer
+}
+
+// errReplaced ends the steps of a schedule that another has replaced.
+var errReplaced = errors.New("the schedule was replaced")
+
+// Schedule changes the hostilities at the given times from now on, by the process's clock, again and again if every is
+// not zero. It replaces the schedule in force; without steps it only ends that one. Reset and the end of Serve end it
+// too. It fails when a time is negative, or a round is not longer than its last step.
+func (s *Hostility) Schedule(every time.Duration, steps ...Step) error {
+	steps = slices.Clone(steps)
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.After, b.After) })
+	for _, step := range steps {
+		trial := Calm()
+		step.Change(&trial)
+		if err := trial.Check(); err != nil {
+			return fmt.Errorf("step at %v: %w", step.After, err)
+		}
+	}
+	if len(steps) > 0 && (steps[0].After < 0 || every != 0 && every <= steps[len(steps)-1].After) {
+		return errors.New("a step is before the beginning of the schedule, or not before its end")
+	}
+	p := &plan{steps: steps, every: every}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plan != nil && s.plan.timer != nil {
+		s.plan.timer.Stop()
+	}
+	s.plan = p
+	s.arm(p, 0, 0)
+	return nil
+}
+
+// arm waits for the n-th step; done is how much of the round is over. The caller holds mu.
+func (s *Hostility) arm(p *plan, n int, done time.Duration) {
+	if n == len(p.steps) {
+		if n == 0 || p.every == 0 {
+			return
+		}
+		n, done = 0, done-p.every
+	}
+	p.timer = time.AfterFunc(p.steps[n].After-done, func() { s.perform(p, n) })
+}
+
+func (s *Hostility) perform(p *plan, n int) {
+	err := s.Alter(func(c *Chaos) error {
+		if s.plan != p {
+			return errReplaced
+		}
+		p.steps[n].Change(c)
+		s.arm(p, n+1, p.steps[n].After)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errReplaced) {
+		s.log.Error("schedule", "step", p.steps[n].After, "error", err)
+	}
+}
