@@ -128,11 +128,11 @@ func (s *Registry) Audit() []string {
 	return all
 }
 
-// breach notes one. The caller holds mu.
-func (s *Registry) breach(format string, args ...any) {
-	if len(s.books.breaches) == maxBreaches {
-		s.books.unlisted++
+// breach notes one.
+func (b *books) breach(format string, args ...any) {
+	if len(b.breaches) == maxBreaches {
+		b.unlisted++
 		return
 	}
-	s.books.breaches = append(s.books.breaches, s.now().Format(time.DateTime)+" "+fmt.Sprintf(format, args...))
+	b.breaches = append(b.breaches, b.hostility.Now().Format(time.DateTime)+" "+fmt.Sprintf(format, args...))
 }

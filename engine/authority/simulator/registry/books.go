@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"dtegate/engine/authority/simulator/document"
@@ -44,37 +43,13 @@ func (r *record) active() []*record {
 	return all
 }
 
-// Registry is what MH has received. All methods may be called at once. It calls the hostility while it holds mu; the hostility
-// never calls back.
-type Registry struct {
+// books is what MH keeps, and what it decides by it. The caller of each method holds Registry.mu.
+type books struct {
 	reader    *document.Reader
 	hostility *hostility.Hostility
 	log       *slog.Logger
-	mostLots  int // of cyclic billing, see simulator.Options
+	rand      *rand.Rand
 
-	mu    sync.Mutex // guards everything below
-	rand  *rand.Rand
-	books books
-}
-
-// New returns one that has received nothing. It takes mostLots of cyclic billing from an issuer in a window; seed makes
-// what it draws repeatable.
-func New(r *document.Reader, h *hostility.Hostility, mostLots int, seed uint64, log *slog.Logger) *Registry {
-	return &Registry{reader: r, hostility: h, log: log, mostLots: mostLots, rand: rand.New(rand.NewPCG(seed, 0x53494d55)), books: newBooks()}
-}
-
-// Reset forgets everything.
-func (s *Registry) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.books = newBooks()
-}
-
-// now is MH's time.
-func (s *Registry) now() time.Time { return s.hostility.Now() }
-
-// books is what MH keeps.
-type books struct {
 	records  map[string]*record // by codigoGeneracion
 	order    []*record          // the documents among them, as they were sealed
 	numbers  map[string]string  // by number(): the codigoGeneracion that has it
@@ -95,8 +70,9 @@ type books struct {
 	unlisted int // breaches beyond those listed
 }
 
-func newBooks() books {
-	return books{
+func newBooks(r *document.Reader, h *hostility.Hostility, rand *rand.Rand, log *slog.Logger) *books {
+	return &books{
+		reader: r, hostility: h, rand: rand, log: log,
 		records:   make(map[string]*record),
 		numbers:   make(map[string]string),
 		attempts:  make(map[string]int),
@@ -114,12 +90,6 @@ func (b *books) next() int64 {
 	return b.turn
 }
 
-// lock is mu with the books brought up to the present: what was to be done by now is done.
-func (s *Registry) lock() {
-	s.mu.Lock()
-	s.settleLots(s.now())
-}
-
 // number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A
 // retorno has none.
 func number(d *document.Document) string {
@@ -130,102 +100,72 @@ func number(d *document.Document) string {
 	return strings.Join([]string{d.Issuer.NIT, id.Text("ambiente"), id.Text("fecEmi")[:4], id.Text("numeroControl")}, "|")
 }
 
-// arrived notes an attempt. A document whose code was accepted before counts as a duplicate; an event that is sent
-// again does not, since MH has no query for one: sending it again is the only way to learn whether it was received.
-func (s *Registry) arrived(d *document.Document) {
-	s.lock()
-	defer s.mu.Unlock()
-	d.Turn = s.books.next()
-	if d.Code == "" {
-		return
-	}
-	s.books.attempts[d.Code]++
-	if s.books.records[d.Code] != nil && !document.IsEvent(d.Tipo) {
-		d.Duplicate = true
-		s.books.counts.Duplicates++
-	}
-}
-
-// register takes a document that passed every check into the books and seals it.
-func (s *Registry) register(d *document.Document, notes []string) (Answer, *document.Refusal) {
-	s.lock()
-	defer s.mu.Unlock()
-	return s.admit(d, notes)
-}
-
 // admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused
-// document registers nothing: its number stays free (MF2 p.28). The caller holds mu.
-func (s *Registry) admit(d *document.Document, notes []string) (Answer, *document.Refusal) {
-	if r := s.unused(d); r != nil {
+// document registers nothing: its number stays free (MF2 p.28).
+func (b *books) admit(d *document.Document, notes []string) (Answer, *document.Refusal) {
+	if r := b.unused(d); r != nil {
 		return Answer{}, r
 	}
 	n := number(d)
-	if other := s.books.numbers[n]; n != "" && other != "" {
-		s.breach("%s bears the number of %s", d.Code, other)
+	if other := b.numbers[n]; n != "" && other != "" {
+		b.breach("%s bears the number of %s", d.Code, other)
 		return Answer{}, document.Exists("identificacion.numeroControl")
 	}
-	if r := s.listed(d); r != nil {
+	if r := b.listed(d); r != nil {
 		return Answer{}, r
 	}
-	origins, r := s.origins(d)
+	origins, r := b.origins(d)
 	if r != nil {
 		return Answer{}, r
 	}
 	// A refusal on request is the last thing before the seal.
-	if s.hostility.Refuses(d.Tipo) {
+	if b.hostility.Refuses(d.Tipo) {
 		return Answer{}, document.NotAllowed("resumen.totalPagar", Provoked)
 	}
-	held := s.enter(d, accepted(d, s.seal(d.Done), notes))
+	held := b.enter(d, accepted(d, b.seal(d.Done), notes))
 	for _, o := range origins {
 		o.adjustments = append(o.adjustments, held)
 	}
 	if n != "" {
-		s.books.numbers[n] = d.Code
+		b.numbers[n] = d.Code
 	}
-	s.books.order = append(s.books.order, held)
-	s.books.counts.Documents++
+	b.order = append(b.order, held)
+	b.counts.Documents++
 	return held.answer, nil
 }
 
 // Provoked is the observation of a refusal on request.
 const Provoked = "Rechazo provocado en el simulador"
 
-// unused refuses a code that is in the books. The caller holds mu.
-func (s *Registry) unused(d *document.Document) *document.Refusal {
-	held := s.books.records[d.Code]
+// unused refuses a code that is in the books.
+func (b *books) unused(d *document.Document) *document.Refusal {
+	held := b.records[d.Code]
 	if held == nil {
 		return nil
 	}
 	if !d.Duplicate && !document.IsEvent(d.Tipo) { // accepted while this one was being checked, or in process
-		s.books.counts.Duplicates++
+		b.counts.Duplicates++
 	}
 	if string(held.payload) != string(d.Payload) {
-		s.breach("%s was accepted, and another document came under its code", d.Code)
+		b.breach("%s was accepted, and another document came under its code", d.Code)
 	}
 	return document.Exists("identificacion.codigoGeneracion")
 }
 
-// enter writes what was accepted into the books. The caller holds mu.
-func (s *Registry) enter(d *document.Document, a Answer) *record {
+// enter writes what was accepted into the books.
+func (b *books) enter(d *document.Document, a Answer) *record {
 	held := &record{nit: d.Issuer.NIT, ambiente: d.Ambiente, tipo: d.Tipo, version: d.Version, date: d.Date(),
-		payload: d.Payload, at: d.Done, turn: s.books.next(), answer: a}
-	s.books.records[d.Code] = held
-	delete(s.books.signed, d.Code)
+		payload: d.Payload, at: d.Done, turn: b.next(), answer: a}
+	b.records[d.Code] = held
+	delete(b.signed, d.Code)
 	return held
 }
 
 // seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
-// that a simulated seal can never pass for a real one. The caller holds mu.
-func (s *Registry) seal(at time.Time) string {
-	u := uuid(s.rand)
+// that a simulated seal can never pass for a real one.
+func (b *books) seal(at time.Time) string {
+	u := uuid(b.rand)
 	return fmt.Sprintf("%04d%XSIMU", at.Year(), u[:])
-}
-
-// UUID is a UUIDv4 out of the sequence that makes the seals.
-func (s *Registry) UUID() [16]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return uuid(s.rand)
 }
 
 func uuid(r *rand.Rand) (u [16]byte) {

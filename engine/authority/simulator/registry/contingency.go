@@ -50,7 +50,7 @@ func (s *Registry) JudgeEvent(d *document.Document, nit string) (seal string, _ 
 	s.lock()
 	defer s.mu.Unlock()
 	if bad == nil {
-		seal, bad = s.report(d)
+		seal, bad = s.books.report(d)
 	}
 	if _, again := s.books.grace[d.Code]; bad != nil && !again && d.Payload != nil && s.books.records[d.Code] == nil {
 		s.books.grace[d.Code] = d.At.Add(grace)
@@ -58,63 +58,63 @@ func (s *Registry) JudgeEvent(d *document.Document, nit string) (seal string, _ 
 	return seal, bad
 }
 
-// report receives an event that passed every check, and seals it. The caller holds mu.
-func (s *Registry) report(d *document.Document) (seal string, _ *document.Refusal) {
-	if r := s.unused(d); r != nil {
+// report receives an event that passed every check, and seals it.
+func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) {
+	if r := b.unused(d); r != nil {
 		return "", r
 	}
 	m := d.Root.Object("motivo")
 	began, ended := d.Span()
 	until := ended.Add(eventTime)
-	if late := s.books.grace[d.Code]; late.After(until) {
+	if late := b.grace[d.Code]; late.After(until) {
 		until = late
 	}
 	if d.At.After(until) {
-		s.breach("event %s came after %s", d.Code, until.Format(time.DateTime))
+		b.breach("event %s came after %s", d.Code, until.Format(time.DateTime))
 		return "", document.NotAllowed("motivo.fFin/motivo.hFin", "El plazo para informar la contingencia terminó el "+until.Format(Stamp))
 	}
 	items := d.Root.Objects("detalleDTE")
 	var known []string
 	for i, it := range items {
 		code := it.Text("codigoGeneracion")
-		if s.books.records[code] != nil || s.books.announced[code] != nil {
+		if b.records[code] != nil || b.announced[code] != nil {
 			known = append(known, document.Detail(i, "codigoGeneracion "+code+" YA EXISTE"))
-			s.breach("event %s lists %s, which was received before", d.Code, code)
+			b.breach("event %s lists %s, which was received before", d.Code, code)
 		}
 	}
 	if known != nil {
 		return "", &document.Refusal{Text: document.Exists("detalleDTE.codigoGeneracion").Text, Notes: known}
 	}
-	if s.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
+	if b.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
 		return "", document.NotAllowed("motivo.motivoContingencia", Provoked)
 	}
 	c := &cause{nit: d.Issuer.NIT, ambiente: d.Ambiente, motive: m.Text("motivoContingencia")}
-	c.Event = Event{Code: d.Code, Sello: s.seal(d.At), At: d.At, Began: began, Ended: ended, Kind: m.Integer("tipoContingencia")}
+	c.Event = Event{Code: d.Code, Sello: b.seal(d.At), At: d.At, Began: began, Ended: ended, Kind: m.Integer("tipoContingencia")}
 	for _, it := range items {
 		code := it.Text("codigoGeneracion")
-		s.books.announced[code] = &notice{cause: c, tipo: it.Text("tipoDoc")}
+		b.announced[code] = &notice{cause: c, tipo: it.Text("tipoDoc")}
 		c.Documents = append(c.Documents, code)
 	}
-	c.turn = s.enter(d, accepted(d, c.Sello, nil)).turn
-	s.books.causes = append(s.books.causes, c)
-	s.books.counts.Events++
+	c.turn = b.enter(d, accepted(d, c.Sello, nil)).turn
+	b.causes = append(b.causes, c)
+	b.counts.Events++
 	return c.Sello, nil
 }
 
 // listed holds a document issued in contingency to its event (MF2 pp.18-20): received before the document was sent, of
-// the same kind and motive, three days ago at most. The caller holds mu.
-func (s *Registry) listed(d *document.Document) *document.Refusal {
+// the same kind and motive, three days ago at most.
+func (b *books) listed(d *document.Document) *document.Refusal {
 	id := d.Root.Object("identificacion")
 	if id.Integer("tipoOperacion") == 1 {
 		return nil
 	}
-	n := s.books.announced[d.Code]
+	n := b.announced[d.Code]
 	if n == nil || n.nit != d.Issuer.NIT || n.ambiente != d.Ambiente || n.turn > d.Turn {
-		s.breach("%s was sent before its event was received", d.Code)
+		b.breach("%s was sent before its event was received", d.Code)
 		return document.Absent("identificacion.tipoContingencia", "El documento no figura en ningún evento de contingencia recibido")
 	}
 	if !n.told {
-		s.breach("%s was sent before the seal of its event was answered", d.Code)
+		b.breach("%s was sent before the seal of its event was answered", d.Code)
 	}
 	field := ""
 	switch motive := id.Text("motivoContin"); {
@@ -128,11 +128,11 @@ func (s *Registry) listed(d *document.Document) *document.Refusal {
 		field = "motivoContin"
 	}
 	if field != "" {
-		s.breach("%s differs from its event in %s", d.Code, field)
+		b.breach("%s differs from its event in %s", d.Code, field)
 		return document.NotAllowed("identificacion."+field, "No corresponde al evento de contingencia")
 	}
 	if until := n.At.Add(documentTime); d.At.After(until) {
-		s.breach("%s came after %s", d.Code, until.Format(time.DateTime))
+		b.breach("%s came after %s", d.Code, until.Format(time.DateTime))
 		return document.NotAllowed("identificacion.fecEmi", "El plazo para transmitir el documento terminó el "+until.Format(Stamp))
 	}
 	return nil

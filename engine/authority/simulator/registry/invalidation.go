@@ -12,9 +12,11 @@ func (s *Registry) JudgeInvalidation(d *document.Document) Answer {
 	s.arrived(d)
 	bad := s.reader.ExamineEvent(d)
 	s.keep(d)
+	s.lock()
+	defer s.mu.Unlock()
 	var a Answer
 	if bad == nil {
-		a, bad = s.invalidate(d)
+		a, bad = s.books.invalidate(d)
 	}
 	if bad != nil {
 		return Rejected(d.Ambiente, d.Code, d.At, bad)
@@ -23,53 +25,51 @@ func (s *Registry) JudgeInvalidation(d *document.Document) Answer {
 }
 
 // invalidate takes a document back, and seals the event.
-func (s *Registry) invalidate(d *document.Document) (Answer, *document.Refusal) {
-	s.lock()
-	defer s.mu.Unlock()
-	if r := s.unused(d); r != nil {
+func (b *books) invalidate(d *document.Document) (Answer, *document.Refusal) {
+	if r := b.unused(d); r != nil {
 		return Answer{}, r
 	}
 	doc := d.Root.Object("documento")
-	held := s.sealed(d, doc.Text("codigoGeneracion"))
+	held := b.sealed(d, doc.Text("codigoGeneracion"))
 	if held == nil {
 		return Answer{}, document.Absent("documento") // observed
 	}
 	if held.invalidated {
 		return Answer{}, document.Exists("documento.codigoGeneracion")
 	}
-	if r := document.First(d.Describes(held.read(), held.sello()), d.SameIssuer(held.read()), s.replaced(d, held), timely(d, held)); r != nil {
+	if r := document.First(d.Describes(held.read(), held.sello()), d.SameIssuer(held.read()), b.replaced(d, held), timely(d, held)); r != nil {
 		return Answer{}, r
 	}
 	if len(held.active()) > 0 {
 		return Answer{}, document.NotAllowed("documento.codigoGeneracion", "El documento tiene notas o retornos vigentes")
 	}
-	if s.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
+	if b.hostility.Take(func(c *hostility.Chaos) *int { return &c.RejectEvents }) {
 		return Answer{}, document.NotAllowed("motivo.motivoAnulacion", Provoked)
 	}
 	held.invalidated = true
-	a := accepted(d, s.seal(d.At), nil)
+	a := accepted(d, b.seal(d.At), nil)
 	a.ClasificaMsg, a.DescripcionMsg = nil, "Invalidación Recibida y Procesada" // observed, production and apitest
-	s.enter(d, a)
-	s.books.counts.Invalidations++
+	b.enter(d, a)
+	b.counts.Invalidations++
 	return a, nil
 }
 
-// sealed is an accepted document of the event's own issuer. The caller holds mu.
-func (s *Registry) sealed(d *document.Document, code string) *record {
-	held := s.books.records[code]
+// sealed is an accepted document of the event's own issuer.
+func (b *books) sealed(d *document.Document, code string) *record {
+	held := b.records[code]
 	if held == nil || held.nit != d.Issuer.NIT || held.ambiente != d.Ambiente || document.IsEvent(held.tipo) {
 		return nil
 	}
 	return held
 }
 
-// replaced checks the replacement: sealed, of the same type, and another document. The caller holds mu.
-func (s *Registry) replaced(d *document.Document, held *record) *document.Refusal {
+// replaced checks the replacement: sealed, of the same type, and another document.
+func (b *books) replaced(d *document.Document, held *record) *document.Refusal {
 	code := d.Root.Object("documento").Text("codigoGeneracionR")
 	if code == "" {
 		return nil
 	}
-	switch other := s.sealed(d, code); {
+	switch other := b.sealed(d, code); {
 	case other == nil:
 		return document.Absent("documento.codigoGeneracionR")
 	case other == held, other.tipo != held.tipo, other.invalidated:

@@ -34,7 +34,7 @@ type Verdicts struct {
 // Queue checks the documents of a lot, has it in process, and returns its codigoLote.
 func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at time.Time) string {
 	s.lock()
-	u := uuid(s.rand)
+	u := uuid(s.books.rand)
 	code := fmt.Sprintf("%X-%X-%X-%X-%X", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 	s.books.counts.Lots++
 	window := issuer.NIT + " " + at.Add(2*time.Hour).Format(time.DateOnly) // in production from 22:00 on the next day's
@@ -59,10 +59,12 @@ func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at 
 			}
 			l.entries[i] = entry{d, notes, r}
 		}
-		s.pend(l)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !stuck {
+		s.books.pend(l)
+	}
 	if cyclic {
 		s.books.cyclic[window]++
 	}
@@ -73,20 +75,20 @@ func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at 
 // Delay has a single document in process until it is done.
 func (s *Registry) Delay(d *document.Document) {
 	notes, bad := s.examine(d)
-	s.pend(&lot{due: d.Done, entries: []entry{{d, notes, bad}}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.books.pend(&lot{due: d.Done, entries: []entry{{d, notes, bad}}})
 }
 
 // pend has documents in process until they are due.
-func (s *Registry) pend(l *lot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(s.books.pending, l, func(a, b *lot) int {
+func (b *books) pend(l *lot) {
+	i, _ := slices.BinarySearchFunc(b.pending, l, func(a, b *lot) int {
 		if a.due.After(b.due) {
 			return 1
 		}
 		return -1 // after those of the same time
 	})
-	s.books.pending = slices.Insert(s.books.pending, i, l)
+	b.pending = slices.Insert(b.pending, i, l)
 }
 
 // windowed holds a document of cyclic billing to the hours in which lots of it are taken; contingency lots are open
@@ -103,14 +105,14 @@ func windowed(d *document.Document) *document.Refusal {
 	return nil
 }
 
-// settleLots finishes the lots whose time has come, document by document. The caller holds mu.
-func (s *Registry) settleLots(now time.Time) {
-	for len(s.books.pending) > 0 && !s.books.pending[0].due.After(now) {
-		l := s.books.pending[0]
-		s.books.pending = s.books.pending[1:]
+// settleLots finishes the lots whose time has come, document by document.
+func (b *books) settleLots(now time.Time) {
+	for len(b.pending) > 0 && !b.pending[0].due.After(now) {
+		l := b.pending[0]
+		b.pending = b.pending[1:]
 		for _, e := range l.entries {
 			if e.refusal == nil {
-				a, r := s.admit(e.Document, e.notes)
+				a, r := b.admit(e.Document, e.notes)
 				if r == nil {
 					if a.CodigoMsg == "001" {
 						a.DescripcionMsg = "RECIBIDO Y PROCESADO" // observed
@@ -120,7 +122,7 @@ func (s *Registry) settleLots(now time.Time) {
 				}
 				e.refusal = r
 			}
-			s.log.Debug("refused in a lot", "code", e.Code, "message", e.refusal.Code, "text", e.refusal.Text, "notes", e.refusal.Notes)
+			b.log.Debug("refused in a lot", "code", e.Code, "message", e.refusal.Code, "text", e.refusal.Text, "notes", e.refusal.Notes)
 			l.verdicts.Rechazados = append(l.verdicts.Rechazados, Rejected(e.Ambiente, e.Code, l.due, e.refusal))
 		}
 		l.entries = nil
@@ -146,5 +148,5 @@ func (s *Registry) LotVerdicts(code, nit string) (_ *Verdicts, known bool) {
 func (s *Registry) Oversized(documents int) {
 	s.lock()
 	defer s.mu.Unlock()
-	s.breach("a lot of %d documents", documents)
+	s.books.breach("a lot of %d documents", documents)
 }

@@ -13,9 +13,9 @@ import (
 var slowReturns = strings.Fields("01282 21001 21008 46482 46484 46491 47721")
 
 // origins looks up what a note adjusts or a retorno gives back, and holds it to what the originals leave (MF2 pp.26-28,
-// 48). Only what was sealed before this one was sent, and is not invalidated, counts. The caller holds mu, so that two
-// notes cannot both take the rest of one document.
-func (s *Registry) origins(d *document.Document) ([]*record, *document.Refusal) {
+// 48). Only what was sealed before this one was sent, and is not invalidated, counts. One lock for this and the
+// seal: two notes cannot both take the rest of one document.
+func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 	var all []*record
 	for _, rel := range d.Root.Objects("documentoRelacionado") {
 		field := "numeroDocumento"
@@ -27,9 +27,9 @@ func (s *Registry) origins(d *document.Document) ([]*record, *document.Refusal) 
 		case rel.Integer("tipoGeneracion") == document.Physical:
 			continue
 		}
-		o := s.books.records[rel.Text(field)]
+		o := b.records[rel.Text(field)]
 		if o == nil || o.nit != d.Issuer.NIT || o.ambiente != d.Ambiente || o.tipo != rel.Text("tipoDocumento") || o.turn > d.Turn {
-			s.breach("%s was sent before %s was sealed", d.Code, rel.Text(field))
+			b.breach("%s was sent before %s was sealed", d.Code, rel.Text(field))
 			return nil, document.Absent("documentoRelacionado." + field)
 		}
 		if o.invalidated {
@@ -56,7 +56,7 @@ func (s *Registry) origins(d *document.Document) ([]*record, *document.Refusal) 
 		for _, a := range o.active() {
 			before = append(before, a.read())
 		}
-		if r := d.Fits(o.read(), before, s.reader.On(o.tipo, o.date)); r != nil {
+		if r := d.Fits(o.read(), before, b.reader.On(o.tipo, o.date)); r != nil {
 			return nil, r
 		}
 	}
