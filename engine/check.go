@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulebook"
@@ -96,7 +97,7 @@ func (s *sales) besideLines(r *rulebook.Rule, d *draft, o *origin) (faults []dte
 
 // breaches is what the layout refuses of a draft, less the paths that known faults name already.
 func (s *sales) breaches(r *rulebook.Rule, d *draft, known []dte.Fault) []dte.Fault {
-	_, found := r.Filler.Fill(nil, d.facts, nil, dte.FillOptions{Catalogues: d.form != record.FormNormal})
+	_, found := r.Filler.Fill(nil, d.facts, nil, schema.FillOptions{Catalogues: d.form != record.FormNormal})
 	named := make(map[string]bool, len(known))
 	for _, f := range known {
 		named[f.Path] = true

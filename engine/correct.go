@@ -10,6 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -102,7 +103,7 @@ func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *recor
 	}
 	defer ev.Free()
 	r = ev.Rule
-	document, faults := r.Filler.Fill(nil, d.facts, &ev.Computed, dte.FillOptions{Catalogues: true})
+	document, faults := r.Filler.Fill(nil, d.facts, &ev.Computed, schema.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return entry, 0, refusal.Of(faults)
 	}

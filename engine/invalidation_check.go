@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/storage"
@@ -41,7 +42,7 @@ func (inv *invalidations) fillInvalidation(req InvalidationRequest, rule *rulebo
 	if f := inv.replacementFault(req, rule, o); f != nil {
 		faults = append(faults, *f)
 	}
-	document, found := rule.Filler.Fill(nil, inv.invalidationFacts(req, rule, o, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, found := rule.Filler.Fill(nil, inv.invalidationFacts(req, rule, o, code, now), nil, schema.FillOptions{Catalogues: true})
 	for _, f := range found {
 		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // said in words of the request
 			faults = append(faults, f)

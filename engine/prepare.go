@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -20,7 +21,7 @@ const unnumbered = 1
 // fill makes the document of a draft. A breach of the schema is a *refusal.Error.
 func (s *sales) fill(d *draft, ev *rulebook.Evaluation) (*prepared, error) {
 	const line, rest = 512, 2048 // bytes, a little more than most have
-	document, faults := ev.Rule.Filler.Fill(make([]byte, 0, rest+line*ev.Computed.N), d.facts, &ev.Computed, dte.FillOptions{Catalogues: d.form == record.FormContingency})
+	document, faults := ev.Rule.Filler.Fill(make([]byte, 0, rest+line*ev.Computed.N), d.facts, &ev.Computed, schema.FillOptions{Catalogues: d.form == record.FormContingency})
 	if len(faults) > 0 {
 		return nil, refusal.Of(faults)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 )
@@ -46,7 +47,7 @@ func TestEvents_Examples(t *testing.T) {
 func fill(t *testing.T, bundle string, facts dte.Value) dte.Value {
 	t.Helper()
 	filler, _ := plugintest.EventFiller(t, bundle)
-	b, faults := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true})
+	b, faults := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		t.Fatalf("%s: %v", bundle, faults)
 	}
@@ -122,10 +123,10 @@ func TestEvents_Refuse(t *testing.T) {
 	})
 	for _, bundle := range []string{"contingencia/v3", "contingencia/v4"} {
 		filler, _ := plugintest.EventFiller(t, bundle)
-		if _, faults := filler.Fill(nil, contingency(1, 1000), nil, dte.FillOptions{Catalogues: true}); len(faults) > 0 {
+		if _, faults := filler.Fill(nil, contingency(1, 1000), nil, schema.FillOptions{Catalogues: true}); len(faults) > 0 {
 			t.Errorf("%s: 1000 documents: %v", bundle, faults)
 		}
-		if _, faults := filler.Fill(nil, contingency(1, 1001), nil, dte.FillOptions{Catalogues: true}); len(faults) == 0 || faults[0].Path != "detalleDTE" {
+		if _, faults := filler.Fill(nil, contingency(1, 1001), nil, schema.FillOptions{Catalogues: true}); len(faults) == 0 || faults[0].Path != "detalleDTE" {
 			t.Errorf("%s: 1001 documents: %v", bundle, faults)
 		}
 		plugintest.Refusals(t, filler, contingency(5, 2), map[string]string{

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/dte/schema"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
@@ -27,7 +28,7 @@ type shipped struct {
 
 type ready struct {
 	rule   *rules.Rule
-	filler *dte.Filler
+	filler *schema.Filler
 }
 
 func load(t *testing.T) *shipped {
@@ -71,7 +72,7 @@ func (s *shipped) of(document dte.Value) *ready {
 
 // issue makes the document that facts ask for, whatever the catalogues of today say to its codes.
 func (r *ready) issue(facts dte.Value) ([]byte, error) {
-	b, refused := plugintest.Issue(r.rule, r.filler, facts, dte.FillOptions{})
+	b, refused := plugintest.Issue(r.rule, r.filler, facts, schema.FillOptions{})
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("refused: %v", refused)
 	}

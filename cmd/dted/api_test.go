@@ -15,8 +15,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"dtegate/engine/authority/simulator"
-	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/dte/schema"
 	"dtegate/plugins/plugintest"
 )
 
@@ -163,12 +163,12 @@ func (b *branch) checkSignature(t *testing.T, r record) {
 func checkPublished(t *testing.T, kind string, document []byte) {
 	t.Helper()
 	name := map[string]string{"01": "v2/fe-f-v2.json", "03": "v4/fe-ccf-v4.json"}[kind]
-	schema, err := os.ReadFile(filepath.Join(plugintest.Root(t), "..", "shared", "mh", "schemas", "2026-08-11_v2.0-current", filepath.FromSlash(name)))
+	file, err := os.ReadFile(filepath.Join(plugintest.Root(t), "..", "shared", "mh", "schemas", "2026-08-11_v2.0-current", filepath.FromSlash(name)))
 	if err != nil {
 		oracletest.Without(t)
 		return
 	}
-	f, err := dte.CompileSchema(bytes.TrimPrefix(schema, []byte("\xef\xbb\xbf")), []byte(`{"total":"totalPagar"}`), dte.Outputs{Summary: []string{"totalPagar"}}, nil)
+	f, err := schema.Compile(bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")), []byte(`{"total":"totalPagar"}`), schema.Outputs{Summary: []string{"totalPagar"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

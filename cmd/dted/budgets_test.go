@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -199,14 +200,14 @@ func (b *bench) rules(t *testing.T) {
 	}
 }
 
-func (b *bench) fill(t *testing.T, f *dte.Filler, facts dte.Value, out *abi.Output, n int, limit float64) {
-	computed := &dte.Computed{N: n, Lines: out.Lines, Summary: out.Summary}
+func (b *bench) fill(t *testing.T, f *schema.Filler, facts dte.Value, out *abi.Output, n int, limit float64) {
+	computed := &schema.Computed{N: n, Lines: out.Lines, Summary: out.Summary}
 	var document []byte
 	var each []time.Duration
 	for range 300 {
 		each = append(each, timed(func() {
 			var faults []dte.Fault
-			if document, faults = f.Fill(document[:0], facts, computed, dte.FillOptions{}); len(faults) > 0 {
+			if document, faults = f.Fill(document[:0], facts, computed, schema.FillOptions{}); len(faults) > 0 {
 				t.Fatal(faults)
 			}
 		}))

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/seller"
 	"dtegate/storage"
@@ -239,7 +240,7 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	document, faults := rule.Filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, dte.FillOptions{Catalogues: true})
+	document, faults := rule.Filler.Fill(nil, e.eventFacts(g, h, items, code, now), nil, schema.FillOptions{Catalogues: true})
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}

@@ -62,7 +62,7 @@ func (c *canonicalForm) object(members []Member) {
 			c.text = append(c.text, ',')
 		}
 		m := &members[c.order[base+k]]
-		c.text = append(appendQuoted(c.text, m.Name), ':')
+		c.text = append(AppendQuoted(c.text, m.Name), ':')
 		c.append(m.Value)
 	}
 	c.text, c.order = append(c.text, '}'), c.order[:base]

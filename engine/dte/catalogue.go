@@ -7,12 +7,13 @@ import (
 // Catalogues are MH's code lists, by name and code.
 type Catalogues struct {
 	version string
-	lists   map[string]*catalogue
+	lists   map[string]*CodeList
 }
 
-type catalogue struct {
-	id, name string
-	values   map[string]string
+// CodeList is one of MH's code lists.
+type CodeList struct {
+	ID, Name string
+	Texts    map[string]string // by code
 }
 
 // ParseCatalogues reads the file catalogues.json:
@@ -25,21 +26,21 @@ func ParseCatalogues(data []byte) (*Catalogues, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading catalogues: %w", err)
 	}
-	c := &Catalogues{version: v.Get("version").Text(), lists: map[string]*catalogue{}}
+	c := &Catalogues{version: v.Get("version").Text(), lists: map[string]*CodeList{}}
 	if c.version == "" || v.Get("source").Text() == "" || v.Get("catalogues").Len() == 0 {
 		return nil, fmt.Errorf("reading catalogues: version, source and catalogues are required")
 	}
 	for _, m := range v.Get("catalogues").Members() {
 		values := m.Value.Get("values")
-		list := &catalogue{id: m.Name, name: m.Value.Get("name").Text(), values: make(map[string]string, values.Len())}
-		if list.name == "" || values.Len() == 0 {
+		list := &CodeList{ID: m.Name, Name: m.Value.Get("name").Text(), Texts: make(map[string]string, values.Len())}
+		if list.Name == "" || values.Len() == 0 {
 			return nil, fmt.Errorf("reading catalogues: %s needs a name and values", m.Name)
 		}
 		for _, row := range values.Members() {
 			if row.Value.Kind() != KindString {
 				return nil, fmt.Errorf("reading catalogues: %s %q is not a text", m.Name, row.Name)
 			}
-			list.values[row.Name] = row.Value.Text()
+			list.Texts[row.Name] = row.Value.Text()
 		}
 		c.lists[m.Name] = list
 	}
@@ -51,15 +52,16 @@ func (c *Catalogues) Version() string { return c.version }
 
 // Lookup is the text of a code, such as Lookup("CAT-014", "59"), and whether there is one.
 func (c *Catalogues) Lookup(cat, code string) (string, bool) {
-	list := c.list(cat)
+	list := c.List(cat)
 	if list == nil {
 		return "", false
 	}
-	text, ok := list.values[code]
+	text, ok := list.Texts[code]
 	return text, ok
 }
 
-func (c *Catalogues) list(cat string) *catalogue {
+// List is one list, by its name, such as "CAT-014"; nil when there is none.
+func (c *Catalogues) List(cat string) *CodeList {
 	if c == nil {
 		return nil
 	}

@@ -1,7 +1,5 @@
 package dte
 
-import "strconv"
-
 // Stable codes of a Fault. A code is never renamed nor reused.
 const (
 	FaultRequired  = "REQUIRED"  // nothing gives the value
@@ -33,18 +31,4 @@ func (f Fault) Error() string {
 		return f.Code + ": " + f.Message
 	}
 	return f.Path + ": " + f.Code + ": " + f.Message
-}
-
-// expandPath writes a path template with its "[]" filled from the indexes, outermost first.
-func expandPath(template string, index []int32) string {
-	b := make([]byte, 0, len(template)+8)
-	level := 0
-	for i := 0; i < len(template); i++ {
-		b = append(b, template[i])
-		if template[i] == '[' && i+1 < len(template) && template[i+1] == ']' && level < len(index) {
-			b = strconv.AppendInt(b, int64(index[level]), 10)
-			level++
-		}
-	}
-	return string(b)
 }

@@ -92,13 +92,14 @@ func (v Value) IsNull() bool { return v.kind == KindNull }
 
 // Get is the member of that name, or the absent Value when there is none or v is no object.
 func (v Value) Get(name string) Value {
-	if p := v.get(name); p != nil {
+	if p := v.Find(name); p != nil {
 		return *p
 	}
 	return Value{}
 }
 
-func (v *Value) get(name string) *Value {
+// Find is Get without a copy; nil when there is none. The caller must not change what it points at.
+func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
 	}
@@ -135,6 +136,20 @@ func (v Value) Members() []Member {
 		return nil
 	}
 	return v.node.members
+}
+
+// Items are those of an array, in order; nil for anything else. The caller must not change them.
+func (v Value) Items() []Value {
+	if v.kind != KindArray {
+		return nil
+	}
+	return v.node.items
+}
+
+// Scalar is what a Value holds besides its children: a number is in num when exact is set, and else text is its literal; a boolean is 0 or 1
+// in num; a string is text.
+func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
+	return v.kind, v.exact, v.num, v.text
 }
 
 // Text is a string's contents, a number's literal, "true" or "false"; "" for anything else.
@@ -215,7 +230,7 @@ func (v Value) Append(dst []byte) []byte {
 		}
 		return append(dst, v.text...)
 	case KindString:
-		return appendQuoted(dst, v.text)
+		return AppendQuoted(dst, v.text)
 	case KindArray:
 		dst = append(dst, '[')
 		for i := range v.node.items {
@@ -231,7 +246,7 @@ func (v Value) Append(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendQuoted(dst, v.node.members[i].Name)
+			dst = AppendQuoted(dst, v.node.members[i].Name)
 			dst = append(dst, ':')
 			dst = v.node.members[i].Value.Append(dst)
 		}
@@ -240,8 +255,8 @@ func (v Value) Append(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// appendQuoted writes a JSON string. UTF-8 stays as it is.
-func appendQuoted(dst []byte, s string) []byte {
+// AppendQuoted writes a JSON string. UTF-8 stays as it is.
+func AppendQuoted(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
 			// The only error is invalid UTF-8, which is replaced; no Value holds any.

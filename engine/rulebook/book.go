@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -48,7 +49,7 @@ type Book struct {
 // Event is a bundle without a module: the layout of an event, and its limits as parameters.
 type Event struct {
 	Ref    record.RuleRef
-	Filler *dte.Filler
+	Filler *schema.Filler
 	params map[string]int64 // 1e-8
 }
 
@@ -60,7 +61,7 @@ type Rule struct {
 	module   *rules.Module
 	params   []int64
 	bind     binding
-	Filler   *dte.Filler
+	Filler   *schema.Filler
 	// Total is the index of the document's total in the summary.
 	Total int
 	// suspended: the rule fails, and the return from it is on its way.
@@ -179,15 +180,15 @@ func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	m := r.Bundle.Manifest
 	d := r.Module.Description()
-	outputs := dte.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	outputs := schema.Outputs{Summary: d.Summary, Taxes: d.Taxes}
 	for _, f := range d.LineOutputs {
-		kind := dte.OutAmount
+		kind := schema.OutAmount
 		if f.Kind == "set" {
-			kind = dte.OutSet
+			kind = schema.OutSet
 		}
-		outputs.Lines = append(outputs.Lines, dte.Output{Name: f.Name, Kind: kind})
+		outputs.Lines = append(outputs.Lines, schema.Output{Name: f.Name, Kind: kind})
 	}
-	filler, err := dte.CompileSchema(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], outputs, catalogues)
+	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], outputs, catalogues)
 	if err != nil {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
@@ -208,7 +209,7 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 
 func compileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	m := r.Bundle.Manifest
-	filler, err := dte.CompileSchema(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], dte.Outputs{}, catalogues)
+	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], schema.Outputs{}, catalogues)
 	if err != nil {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
@@ -281,7 +282,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 // CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not
 // at the till.
 func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
-	var fillers []*dte.Filler
+	var fillers []*schema.Filler
 	for _, r := range b.generation.Rules() {
 		if c := b.compiled[r]; c != nil {
 			fillers = append(fillers, c.Filler)

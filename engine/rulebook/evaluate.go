@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules/abi"
 )
 
@@ -29,8 +30,8 @@ func bind(d *abi.Description) binding {
 type Evaluation struct {
 	in       abi.Input
 	Out      abi.Output
-	taxes    []dte.TaxAmount
-	Computed dte.Computed
+	taxes    []schema.TaxAmount
+	Computed schema.Computed
 	Warnings []string
 	Rule     *Rule // that computed it
 }
@@ -60,9 +61,9 @@ func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dt
 	}
 	ev.taxes = ev.taxes[:0]
 	for _, t := range ev.Out.Taxes {
-		ev.taxes = append(ev.taxes, dte.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
+		ev.taxes = append(ev.taxes, schema.TaxAmount{Tax: t.Tax, Amount: dte.Amount(t.Amount)})
 	}
-	ev.Computed = dte.Computed{N: ev.in.N, Lines: ev.Out.Lines, Summary: ev.Out.Summary, Taxes: ev.taxes}
+	ev.Computed = schema.Computed{N: ev.in.N, Lines: ev.Out.Lines, Summary: ev.Out.Summary, Taxes: ev.taxes}
 	ev.Rule = r
 	return ev, nil, nil
 }

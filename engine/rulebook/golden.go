@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 )
@@ -105,7 +106,7 @@ func layoutMembers(b *bytes.Buffer, object json.RawMessage) {
 }
 
 func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, dte.Value) ([]byte, []dte.Fault, error), error) {
-	options := dte.FillOptions{Catalogues: true}
+	options := schema.FillOptions{Catalogues: true}
 	if r.Bundle.Manifest.Kind == "event" {
 		e, err := compileEvent(r, catalogues)
 		if err != nil {
@@ -126,7 +127,7 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 }
 
 // Remake computes and fills a document of facts that are complete.
-func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o dte.FillOptions) ([]byte, []dte.Fault, error) {
+func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if err != nil || len(faults) > 0 {
 		return nil, faults, err

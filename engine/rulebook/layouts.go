@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules/bundle"
 )
 
 // Layouts are the documents' layouts in bundles whose modules nobody runs.
-type Layouts struct{ fillers []*dte.Filler }
+type Layouts struct{ fillers []*schema.Filler }
 
 // ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle among them. A
 // layout that cannot be read alone is left out: its activation says why. Errors: there is no catalogue bundle, or it cannot be
@@ -33,11 +34,11 @@ func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 		if b.Manifest.Kind != "document" {
 			continue
 		}
-		out, err := dte.NamedOutputs(b.Parts["overlay.json"])
+		out, err := schema.NamedOutputs(b.Parts["overlay.json"])
 		if err != nil {
 			continue
 		}
-		if f, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {
+		if f, err := schema.Compile(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {
 			l.fillers = append(l.fillers, f)
 		}
 	}
@@ -53,11 +54,11 @@ func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
 }
 
 // issuerFaults fills documents that hold nothing but the issuer, and keeps what is wrong with it, each fault once.
-func issuerFaults(fillers []*dte.Filler, emisor dte.Value) (faults []dte.Fault) {
+func issuerFaults(fillers []*schema.Filler, emisor dte.Value) (faults []dte.Fault) {
 	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
 	seen := make(map[dte.Fault]bool)
 	for _, filler := range fillers {
-		_, found := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true, MaxFaults: 500})
+		_, found := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
 		for _, f := range found {
 			if strings.HasPrefix(f.Path, "emisor") && !seen[f] {
 				seen[f] = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/rulebook"
 
 	"dtegate/plugins"
@@ -52,7 +53,7 @@ func TestRemake_NamesScalar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, faults, err := rule.Remake(t.Context(), nil, facts, dte.FillOptions{})
+	_, faults, err := rule.Remake(t.Context(), nil, facts, schema.FillOptions{})
 	if err != nil || len(faults) != 1 || faults[0].Path != "isRetenIva" {
 		t.Errorf("%+v %v", faults, err)
 	}

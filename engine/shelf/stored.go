@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/storage"
@@ -92,7 +93,7 @@ type Comparison struct {
 func (d *storedDocument) compare(ctx context.Context, r *rulebook.Rule, buffer []byte) (*Comparison, []byte, error) {
 	c := &Comparison{Code: dte.Code(d.entry.Code).String(), Control: d.head.ControlNumber, Document: d.head.Document, Date: d.head.Date,
 		Rule: d.head.Rule, Result: MadeSame}
-	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, dte.FillOptions{})
+	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, buffer, ctx.Err()

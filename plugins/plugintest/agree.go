@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 )
@@ -54,7 +55,7 @@ func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 				t.Fatalf("document %d: refused: %+v %s", i, f, d.Faults[f.Code].Code)
 			}
 		}
-		doc, faults := filler.Fill(nil, c.Facts, computed(&c.In, &native), dte.FillOptions{})
+		doc, faults := filler.Fill(nil, c.Facts, computed(&c.In, &native), schema.FillOptions{})
 		if len(faults) > 0 {
 			t.Fatalf("document %d: %v", i, faults)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/rulebook"
 	"dtegate/plugins"
 	"dtegate/rules"
@@ -42,14 +43,14 @@ func Cases(t *testing.T, name string) {
 	if m.Kind == "event" {
 		filler, _ := EventFiller(t, name)
 		issue["filler"] = func(facts dte.Value) ([]byte, []Refusal) {
-			b, faults := filler.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true})
+			b, faults := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true})
 			return b, refusals(faults)
 		}
 	} else {
 		for _, engine := range []string{"compiler", "interpreter"} {
 			r, filler := Load(t, name, engine)
 			issue[engine] = func(facts dte.Value) ([]byte, []Refusal) {
-				return Issue(r, filler, facts, dte.FillOptions{Catalogues: true})
+				return Issue(r, filler, facts, schema.FillOptions{Catalogues: true})
 			}
 		}
 	}
@@ -92,7 +93,7 @@ func Cases(t *testing.T, name string) {
 }
 
 // Issue computes and fills the document of some facts, or tells what refuses them, as the appliance does.
-func Issue(r *rules.Rule, filler *dte.Filler, facts dte.Value, options dte.FillOptions) ([]byte, []Refusal) {
+func Issue(r *rules.Rule, filler *schema.Filler, facts dte.Value, options schema.FillOptions) ([]byte, []Refusal) {
 	d := r.Module.Description()
 	in, err := Input(d, r.Params, facts)
 	if err != nil {
@@ -125,10 +126,10 @@ func Issue(r *rules.Rule, filler *dte.Filler, facts dte.Value, options dte.FillO
 }
 
 // computed is a module's answer as the filler takes it.
-func computed(in *abi.Input, out *abi.Output) *dte.Computed {
-	c := &dte.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
+func computed(in *abi.Input, out *abi.Output) *schema.Computed {
+	c := &schema.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
 	for _, x := range out.Taxes {
-		c.Taxes = append(c.Taxes, dte.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)})
+		c.Taxes = append(c.Taxes, schema.TaxAmount{Tax: x.Tax, Amount: dte.Amount(x.Amount)})
 	}
 	return c
 }

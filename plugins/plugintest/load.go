@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
@@ -19,7 +20,7 @@ var shared struct {
 }
 
 // Load builds, signs and loads a bundle, with its filler. engine is "compiler" or "interpreter". Do not close the rule.
-func Load(t testing.TB, name, engine string) (*rules.Rule, *dte.Filler) {
+func Load(t testing.TB, name, engine string) (*rules.Rule, *schema.Filler) {
 	t.Helper()
 	r := load(t, name, engine)
 	return r, Filler(t, r)
@@ -57,38 +58,38 @@ func load(t testing.TB, name, engine string) *rules.Rule {
 }
 
 // Filler compiles a rule's schema, with the catalogues of this repository.
-func Filler(t testing.TB, r *rules.Rule) *dte.Filler {
+func Filler(t testing.TB, r *rules.Rule) *schema.Filler {
 	t.Helper()
 	d := r.Module.Description()
-	out := dte.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	out := schema.Outputs{Summary: d.Summary, Taxes: d.Taxes}
 	for _, f := range d.LineOutputs {
-		kind := dte.OutAmount
+		kind := schema.OutAmount
 		if f.Kind == "set" {
-			kind = dte.OutSet
+			kind = schema.OutSet
 		}
-		out.Lines = append(out.Lines, dte.Output{Name: f.Name, Kind: kind})
+		out.Lines = append(out.Lines, schema.Output{Name: f.Name, Kind: kind})
 	}
 	return compile(t, r.Bundle, out)
 }
 
 // EventFiller signs, reads back and compiles a bundle that has no module.
-func EventFiller(t testing.TB, name string) (*dte.Filler, *bundle.Bundle) {
+func EventFiller(t testing.TB, name string) (*schema.Filler, *bundle.Bundle) {
 	t.Helper()
 	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compile(t, b, dte.Outputs{}), b
+	return compile(t, b, schema.Outputs{}), b
 }
 
-func compile(t testing.TB, b *bundle.Bundle, out dte.Outputs) *dte.Filler {
+func compile(t testing.TB, b *bundle.Bundle, out schema.Outputs) *schema.Filler {
 	t.Helper()
 	parts, _ := Parts(t, "catalogues")
 	catalogues, err := dte.ParseCatalogues(parts["catalogues.json"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	filler, err := dte.CompileSchema(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues)
+	filler, err := schema.Compile(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues)
 	if err != nil {
 		t.Fatal(err)
 	}

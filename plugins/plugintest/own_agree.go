@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
 )
@@ -63,14 +64,14 @@ func AgreeOn(t *testing.T, name string, d *abi.Description, evaluate Evaluate, r
 }
 
 // Fill writes the document of a module's answer. A refusal, of the module or of the schema, ends the test.
-func Fill(t testing.TB, filler *dte.Filler, facts dte.Value, d *abi.Description, in *abi.Input, out *abi.Output) []byte {
+func Fill(t testing.TB, filler *schema.Filler, facts dte.Value, d *abi.Description, in *abi.Input, out *abi.Output) []byte {
 	t.Helper()
 	for _, f := range out.Faults {
 		if !d.Faults[f.Code].Warning {
 			t.Fatalf("refused: %s at line %d, column %d\n%s", d.Faults[f.Code].Code, f.Line, f.Column, facts.Append(nil))
 		}
 	}
-	b, faults := filler.Fill(nil, facts, computed(in, out), dte.FillOptions{})
+	b, faults := filler.Fill(nil, facts, computed(in, out), schema.FillOptions{})
 	if len(faults) > 0 {
 		t.Fatalf("not filled: %v\n%s", faults, facts.Append(nil))
 	}

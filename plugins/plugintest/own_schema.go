@@ -9,17 +9,18 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/dte/schema"
 )
 
 // Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must
 // be refused at its path.
-func Refusals(t *testing.T, f *dte.Filler, facts dte.Value, changes map[string]string) {
+func Refusals(t *testing.T, f *schema.Filler, facts dte.Value, changes map[string]string) {
 	t.Helper()
-	if _, faults := f.Fill(nil, facts, nil, dte.FillOptions{Catalogues: true}); len(faults) > 0 {
+	if _, faults := f.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true}); len(faults) > 0 {
 		t.Fatalf("the facts themselves are refused: %v", faults)
 	}
 	for change, path := range changes {
-		_, faults := f.Fill(nil, Merge(facts, Read(t, []byte(change))), nil, dte.FillOptions{Catalogues: true})
+		_, faults := f.Fill(nil, Merge(facts, Read(t, []byte(change))), nil, schema.FillOptions{Catalogues: true})
 		found := false
 		for _, fault := range faults {
 			found = found || fault.Path == path

@@ -12,6 +12,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/dte/schema"
 )
 
 // misspelt is a keyword of fe-nc-v3 and fe-nd-v3 that no validator knows, so that it has no effect.
@@ -94,9 +95,9 @@ func everyMunicipio(v dte.Value, code string) dte.Value {
 }
 
 // bare compiles a schema without what the overlay adds.
-func bare(t *testing.T, schema []byte) *dte.Filler {
+func bare(t *testing.T, file []byte) *schema.Filler {
 	t.Helper()
-	f, err := dte.CompileSchema(schema, []byte(`{"total":"totalPagar"}`), dte.Outputs{Summary: []string{"totalPagar"}}, nil)
+	f, err := schema.Compile(file, []byte(`{"total":"totalPagar"}`), schema.Outputs{Summary: []string{"totalPagar"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
@@ -96,5 +97,5 @@ func (r *Rehearsal) Document(ctx context.Context, rule *rulebook.Rule, issuer se
 		{Name: "numeroControl", Value: dte.Str(control)},
 	}, record.NormalMarks...)
 	facts = facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(issuer, p)}, dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
-	return rule.Remake(ctx, nil, facts, dte.FillOptions{Catalogues: true})
+	return rule.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
 }

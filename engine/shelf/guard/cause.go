@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 )
 
 // What can have caused a refusal by MH.
@@ -25,13 +26,13 @@ type Shape [8]byte
 
 // CauseOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is
 // enough, since MH lists every field of a breach of its schema.
-func CauseOf(r *authority.Response, f *dte.Filler, facts dte.Value) string {
+func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
 		switch f.Maker(path, facts) {
-		case dte.MakerRule:
+		case schema.MakerRule:
 			return CauseRule
-		case dte.MakerRequest:
+		case schema.MakerRequest:
 			cause = CauseRequest
 		}
 	}

@@ -1,8 +1,10 @@
-package dte
+package schema
 
 import (
 	"slices"
 	"strings"
+
+	"dtegate/engine/dte"
 )
 
 // This file says in a cashier's words what the layouts say in their own: the forms of texts, the fields that conditions
@@ -120,7 +122,7 @@ func nounOf(path string) (n noun, ok bool) {
 
 // named are values with what they mean: "13 (DUI) o 36 (NIT)"; where that gets long, the values alone. Null is left out: a
 // value may be missing.
-func (n noun) named(values []Value) string {
+func (n noun) named(values []dte.Value) string {
 	const long = 85
 	if said := n.list(values, true); len(said) <= long {
 		return said
@@ -128,12 +130,12 @@ func (n noun) named(values []Value) string {
 	return n.list(values, false)
 }
 
-func (n noun) list(values []Value, meanings bool) string {
+func (n noun) list(values []dte.Value, meanings bool) string {
 	const most = 9
 	var all []string
 	for i := range values {
 		v := &values[i]
-		if v.kind == KindNull {
+		if v.IsNull() {
 			continue
 		}
 		var s slot

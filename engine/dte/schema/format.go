@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func isDate(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if i != 4 && i != 7 && !isDigit(s[i]) {
+		if i != 4 && i != 7 && !isDecimal(s[i]) {
 			return false
 		}
 	}
@@ -91,5 +91,7 @@ func isHost(s string) bool {
 }
 
 func isAlphanumeric(c byte) bool {
-	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+	return isDecimal(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
+
+func isDecimal(c byte) bool { return '0' <= c && c <= '9' }

@@ -1,9 +1,11 @@
-package dte
+package schema
 
 import (
 	"fmt"
 	"math"
 	"slices"
+
+	"dtegate/engine/dte"
 )
 
 // typeSet is a set of JSON Schema types; 0 allows all.
@@ -31,14 +33,14 @@ type schema struct {
 	required   []string
 	closed     bool // additionalProperties: false
 	items      *schema
-	enum       []Value // scalars; const is an enum of one
+	enum       []dte.Value // scalars; const is an enum of one
 	hasEnum    bool
 	minLength  int
 	maxLength  int
 	patterns   []*pattern
 	formats    []*format
 	bounds     []bound
-	multiple   Amount // 0: any
+	multiple   dte.Amount // 0: any
 	minItems   int
 	maxItems   int
 	unique     bool
@@ -57,7 +59,7 @@ type choice struct{ when, then, otherwise *schema }
 
 // bound is one limit of a number.
 type bound struct {
-	limit     Amount
+	limit     dte.Amount
 	upper     bool
 	exclusive bool
 }
@@ -67,8 +69,8 @@ type reader struct{ drops []*drop }
 
 // read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). Conditional says
 // that it is part of a condition rather than the layout.
-func (r *reader) read(v Value, at string, conditional bool) (*schema, error) {
-	if v.Kind() != KindObject {
+func (r *reader) read(v dte.Value, at string, conditional bool) (*schema, error) {
+	if v.Kind() != dte.KindObject {
 		return nil, fmt.Errorf("schema of %s is not an object", place(at))
 	}
 	s := &schema{maxLength: math.MaxInt, maxItems: math.MaxInt}
@@ -102,7 +104,7 @@ func (r *reader) read(v Value, at string, conditional bool) (*schema, error) {
 }
 
 // keyword reads one keyword other than if, then and else into s.
-func (r *reader) keyword(s *schema, name string, v Value, at string, conditional bool) error {
+func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditional bool) error {
 	var err error
 	switch name {
 	case "$schema", "title", "description":
@@ -113,7 +115,7 @@ func (r *reader) keyword(s *schema, name string, v Value, at string, conditional
 	case "required":
 		s.required, err = readNames(v)
 	case "additionalProperties":
-		if v.Kind() != KindBool {
+		if v.Kind() != dte.KindBool {
 			err = fmt.Errorf("only true and false are understood")
 		}
 		s.closed = !v.Bool()
@@ -130,7 +132,7 @@ func (r *reader) keyword(s *schema, name string, v Value, at string, conditional
 			return err
 		}
 	case "const":
-		s.enum, s.hasEnum, err = []Value{v}, true, checkScalar(v)
+		s.enum, s.hasEnum, err = []dte.Value{v}, true, checkScalar(v)
 	case "enum":
 		s.hasEnum = true
 		for i := range v.Len() {
@@ -172,8 +174,8 @@ func (r *reader) keyword(s *schema, name string, v Value, at string, conditional
 	return nil
 }
 
-func (r *reader) properties(s *schema, v Value, at string, conditional bool) error {
-	if v.Kind() != KindObject {
+func (r *reader) properties(s *schema, v dte.Value, at string, conditional bool) error {
+	if v.Kind() != dte.KindObject {
 		return fmt.Errorf("schema of %s: properties is not an object", place(at))
 	}
 	for _, m := range v.Members() {
@@ -186,8 +188,8 @@ func (r *reader) properties(s *schema, v Value, at string, conditional bool) err
 	return nil
 }
 
-func (r *reader) list(v Value, at string) ([]*schema, error) {
-	if v.Kind() != KindArray || v.Len() == 0 {
+func (r *reader) list(v dte.Value, at string) ([]*schema, error) {
+	if v.Kind() != dte.KindArray || v.Len() == 0 {
 		return nil, fmt.Errorf("schema of %s: allOf and oneOf need a list", place(at))
 	}
 	var all []*schema
@@ -212,7 +214,7 @@ func (r *reader) dropped(at, keyword string, conditional bool) bool {
 	return found
 }
 
-func (s *schema) readBound(name string, v Value) error {
+func (s *schema) readBound(name string, v dte.Value) error {
 	b := bound{
 		upper:     name == "maximum" || name == "exclusiveMaximum",
 		exclusive: name == "exclusiveMinimum" || name == "exclusiveMaximum",
@@ -222,7 +224,7 @@ func (s *schema) readBound(name string, v Value) error {
 	case nil:
 		s.bounds = append(s.bounds, b)
 		return nil
-	case ErrRange:
+	case dte.ErrRange:
 		// No Amount gets that far. A limit that none could keep would be a strange schema: refuse it.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
@@ -231,9 +233,9 @@ func (s *schema) readBound(name string, v Value) error {
 	return err
 }
 
-func readTypes(v Value) (typeSet, error) {
-	if v.Kind() == KindString {
-		v = Arr(v)
+func readTypes(v dte.Value) (typeSet, error) {
+	if v.Kind() == dte.KindString {
+		v = dte.Arr(v)
 	}
 	var set typeSet
 	for i := range v.Len() {
@@ -249,13 +251,13 @@ func readTypes(v Value) (typeSet, error) {
 	return set, nil
 }
 
-func readNames(v Value) ([]string, error) {
-	if v.Kind() != KindArray {
+func readNames(v dte.Value) ([]string, error) {
+	if v.Kind() != dte.KindArray {
 		return nil, fmt.Errorf("not a list of names")
 	}
 	var names []string
 	for i := range v.Len() {
-		if v.Index(i).Kind() != KindString {
+		if v.Index(i).Kind() != dte.KindString {
 			return nil, fmt.Errorf("not a list of names")
 		}
 		names = append(names, v.Index(i).Text())
@@ -263,7 +265,7 @@ func readNames(v Value) ([]string, error) {
 	return names, nil
 }
 
-func readCount(v Value) (int, error) {
+func readCount(v dte.Value) (int, error) {
 	n, ok := v.Int()
 	if !ok || n < 0 {
 		return 0, fmt.Errorf("not a count")
@@ -271,11 +273,11 @@ func readCount(v Value) (int, error) {
 	return int(n), nil
 }
 
-func checkScalar(v Value) error {
+func checkScalar(v dte.Value) error {
 	switch v.Kind() {
-	case KindArray, KindObject, KindAbsent:
+	case dte.KindArray, dte.KindObject, dte.KindAbsent:
 		return fmt.Errorf("only texts, numbers, true, false and null are understood")
-	case KindNumber:
+	case dte.KindNumber:
 		_, err := v.Amount()
 		return err
 	}

@@ -1,4 +1,8 @@
-package dte
+package schema
+
+import (
+	"dtegate/engine/dte"
+)
 
 // field is one place of the document. All fields lie in one slice, breadth first, so that the members of an object
 // are neighbours and a member is known by its position.
@@ -12,7 +16,7 @@ type field struct {
 	source   source
 	output   int  // of the source: index of the line or summary output
 	set      bool // the line output is a set
-	fallback Value
+	fallback dte.Value
 	from     *from
 	fed      bool // a member at any depth has a from
 
@@ -22,7 +26,7 @@ type field struct {
 	item     bool
 	arrays   int // how many "[]" are above it
 	rule     *rule
-	list     *catalogue
+	list     *dte.CodeList
 	parent   int  // field of the neighbour whose code comes before "/" in list; -1 none
 	codeList bool // list of this place or of one below it
 }
@@ -40,11 +44,11 @@ const (
 // from is where the overlay says that a value comes from.
 type from struct {
 	fact   []step
-	amount int    // summary output, -1 none
-	words  int    // summary output, -1 none
-	value  Value  // constant, absent when there is none
-	form   string // of the fact's text, "" as it is
-	when   []step // the form applies when the fact here is that text; nil always
+	amount int       // summary output, -1 none
+	words  int       // summary output, -1 none
+	value  dte.Value // constant, absent when there is none
+	form   string    // of the fact's text, "" as it is
+	when   []step    // the form applies when the fact here is that text; nil always
 	is     string
 }
 
@@ -56,14 +60,14 @@ type rule struct {
 	required   []int
 	members    []memberRule
 	items      *rule
-	enum       []Value
+	enum       []dte.Value
 	hasEnum    bool
 	minLength  int
 	maxLength  int
 	patterns   []*pattern
 	formats    []*format
 	bounds     []bound
-	multiple   Amount
+	multiple   dte.Amount
 	minItems   int
 	maxItems   int
 	unique     bool

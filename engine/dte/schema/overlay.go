@@ -1,9 +1,11 @@
-package dte
+package schema
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dtegate/engine/dte"
 )
 
 // overlay is what a schema file does not say: where a value comes from when not from the fact of its own name, and
@@ -21,12 +23,12 @@ type taxesEntry struct{ path, catalogue string }
 
 type fromEntry struct {
 	path   string
-	fact   string // a path of the facts
-	amount string // a summary output, when the fact is not there
-	words  string // a summary output, in words
-	value  Value  // a constant, when the fact is not there
-	form   string // "########-#": the fact's text with each # one of its characters
-	when   Value  // {"fact": path, "is": text}: the form applies only then
+	fact   string    // a path of the facts
+	amount string    // a summary output, when the fact is not there
+	words  string    // a summary output, in words
+	value  dte.Value // a constant, when the fact is not there
+	form   string    // "########-#": the fact's text with each # one of its characters
+	when   dte.Value // {"fact": path, "is": text}: the form applies only then
 }
 
 type drop struct {
@@ -37,13 +39,13 @@ type drop struct {
 
 type addEntry struct {
 	path   string
-	schema Value
+	schema dte.Value
 }
 
 type catalogueEntry struct{ path, catalogue, parent string }
 
 func parseOverlay(data []byte) (*overlay, error) {
-	v, err := Parse(data)
+	v, err := dte.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 		}
 		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
 	}
-	err = eachEntry(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e Value) error {
+	err = eachEntry(v, "from", true, []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e dte.Value) error {
 		f := fromEntry{
 			e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(), e.Get("value"),
 			e.Get("form").Text(), e.Get("when"),
@@ -68,21 +70,21 @@ func parseOverlay(data []byte) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = eachEntry(v, "drop", true, []string{"path", "keyword"}, func(e Value) error {
+	err = eachEntry(v, "drop", true, []string{"path", "keyword"}, func(e dte.Value) error {
 		o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = eachEntry(v, "add", true, []string{"path", "schema"}, func(e Value) error {
+	err = eachEntry(v, "add", true, []string{"path", "schema"}, func(e dte.Value) error {
 		o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = eachEntry(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e Value) error {
+	err = eachEntry(v, "catalogue", false, []string{"path", "catalogue", "parent"}, func(e dte.Value) error {
 		o.catalogues = append(o.catalogues, catalogueEntry{
 			e.Get("path").Text(), e.Get("catalogue").Text(), e.Get("parent").Text(),
 		})
@@ -102,7 +104,7 @@ func (f *fromEntry) check() error {
 	switch {
 	case f.words != "" && f.fact != "", others > 1, others == 0 && f.fact == "":
 		return fmt.Errorf("needs either words, or fact or amount or value, fact with one of the others")
-	case f.value.node != nil:
+	case f.value.Kind() >= dte.KindArray:
 		return fmt.Errorf("value: only texts, numbers, truth values and null")
 	case f.form == "" && f.when.Exists(), f.form != "" && f.fact == "":
 		return fmt.Errorf("form shapes a fact, and when limits a form")
@@ -114,7 +116,7 @@ func (f *fromEntry) check() error {
 	if err := onlyMembers(f.when, "fact", "is"); err != nil {
 		return fmt.Errorf("when: %w", err)
 	}
-	if f.when.Get("fact").Text() == "" || f.when.Get("is").Kind() != KindString {
+	if f.when.Get("fact").Text() == "" || f.when.Get("is").Kind() != dte.KindString {
 		return fmt.Errorf("when: needs a fact and the text that it is")
 	}
 	return nil
@@ -122,9 +124,9 @@ func (f *fromEntry) check() error {
 
 // eachEntry calls f for the entries of one section. An entry without a reason is refused where reasons are due: nobody
 // could tell later whether it still holds.
-func eachEntry(v Value, section string, reasoned bool, names []string, f func(Value) error) error {
+func eachEntry(v dte.Value, section string, reasoned bool, names []string, f func(dte.Value) error) error {
 	list := v.Get(section)
-	if list.Exists() && list.Kind() != KindArray {
+	if list.Exists() && list.Kind() != dte.KindArray {
 		return fmt.Errorf("%s is not a list", section)
 	}
 	for i := range list.Len() {
@@ -133,7 +135,7 @@ func eachEntry(v Value, section string, reasoned bool, names []string, f func(Va
 		if err := onlyMembers(e, append([]string{"reason"}, names...)...); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
-		if e.Get("path").Kind() != KindString {
+		if e.Get("path").Kind() != dte.KindString {
 			return fmt.Errorf("%s: needs a path", at)
 		}
 		if reasoned && e.Get("reason").Text() == "" {
@@ -146,8 +148,8 @@ func eachEntry(v Value, section string, reasoned bool, names []string, f func(Va
 	return nil
 }
 
-func onlyMembers(v Value, names ...string) error {
-	if v.Kind() != KindObject {
+func onlyMembers(v dte.Value, names ...string) error {
+	if v.Kind() != dte.KindObject {
 		return fmt.Errorf("not an object")
 	}
 	for _, m := range v.Members() {
@@ -160,7 +162,7 @@ func onlyMembers(v Value, names ...string) error {
 
 // readSchema reads the schema file with the overlay's drops and adds applied.
 func (o *overlay) readSchema(data []byte) (*schema, error) {
-	file, err := Parse(data)
+	file, err := dte.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
 	}
@@ -199,7 +201,7 @@ func (o *overlay) readSchema(data []byte) (*schema, error) {
 	return root, nil
 }
 
-func rawSchema(v Value, steps []step) Value {
+func rawSchema(v dte.Value, steps []step) dte.Value {
 	for _, s := range steps {
 		v = v.Get("properties").Get(s.name)
 		for range s.arrays {

@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"flag"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"dtegate/engine/dte"
 )
 
 var updateMessages = flag.Bool("update", false, "rewrite testdata/messages.txt")
@@ -19,15 +21,15 @@ var updateMessages = flag.Bool("update", false, "rewrite testdata/messages.txt")
 // shipped compiles the layouts of the product, by "dte01/v2". What their modules answer does not matter here.
 func shipped(t *testing.T) map[string]*Filler {
 	t.Helper()
-	lists, err := os.ReadFile("../../plugins/catalogues/catalogues.json")
+	lists, err := os.ReadFile("../../../plugins/catalogues/catalogues.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cat, err := ParseCatalogues(lists)
+	cat, err := dte.ParseCatalogues(lists)
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := filepath.Glob("../../plugins/*/v*/schema.json")
+	paths, err := filepath.Glob("../../../plugins/*/v*/schema.json")
 	if err != nil || len(paths) < 16 {
 		t.Fatal(paths, err)
 	}
@@ -54,7 +56,7 @@ func shipped(t *testing.T) map[string]*Filler {
 		if total := o.Get("total").Text(); total != "" && !slices.Contains(out.Summary, total) {
 			out.Summary = append(out.Summary, total)
 		}
-		f, err := CompileSchema(schema, overlay, out, cat)
+		f, err := Compile(schema, overlay, out, cat)
 		if err != nil {
 			t.Fatalf("%s: %v", dir, err)
 		}
@@ -65,7 +67,7 @@ func shipped(t *testing.T) map[string]*Filler {
 
 // everyFault calls tell with each fault that the layout can find: every keyword of every rule, in conditions and out of
 // them, is broken by a value of its own.
-func (f *Filler) everyFault(tell func(path string, fault Fault)) {
+func (f *Filler) everyFault(tell func(path string, fault dte.Fault)) {
 	f.breakRule(f.fields[0].rule, 0, "", tell)
 	for i := range f.fields {
 		if l := f.fields[i].list; l != nil {
@@ -73,54 +75,54 @@ func (f *Filler) everyFault(tell func(path string, fault Fault)) {
 			if f.fields[i].parent >= 0 {
 				code = "06/zz"
 			}
-			tell(f.fields[i].document, Fault{Code: FaultCatalogue, Message: l.lacks(code)})
+			tell(f.fields[i].document, dte.Fault{Code: dte.FaultCatalogue, Message: lacksCode(l, code)})
 		}
 	}
 }
 
-func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, Fault)) {
+func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, dte.Fault)) {
 	field := &f.fields[fi]
 	say := func(code string, s slot) { tell(field.document, field.fault(x, code, &s, cause)) }
-	text := func(s string) slot { return slot{kind: KindString, text: s} }
-	number := func(a Amount) slot { return slot{kind: KindNumber, exact: true, num: a} }
+	text := func(s string) slot { return slot{kind: dte.KindString, text: s} }
+	number := func(a dte.Amount) slot { return slot{kind: dte.KindNumber, exact: true, num: a} }
 	if x.types != 0 {
-		for _, s := range []slot{{kind: KindNull}, text("x"), number(15 * Scale / 10), {kind: KindObject}} {
+		for _, s := range []slot{{kind: dte.KindNull}, text("x"), number(15 * dte.Scale / 10), {kind: dte.KindObject}} {
 			if !s.hasType(x.types) {
-				say(FaultType, s)
+				say(dte.FaultType, s)
 			}
 		}
 	}
 	if x.hasEnum {
 		wrong := text("zz")
-		if len(x.enum) > 0 && x.enum[len(x.enum)-1].kind == KindNumber {
-			wrong = number(77 * Scale)
+		if len(x.enum) > 0 && x.enum[len(x.enum)-1].Kind() == dte.KindNumber {
+			wrong = number(77 * dte.Scale)
 		}
-		say(FaultEnum, wrong)
+		say(dte.FaultEnum, wrong)
 	}
 	if x.minLength > 0 {
-		say(FaultLength, text(""))
+		say(dte.FaultLength, text(""))
 	}
 	if x.maxLength < math.MaxInt {
-		say(FaultLength, text(strings.Repeat("x", x.maxLength+1)))
+		say(dte.FaultLength, text(strings.Repeat("x", x.maxLength+1)))
 	}
 	if len(x.patterns) > 0 {
-		say(FaultPattern, text("¿?"))
+		say(dte.FaultPattern, text("¿?"))
 	}
 	if len(x.formats) > 0 {
-		say(FaultFormat, text("¿?"))
+		say(dte.FaultFormat, text("¿?"))
 	}
 	if len(x.bounds) > 0 {
-		say(FaultRange, number(-Scale))
+		say(dte.FaultRange, number(-dte.Scale))
 	}
 	if x.multiple != 0 {
-		say(FaultPrecision, number(1))
+		say(dte.FaultPrecision, number(1))
 	}
 	if x.minItems > 0 || x.maxItems < math.MaxInt {
-		say(FaultCount, slot{kind: KindArray})
+		say(dte.FaultCount, slot{kind: dte.KindArray})
 	}
 	for _, p := range x.required {
 		m := &f.fields[field.first+p]
-		tell(m.document, m.fault(m.rule, FaultRequired, &slot{}, cause))
+		tell(m.document, m.fault(m.rule, dte.FaultRequired, &slot{}, cause))
 	}
 	for _, m := range x.members {
 		f.breakRule(m.rule, field.first+m.position, cause, tell)
@@ -132,7 +134,7 @@ func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, Faul
 		f.breakRule(y, fi, cause, tell)
 	}
 	if len(x.one) > 0 {
-		say(FaultCondition, slot{})
+		say(dte.FaultCondition, slot{})
 	}
 	for _, c := range x.choices {
 		if c.then != nil {
@@ -152,7 +154,7 @@ var forCashiers = regexp.MustCompile(`[\^$\\\[\]{}|*]|\(\?|\bnull\b|\bobjeto\b|\
 func TestMessages(t *testing.T) {
 	places := make(map[string][]string)
 	for name, f := range shipped(t) {
-		f.everyFault(func(path string, fault Fault) {
+		f.everyFault(func(path string, fault dte.Fault) {
 			line := fault.Code + "\t" + fault.Message
 			if at := name + " " + path; !slices.Contains(places[line], at) {
 				places[line] = append(places[line], at)

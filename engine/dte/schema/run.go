@@ -1,67 +1,25 @@
-package dte
+package schema
 
 import (
 	"strings"
 	"unsafe"
+
+	"dtegate/engine/dte"
 )
 
-// kindPending is a value that only the rule module can give, in a fill without its answer. Nothing that depends on
-// it is judged.
-const kindPending Kind = 0xff
-
-// slot is one value of the resolved document. Slots mirror the fields: the members of an object lie side by side
-// in the order of its fields, absent ones included, so that a condition finds what it asks for without looking.
-type slot struct {
-	kind  Kind
-	exact bool // number: num holds it
-	num   Amount
-	text  string
-	first int32 // of the children
-	count int32 // items of a list
-}
-
 // run is one Fill or Check. Runs are pooled: their slices keep their capacity, and texts of the last document
-// stay reachable until the next or until the collector empties the pool.
+// stay reachable until the next or until the collector empties the pool. Its parts are a tree, the report of what is wrong with it, and
+// its judge, each on the one before.
 type run struct {
-	*Filler
-	facts    Value
+	judge
+	facts    dte.Value
 	computed *Computed
-	document bool // Check: paths are the document's own, not those of the facts
-	slots    []slot
-	index    [maxArrays]int32 // where each "[]" above the current place stands
 	words    [256]byte
 	forms    []byte // texts that the overlay's forms made
-	faults   []Fault
-	limit    int
-	quiet    int    // inside a condition that is only asked, not enforced
-	cause    string // inside then or else: why it is enforced
-	table    []int32
-}
-
-// grow adds n absent slots and returns the first.
-func (r *run) grow(n int) int32 {
-	first := len(r.slots)
-	if first+n <= cap(r.slots) {
-		r.slots = r.slots[:first+n]
-		clear(r.slots[first:])
-	} else {
-		r.slots = append(r.slots, make([]slot, n)...)
-	}
-	return int32(first)
-}
-
-func (s *slot) amount(a int64) { s.kind, s.exact, s.num = KindNumber, true, Amount(a) }
-
-func (s *slot) string(text string) { s.kind, s.text = KindString, text }
-
-// scalar copies a value without children. A list or object where none belongs keeps its kind, which is enough to
-// refuse it.
-func (s *slot) scalar(v *Value) {
-	s.kind, s.exact, s.num, s.text = v.kind, v.exact, v.num, v.text
 }
 
 // fill resolves the field at fi into the slot at si. Fact is the value under the same path, nil when there is none.
-func (r *run) fill(fi int, si int32, fact *Value) {
+func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.fields[fi]
 	if f.source != sourceFacts {
 		r.fillComputed(f, si)
@@ -70,7 +28,7 @@ func (r *run) fill(fi int, si int32, fact *Value) {
 	if f.from != nil {
 		if v := r.fillFrom(f, si); v != nil {
 			fact = v
-		} else if r.slots[si].kind != KindAbsent {
+		} else if r.slots[si].kind != dte.KindAbsent {
 			return
 		}
 	}
@@ -80,39 +38,39 @@ func (r *run) fill(fi int, si int32, fact *Value) {
 	case f.types&typeArray != 0:
 		r.fillArray(f, si, fact)
 	default:
-		if fact == nil && f.fallback.kind != KindAbsent {
+		if fact == nil && f.fallback.Exists() {
 			fact = &f.fallback
 		}
 		if fact != nil {
 			r.slots[si].scalar(fact)
 		} else if f.required && f.types&typeNull != 0 {
-			r.slots[si].kind = KindNull
+			r.slots[si].kind = dte.KindNull
 		}
 	}
 }
 
-func (r *run) fillObject(f *field, si int32, fact *Value) {
+func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	nullable := f.types&typeNull != 0
 	switch {
-	case fact != nil && fact.kind != KindObject:
+	case fact != nil && fact.Kind() != dte.KindObject:
 		r.slots[si].scalar(fact)
 		return
 	case fact == nil && nullable && !f.fed:
 		if f.required {
-			r.slots[si].kind = KindNull
+			r.slots[si].kind = dte.KindNull
 		}
 		return
 	case fact == nil && !f.required && !f.fed:
 		return
 	}
 	first := r.grow(f.members + f.shadows)
-	r.slots[si].kind, r.slots[si].first = KindObject, first
+	r.slots[si].kind, r.slots[si].first = dte.KindObject, first
 	next, something := 0, false
 	for i := range f.members {
-		var member *Value
+		var member *dte.Value
 		if fact != nil && r.fields[f.first+i].source == sourceFacts {
 			// Facts mostly come in the schema's order: go on where the last one was found.
-			members := fact.node.members
+			members := fact.Members()
 			for range members {
 				if next >= len(members) {
 					next = 0
@@ -126,31 +84,31 @@ func (r *run) fillObject(f *field, si int32, fact *Value) {
 			}
 		}
 		r.fill(f.first+i, first+int32(i), member)
-		something = something || r.slots[first+int32(i)].kind > KindNull
+		something = something || r.slots[first+int32(i)].kind > dte.KindNull
 	}
 	if fact == nil && !something && (nullable || !f.required) {
 		// Nothing from elsewhere came either.
 		r.slots[si] = slot{}
 		if nullable && f.required {
-			r.slots[si].kind = KindNull
+			r.slots[si].kind = dte.KindNull
 		}
 	}
 }
 
-func (r *run) fillArray(f *field, si int32, fact *Value) {
+func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	switch {
 	case fact == nil:
 		if f.required && f.types&typeNull != 0 {
-			r.slots[si].kind = KindNull
+			r.slots[si].kind = dte.KindNull
 		}
 		return
-	case fact.kind != KindArray:
+	case fact.Kind() != dte.KindArray:
 		r.slots[si].scalar(fact)
 		return
 	}
-	items := fact.node.items
+	items := fact.Items()
 	first := r.grow(len(items))
-	r.slots[si].kind, r.slots[si].first, r.slots[si].count = KindArray, first, int32(len(items))
+	r.slots[si].kind, r.slots[si].first, r.slots[si].count = dte.KindArray, first, int32(len(items))
 	for i := range items {
 		r.index[f.arrays] = int32(i)
 		r.fill(f.first, first+int32(i), &items[i])
@@ -158,7 +116,7 @@ func (r *run) fillArray(f *field, si int32, fact *Value) {
 }
 
 // fillFrom asks the overlay's source. It returns a fact, or sets the slot, or does neither.
-func (r *run) fillFrom(f *field, si int32) *Value {
+func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
 			if f.from.form != "" && r.fillForm(f.from, si, v) {
@@ -169,7 +127,7 @@ func (r *run) fillFrom(f *field, si int32) *Value {
 	}
 	s := &r.slots[si]
 	switch {
-	case f.from.value.kind != KindAbsent:
+	case f.from.value.Exists():
 		s.scalar(&f.from.value)
 	case f.from.amount < 0 && f.from.words < 0:
 	case r.computed == nil:
@@ -177,7 +135,7 @@ func (r *run) fillFrom(f *field, si int32) *Value {
 	case f.from.amount >= 0:
 		s.amount(r.computed.Summary[f.from.amount])
 	default:
-		b := appendWords(r.words[:0], Amount(r.computed.Summary[f.from.words]))
+		b := dte.AppendWords(r.words[:0], dte.Amount(r.computed.Summary[f.from.words]))
 		// The bytes live in r as long as the slot does, and nothing writes to them again before.
 		s.string(unsafe.String(&b[0], len(b)))
 	}
@@ -186,13 +144,14 @@ func (r *run) fillFrom(f *field, si int32) *Value {
 
 // fillForm writes a text in the overlay's form. It does nothing when the form does not apply, or does not fit: then the
 // schema judges the text as it came.
-func (r *run) fillForm(f *from, si int32, v *Value) bool {
+func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
-		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.kind != KindString || is.text != f.is {
+		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
 			return false
 		}
 	}
-	if v.kind != KindString || len(v.text) != strings.Count(f.form, "#") || strings.ContainsFunc(v.text, func(c rune) bool { return c > '~' }) {
+	text := v.Text()
+	if v.Kind() != dte.KindString || len(text) != strings.Count(f.form, "#") || strings.ContainsFunc(text, func(c rune) bool { return c > '~' }) {
 		return false
 	}
 	first, next := len(r.forms), 0
@@ -201,7 +160,7 @@ func (r *run) fillForm(f *from, si int32, v *Value) bool {
 			r.forms = append(r.forms, f.form[i])
 			continue
 		}
-		r.forms = append(r.forms, v.text[next])
+		r.forms = append(r.forms, text[next])
 		next++
 	}
 	// The bytes live in r, or in what r.forms was before it grew, as long as the slot does.
@@ -233,7 +192,7 @@ func (r *run) fillComputed(f *field, si int32) {
 // fillSet writes a bit mask as the array of its codes, null when empty.
 func (r *run) fillSet(si int32, mask uint64) {
 	if mask == 0 {
-		r.slots[si].kind = KindNull
+		r.slots[si].kind = dte.KindNull
 		return
 	}
 	first := int32(len(r.slots))
@@ -243,24 +202,24 @@ func (r *run) fillSet(si int32, mask uint64) {
 		}
 	}
 	s := &r.slots[si]
-	s.kind, s.first, s.count = KindArray, first, int32(len(r.slots))-first
+	s.kind, s.first, s.count = dte.KindArray, first, int32(len(r.slots))-first
 }
 
 // fillTaxes writes the summary's taxes, null when there is none.
 func (r *run) fillTaxes(f *field, si int32) {
 	taxes := r.computed.Taxes
 	if len(taxes) == 0 {
-		r.slots[si].kind = KindNull
+		r.slots[si].kind = dte.KindNull
 		return
 	}
 	item := &r.fields[f.first]
 	width := item.members + item.shadows
 	rows := r.grow(len(taxes))
-	r.slots[si].kind, r.slots[si].first, r.slots[si].count = KindArray, rows, int32(len(taxes))
+	r.slots[si].kind, r.slots[si].first, r.slots[si].count = dte.KindArray, rows, int32(len(taxes))
 	for i, t := range taxes {
 		first := r.grow(width)
 		row := &r.slots[rows+int32(i)]
-		row.kind, row.first = KindObject, first
+		row.kind, row.first = dte.KindObject, first
 		for j := range item.members {
 			s := &r.slots[first+int32(j)]
 			switch r.fields[item.first+j].name {
@@ -276,19 +235,20 @@ func (r *run) fillTaxes(f *field, si int32) {
 }
 
 // load puts a value of a complete document into the slot at si, and tells members that the layout does not have.
-func (r *run) load(fi int, si int32, v *Value) {
+func (r *run) load(fi int, si int32, v *dte.Value) {
 	f := &r.fields[fi]
 	s := &r.slots[si]
 	s.scalar(v)
-	switch v.kind {
-	case KindObject:
+	switch v.Kind() {
+	case dte.KindObject:
 		first := r.grow(f.members + f.shadows)
 		r.slots[si].first = first
 		if f.item {
 			return
 		}
-		for i := range v.node.members {
-			m := &v.node.members[i]
+		members := v.Members()
+		for i := range members {
+			m := &members[i]
 			position := -1
 			for j := range f.members + f.shadows {
 				if r.fields[f.first+j].name == m.Name {
@@ -297,14 +257,14 @@ func (r *run) load(fi int, si int32, v *Value) {
 				}
 			}
 			if (position < 0 || position >= f.members) && f.types&typeObject != 0 && f.rule != nil && f.rule.closed {
-				r.fail(Fault{join(r.path(f), m.Name), FaultUnknown, "el campo no existe en este documento"})
+				r.fail(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown, Message: "el campo no existe en este documento"})
 			}
 			if position >= 0 {
 				r.load(f.first+position, first+int32(position), &m.Value)
 			}
 		}
-	case KindArray:
-		items := v.node.items
+	case dte.KindArray:
+		items := v.Items()
 		r.slots[si].count = int32(len(items))
 		if !f.item || f.arrays >= maxArrays {
 			return
@@ -316,11 +276,4 @@ func (r *run) load(fi int, si int32, v *Value) {
 			r.load(f.first, first+int32(i), &items[i])
 		}
 	}
-}
-
-func (r *run) path(f *field) string {
-	if r.document {
-		return expandPath(f.document, r.index[:])
-	}
-	return expandPath(f.path, r.index[:])
 }

@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"strings"
@@ -82,7 +82,7 @@ func TestCheck_Bounds(t *testing.T) {
 		`"minimum":0,"exclusiveMaximum":10`: {[]string{"0", "9"}, []string{"-1", "10"}},
 		`"enum":[1.0,2e0]`:                  {[]string{"1", "2.00"}, []string{"3", "1.00000001"}},
 	} {
-		f, err := CompileSchema([]byte(strings.Replace(schema, "KEYWORD", keyword, 1)), nil, Outputs{}, nil)
+		f, err := Compile([]byte(strings.Replace(schema, "KEYWORD", keyword, 1)), nil, Outputs{}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", keyword, err)
 			continue
@@ -99,7 +99,7 @@ func TestCheck_Bounds(t *testing.T) {
 		}
 	}
 	for _, keyword := range []string{`"maximum":-1e30`, `"minimum":1e30`, `"maximum":1.123456789`, `"multipleOf":-1`} {
-		if _, err := CompileSchema([]byte(strings.Replace(schema, "KEYWORD", keyword, 1)), nil, Outputs{}, nil); err == nil {
+		if _, err := Compile([]byte(strings.Replace(schema, "KEYWORD", keyword, 1)), nil, Outputs{}, nil); err == nil {
 			t.Errorf("took %s", keyword)
 		}
 	}
@@ -113,7 +113,7 @@ func TestFill_FedObjects(t *testing.T) {
 	 "extra":{"type":"object","properties":{"nota":{"type":"string"}},"additionalProperties":false,"required":["nota"]}},
 	 "additionalProperties":false,"required":["extension"]}`
 	const overlay = `{"from":[{"path":"extension.observaciones","fact":"resumen.observaciones","reason":"r"},{"path":"extra.nota","fact":"nota","reason":"r"}]}`
-	f, err := CompileSchema([]byte(schema), []byte(overlay), Outputs{}, nil)
+	f, err := Compile([]byte(schema), []byte(overlay), Outputs{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

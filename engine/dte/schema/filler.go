@@ -1,10 +1,12 @@
-package dte
+package schema
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+
+	"dtegate/engine/dte"
 )
 
 // Filler writes and checks the documents of one schema: one type in one generation. It is safe for concurrent use.
@@ -26,10 +28,10 @@ type FillOptions struct {
 
 const defaultMaxFaults = 50
 
-// CompileSchema compiles a schema file with its overlay, once, for a module that answers out. It refuses, naming
+// Compile compiles a schema file with its overlay, once, for a module that answers out. It refuses, naming
 // the place, keywords that it does not understand, layouts that no document of MH has, and overlay entries that
 // meet nothing. The overlay may be empty.
-func CompileSchema(schema, overlay []byte, out Outputs, cat *Catalogues) (*Filler, error) {
+func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")
 	}
@@ -67,7 +69,11 @@ func CompileSchema(schema, overlay []byte, out Outputs, cat *Catalogues) (*Fille
 		n, _ := c.fields[i].fallback.Int()
 		f.version = int(n)
 	}
-	f.runs.New = func() any { return &run{Filler: f} }
+	f.runs.New = func() any {
+		r := new(run)
+		r.Filler = f
+		return r
+	}
 	return f, nil
 }
 
@@ -87,7 +93,7 @@ func (f *Filler) Version() int { return f.version }
 //
 // Without an answer (c is nil) what is there is checked, and nothing that waits for the module; the bytes then
 // mean nothing.
-func (f *Filler) Fill(dst []byte, facts Value, c *Computed, opt FillOptions) ([]byte, []Fault) {
+func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
 	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
@@ -95,7 +101,7 @@ func (f *Filler) Fill(dst []byte, facts Value, c *Computed, opt FillOptions) ([]
 		r.limit = defaultMaxFaults
 	}
 	if fault, ok := f.fits(facts, c); !ok {
-		return nil, []Fault{fault}
+		return nil, []dte.Fault{fault}
 	}
 	r.grow(1)
 	r.fill(0, 0, &r.facts)
@@ -111,14 +117,14 @@ func (f *Filler) Fill(dst []byte, facts Value, c *Computed, opt FillOptions) ([]
 
 // Check tells what is wrong with a complete document, members that do not belong included. Codes are not looked
 // up: a document that was issued stays good when a catalogue changes.
-func (f *Filler) Check(document []byte) []Fault {
-	v, err := Parse(document)
+func (f *Filler) Check(document []byte) []dte.Fault {
+	v, err := dte.Parse(document)
 	if err != nil {
-		var syntax *SyntaxError
+		var syntax *dte.SyntaxError
 		if errors.As(err, &syntax) {
-			return []Fault{syntax.Fault()}
+			return []dte.Fault{syntax.Fault()}
 		}
-		return []Fault{{Code: FaultSyntax, Message: "no es JSON válido"}}
+		return []dte.Fault{{Code: dte.FaultSyntax, Message: "no es JSON válido"}}
 	}
 	r := f.runs.Get().(*run)
 	defer r.release()
@@ -133,11 +139,11 @@ func (f *Filler) Check(document []byte) []Fault {
 }
 
 // fits tells whether the module's answer has the shape that Outputs promised.
-func (f *Filler) fits(facts Value, c *Computed) (Fault, bool) {
+func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
 	if c == nil {
-		return Fault{}, true
+		return dte.Fault{}, true
 	}
-	bad := Fault{Code: FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}
+	bad := dte.Fault{Code: dte.FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}
 	if len(c.Summary) != len(f.out.Summary) || len(c.Lines) != c.N*len(f.out.Lines) {
 		return bad, false
 	}
@@ -156,50 +162,7 @@ func (f *Filler) fits(facts Value, c *Computed) (Fault, bool) {
 }
 
 func (r *run) release() {
-	r.facts, r.computed = Value{}, nil
+	r.facts, r.computed = dte.Value{}, nil
 	r.slots, r.faults, r.forms, r.quiet, r.cause = r.slots[:0], r.faults[:0], r.forms[:0], 0, ""
 	r.runs.Put(r)
-}
-
-// write appends the slot at si as JSON.
-func (r *run) write(dst []byte, fi int, si int32) []byte {
-	s := &r.slots[si]
-	switch s.kind {
-	case KindNumber:
-		return s.num.Append(dst)
-	case KindString:
-		return appendQuoted(dst, s.text)
-	case KindBool:
-		if s.num != 0 {
-			return append(dst, "true"...)
-		}
-		return append(dst, "false"...)
-	case KindArray:
-		dst = append(dst, '[')
-		for i := range s.count {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = r.write(dst, r.fields[fi].first, s.first+i)
-		}
-		return append(dst, ']')
-	case KindObject:
-		dst = append(dst, '{')
-		f := &r.fields[fi]
-		some := false
-		for i := range f.members {
-			m := s.first + int32(i)
-			if r.slots[m].kind == KindAbsent {
-				continue
-			}
-			if some {
-				dst = append(dst, ',')
-			}
-			some = true
-			dst = append(dst, r.fields[f.first+i].key...)
-			dst = r.write(dst, f.first+i, m)
-		}
-		return append(dst, '}')
-	}
-	return append(dst, "null"...)
 }

@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"dtegate/engine/dte"
 )
 
 // referenceRegexp is how the reference validator gets MH's lookaheads: each that occurs, written by hand.
@@ -35,7 +37,7 @@ func newReferenceRegexp(source string) (jsonschema.Regexp, error) {
 	rest := source
 	for text, not := range map[string]func(string) bool{
 		"(?!.*[\r\n])":    func(s string) bool { return strings.ContainsAny(s, "\r\n") },
-		`(?!([0-9])\1+$)`: func(s string) bool { return len(s) > 1 && isDigit(s[0]) && strings.Trim(s, s[:1]) == "" },
+		`(?!([0-9])\1+$)`: func(s string) bool { return len(s) > 1 && isDecimal(s[0]) && strings.Trim(s, s[:1]) == "" },
 		`(?!0{7})`:        func(s string) bool { return strings.HasPrefix(s, "0000000") },
 	} {
 		if strings.Contains(rest, text) {
@@ -85,23 +87,23 @@ func reference(t testing.TB, path string, loose bool) *jsonschema.Schema {
 // a schema may allow.
 type mutator struct{ *rand.Rand }
 
-var interesting = []Value{
-	Null(), Bool(true), Int(0), Int(1), Int(2), Int(3), Int(4), Int(5), Int(99), Int(-1), Int(1095), Int(10000),
-	Num(1), Num(-50), Num(Scale / 100), Num(Scale + Scale/1000), Num(MaxAmount), Num(-MaxAmount),
-	Str(""), Str("0"), Str("1"), Str("01"), Str("13"), Str("20"), Str("36"), Str("99"), Str("D1"), Str("C3"), Str("USD"),
-	Str("000000000"), Str("111111111"), Str("123456789"), Str("12345678-9"), Str("06140101901019"), Str("ñandú"),
-	Str("2026-02-29"), Str("2026-02-28"), Str("2026-13-01"), Str("23:59:59"), Str("24:00:00"), Str("1:2:3"), Str("12:00:0"),
-	Str("a@b.sv"), Str("a.b.sv"), Str("correo@dominio.com\n"), Str(strings.Repeat("é", 250)), Str(strings.Repeat("é", 251)),
-	Str("D2B6E1C4-0000-4000-8000-00000000000A"), Str("d2b6e1c4-0000-4000-8000-00000000000a"),
-	Str("DTE-01-M001P001-000000000000001"), Str("DTE-03-M001P001-000000000000001"), Str("DTE-03-S001P001-00000000000000a"),
-	Arr(), Arr(Str("20")), Arr(Str("20"), Str("20")), Arr(Null()), Obj(), Obj(Member{"otro", Int(1)}),
+var interesting = []dte.Value{
+	dte.Null(), dte.Bool(true), dte.Int(0), dte.Int(1), dte.Int(2), dte.Int(3), dte.Int(4), dte.Int(5), dte.Int(99), dte.Int(-1), dte.Int(1095), dte.Int(10000),
+	dte.Num(1), dte.Num(-50), dte.Num(dte.Scale / 100), dte.Num(dte.Scale + dte.Scale/1000), dte.Num(dte.MaxAmount), dte.Num(-dte.MaxAmount),
+	dte.Str(""), dte.Str("0"), dte.Str("1"), dte.Str("01"), dte.Str("13"), dte.Str("20"), dte.Str("36"), dte.Str("99"), dte.Str("D1"), dte.Str("C3"), dte.Str("USD"),
+	dte.Str("000000000"), dte.Str("111111111"), dte.Str("123456789"), dte.Str("12345678-9"), dte.Str("06140101901019"), dte.Str("ñandú"),
+	dte.Str("2026-02-29"), dte.Str("2026-02-28"), dte.Str("2026-13-01"), dte.Str("23:59:59"), dte.Str("24:00:00"), dte.Str("1:2:3"), dte.Str("12:00:0"),
+	dte.Str("a@b.sv"), dte.Str("a.b.sv"), dte.Str("correo@dominio.com\n"), dte.Str(strings.Repeat("é", 250)), dte.Str(strings.Repeat("é", 251)),
+	dte.Str("D2B6E1C4-0000-4000-8000-00000000000A"), dte.Str("d2b6e1c4-0000-4000-8000-00000000000a"),
+	dte.Str("DTE-01-M001P001-000000000000001"), dte.Str("DTE-03-M001P001-000000000000001"), dte.Str("DTE-03-S001P001-00000000000000a"),
+	dte.Arr(), dte.Arr(dte.Str("20")), dte.Arr(dte.Str("20"), dte.Str("20")), dte.Arr(dte.Null()), dte.Obj(), dte.Obj(dte.Member{Name: "otro", Value: dte.Int(1)}),
 }
 
-func (m mutator) mutate(v Value) Value {
+func (m mutator) mutate(v dte.Value) dte.Value {
 	if v.Len() > 0 && m.IntN(20) > 0 {
 		i := m.IntN(v.Len())
-		if v.Kind() == KindArray {
-			items := append([]Value(nil), v.node.items...)
+		if v.Kind() == dte.KindArray {
+			items := append([]dte.Value(nil), v.Items()...)
 			switch m.IntN(12) {
 			case 0:
 				items = append(items, items[i])
@@ -110,40 +112,40 @@ func (m mutator) mutate(v Value) Value {
 			default:
 				items[i] = m.mutate(items[i])
 			}
-			return Arr(items...)
+			return dte.Arr(items...)
 		}
-		members := append([]Member(nil), v.node.members...)
+		members := append([]dte.Member(nil), v.Members()...)
 		switch m.IntN(20) {
 		case 0:
 			members = append(members[:i], members[i+1:]...)
 		case 1:
 			if m.IntN(3) == 0 {
-				members = append(members, Member{"campoNuevo", Int(1)})
+				members = append(members, dte.Member{Name: "campoNuevo", Value: dte.Int(1)})
 			}
 		default:
 			members[i].Value = m.mutate(members[i].Value)
 		}
-		return Obj(members...)
+		return dte.Obj(members...)
 	}
 	if m.IntN(4) > 0 {
 		switch v.Kind() {
-		case KindNumber:
+		case dte.KindNumber:
 			a, _ := v.Amount()
-			return Num([]Amount{-a, a + 1, a - Scale/100, a / 10, a + Scale/2, 0, a + 3*Scale/1000, a + Scale, 2 * a}[m.IntN(9)])
-		case KindString:
+			return dte.Num([]dte.Amount{-a, a + 1, a - dte.Scale/100, a / 10, a + dte.Scale/2, 0, a + 3*dte.Scale/1000, a + dte.Scale, 2 * a}[m.IntN(9)])
+		case dte.KindString:
 			s := []rune(v.Text())
 			i := m.IntN(len(s) + 1)
 			switch m.IntN(5) {
 			case 0:
-				return Str(string(s[:i]))
+				return dte.Str(string(s[:i]))
 			case 1:
-				return Str(string(s[:i]) + "\n" + string(s[i:]))
+				return dte.Str(string(s[:i]) + "\n" + string(s[i:]))
 			case 2:
-				return Str(strings.ToLower(v.Text()))
+				return dte.Str(strings.ToLower(v.Text()))
 			case 3:
-				return Str(string(s[:i]) + string(rune('0'+m.IntN(10))) + string(s[i:]))
+				return dte.Str(string(s[:i]) + string(rune('0'+m.IntN(10))) + string(s[i:]))
 			default:
-				return Str(strings.Repeat(v.Text()+"x", 1+m.IntN(12)))
+				return dte.Str(strings.Repeat(v.Text()+"x", 1+m.IntN(12)))
 			}
 		}
 	}

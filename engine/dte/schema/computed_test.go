@@ -1,14 +1,17 @@
-package dte
+package schema
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/engine/dte"
 )
 
 // derive makes of a document what a rule module would have answered for it, and facts without those amounts.
-func derive(f *Filler, document Value) (Outputs, Computed, Value) {
+func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 	var out Outputs
 	var c Computed
 	for _, x := range f.fields {
@@ -21,7 +24,7 @@ func derive(f *Filler, document Value) (Outputs, Computed, Value) {
 			out.Lines = append(out.Lines, Output{Name: "tributos", Kind: OutSet})
 		}
 		if name, ok := strings.CutPrefix(x.document, "resumen."); ok && number && !strings.Contains(name, "[]") {
-			if v := document.Get("resumen").Get(name); v.Kind() == KindNumber {
+			if v := document.Get("resumen").Get(name); v.Kind() == dte.KindNumber {
 				a, _ := v.Amount()
 				out.Summary, c.Summary = append(out.Summary, name), append(c.Summary, int64(a))
 			}
@@ -43,16 +46,16 @@ func derive(f *Filler, document Value) (Outputs, Computed, Value) {
 	}
 	lines := document.Get("cuerpoDocumento")
 	c.N = lines.Len()
-	var bare []Value
+	var bare []dte.Value
 	for i := range c.N {
 		line := lines.Index(i)
-		var kept []Member
+		var kept []dte.Member
 		for _, m := range line.Members() {
 			if !slices.ContainsFunc(out.Lines, func(o Output) bool { return o.Name == m.Name }) {
 				kept = append(kept, m)
 			}
 		}
-		bare = append(bare, Obj(kept...))
+		bare = append(bare, dte.Obj(kept...))
 		for _, o := range out.Lines {
 			v := line.Get(o.Name)
 			if o.Kind == OutSet {
@@ -67,23 +70,31 @@ func derive(f *Filler, document Value) (Outputs, Computed, Value) {
 			c.Lines = append(c.Lines, int64(a))
 		}
 	}
-	var rest []Member
+	var rest []dte.Member
 	for _, m := range resumen.Members() {
 		if !slices.Contains(out.Summary, m.Name) && m.Name != "tributos" {
 			rest = append(rest, m)
 		}
 	}
-	return out, c, document.With("cuerpoDocumento", Arr(bare...)).With("resumen", Obj(rest...))
+	return out, c, document.With("cuerpoDocumento", dte.Arr(bare...)).With("resumen", dte.Obj(rest...))
 }
 
 // everyTax is a catalogue that names the taxes as the given document does.
-func everyTax(document Value) *Catalogues {
+func everyTax(document dte.Value) *dte.Catalogues {
 	values := map[string]string{"20": "?", "D1": "?", "C8": "?", "59": "?", "C3": "?"}
 	taxes := document.Get("resumen").Get("tributos")
 	for i := range taxes.Len() {
 		values[taxes.Index(i).Get("codigo").Text()] = taxes.Index(i).Get("descripcion").Text()
 	}
-	return &Catalogues{lists: map[string]*catalogue{"CAT-015": {id: "CAT-015", values: values}}}
+	text, err := json.Marshal(map[string]any{"version": "1", "source": "test", "catalogues": map[string]any{"CAT-015": map[string]any{"name": "?", "values": values}}})
+	if err != nil {
+		panic(err)
+	}
+	c, err := dte.ParseCatalogues(text)
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 func TestFill_ExamplesComeBackFromModule(t *testing.T) {
@@ -91,12 +102,12 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 	for _, e := range examples(t) {
 		overlay := string(drops(filepath.Base(e.schema), true))
 		plain := compile(t, e.schema, overlay, Outputs{})
-		if !e.document.Get("cuerpoDocumento").Index(0).Get("ventaGravada").Exists() || e.document.Get("resumen").Get("tributos").Kind() == KindAbsent {
+		if !e.document.Get("cuerpoDocumento").Index(0).Get("ventaGravada").Exists() || e.document.Get("resumen").Get("tributos").Kind() == dte.KindAbsent {
 			continue
 		}
 		out, c, facts := derive(plain, e.document)
 		overlay = strings.TrimSuffix(overlay, "}") + `,"taxes":{"path":"resumen.tributos","catalogue":"CAT-015"}}`
-		f, err := CompileSchema(read(t, e.schema), []byte(overlay), out, everyTax(e.document))
+		f, err := Compile(read(t, e.schema), []byte(overlay), out, everyTax(e.document))
 		if err != nil {
 			t.Fatalf("%s: %v", e.name, err)
 		}
@@ -125,26 +136,26 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 }
 
 // invoice is a consumer invoice of n lines on MH's own file, with all amounts from a module.
-func invoice(t testing.TB, n int) (*Filler, Value, *Computed) {
+func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	t.Helper()
 	path := filepath.Join(oracle(t), "schemas", published["01 2"])
-	var document Value
+	var document dte.Value
 	for _, e := range examples(t) {
 		if strings.HasSuffix(e.name, "v2_named_mixed_exempt_item_discount.json") {
 			document = e.document
 		}
 	}
 	line := document.Get("cuerpoDocumento").Index(0)
-	var lines []Value
+	var lines []dte.Value
 	for i := range n {
-		lines = append(lines, line.With("numItem", Int(int64(i+1))))
+		lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
 	}
-	document = document.With("cuerpoDocumento", Arr(lines...))
+	document = document.With("cuerpoDocumento", dte.Arr(lines...))
 	out, c, facts := derive(compile(t, path, "", Outputs{}), document)
 	overlay := `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
 		"from":[{"path":"resumen.totalLetras","words":"totalPagar","reason":"x"},
 		{"path":"resumen.pagos[].montoPago","fact":"resumen.pagos[].montoPago","amount":"totalPagar","reason":"x"}]}`
-	f, err := CompileSchema(read(t, path), []byte(overlay), out, everyTax(document))
+	f, err := Compile(read(t, path), []byte(overlay), out, everyTax(document))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +197,7 @@ func BenchmarkParse_10Lines(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(document)))
 	for b.Loop() {
-		if _, err := Parse(document); err != nil {
+		if _, err := dte.Parse(document); err != nil {
 			b.Fatal(err)
 		}
 	}

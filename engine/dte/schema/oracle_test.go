@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/dte/oracletest"
 )
 
@@ -109,7 +110,7 @@ func read(t testing.TB, path string) []byte {
 // example is one document of the oracle folder.
 type example struct {
 	name, schema string
-	document     Value
+	document     dte.Value
 }
 
 // notMH are members that people's archives add around a document.
@@ -130,18 +131,18 @@ func examples(t testing.TB) []example {
 		if strings.HasPrefix(rel, "_") {
 			return nil
 		}
-		v, err := Parse(read(t, path))
+		v, err := dte.Parse(read(t, path))
 		if err != nil {
 			t.Errorf("%s: %v", rel, err)
 			return nil
 		}
-		var kept []Member
+		var kept []dte.Member
 		for _, m := range v.Members() {
 			if !notMH[m.Name] {
 				kept = append(kept, m)
 			}
 		}
-		v = Obj(kept...)
+		v = dte.Obj(kept...)
 		id := v.Get("identificacion")
 		kind := id.Get("tipoDte").Text() + id.Get("tipoEvento").Text()
 		if kind == "" {
@@ -162,7 +163,7 @@ func examples(t testing.TB) []example {
 
 func compile(t testing.TB, path, overlay string, out Outputs) *Filler {
 	t.Helper()
-	f, err := CompileSchema(read(t, path), []byte(overlay), out, nil)
+	f, err := Compile(read(t, path), []byte(overlay), out, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", filepath.Base(path), err)
 	}
@@ -176,11 +177,11 @@ func TestCompileSchema_EveryPublishedFile(t *testing.T) {
 	}
 	for _, path := range files {
 		name := filepath.Base(path)
-		if _, err := CompileSchema(read(t, path), drops(name, false), Outputs{}, nil); err != nil {
+		if _, err := Compile(read(t, path), drops(name, false), Outputs{}, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, known := misspelt[name]; known {
-			if _, err := CompileSchema(read(t, path), nil, Outputs{}, nil); err == nil {
+			if _, err := Compile(read(t, path), nil, Outputs{}, nil); err == nil {
 				t.Errorf("%s: its misspelt keyword was taken", name)
 			} else {
 				t.Log(err)
@@ -197,7 +198,7 @@ func sameJSON(t testing.TB, a, b []byte) bool {
 
 func canonical(t testing.TB, data []byte) string {
 	t.Helper()
-	v, err := Parse(data)
+	v, err := dte.Parse(data)
 	if err != nil {
 		t.Fatalf("%v in %s", err, data)
 	}

@@ -1,86 +1,17 @@
-package dte
+package schema
 
 import (
 	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"dtegate/engine/dte"
 )
 
-// full tells that enough faults are known.
-func (r *run) full() bool { return len(r.faults) >= r.limit }
-
-func (r *run) fail(f Fault) {
-	if !r.full() {
-		r.faults = append(r.faults, f)
-	}
-}
-
-// unsaid is the cause of a condition that no sentence says.
-const unsaid = "-"
-
-// breach tells that the slot at si breaks the rule, unless r is quiet. What depends on another value has the code
-// CONDITION, and is left out where a plain fault was told already.
-func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
-	if r.quiet > 0 || r.full() {
-		return fail
-	}
-	f := r.fields[fi].fault(x, code, &r.slots[si], r.cause)
-	f.Path = r.path(&r.fields[fi])
-	if r.cause != "" {
-		for i := range r.faults {
-			if r.faults[i].Path == f.Path {
-				return fail
-			}
-		}
-	}
-	r.fail(f)
-	return fail
-}
-
-// fault is what breaking a rule at the field tells, for a cause if there is one; the path is the caller's.
-func (f *field) fault(x *rule, code string, s *slot, cause string) Fault {
-	told := Fault{Code: code, Message: x.message(f.document, code, s)}
-	if cause != "" {
-		told.Code = FaultCondition
-		if cause != unsaid {
-			told.Message += ", " + cause
-		}
-	}
-	return told
-}
-
-// breachNumber tells that a number is no Amount. The layout meets every number before any condition does.
-func (r *run) breachNumber(fi int, s *slot) verdict {
-	if r.quiet == 0 && r.cause == "" {
-		f := Fault{r.path(&r.fields[fi]), FaultPrecision, quote(s) + " tiene más de 8 decimales"}
-		if _, err := ParseAmount(s.text); err == ErrRange {
-			f.Code, f.Message = FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
-		}
-		for i := range r.faults {
-			if r.faults[i].Path == f.Path {
-				return fail
-			}
-		}
-		r.fail(f)
-	}
-	return fail
-}
-
-func (r *run) breachRepeat(fi int, first int32) verdict {
-	if r.quiet == 0 {
-		r.fail(Fault{r.path(&r.fields[fi]), FaultDuplicate, "repite el elemento " + strconv.Itoa(int(first))})
-	}
-	return fail
-}
-
-func (r *run) breachCode(fi int, code string) {
-	r.fail(Fault{r.path(&r.fields[fi]), FaultCatalogue, r.fields[fi].list.lacks(code)})
-}
-
-// lacks says that a code is not in the list: of a code that repeats within each departamento, in that one.
-func (c *catalogue) lacks(code string) string {
-	words := strings.Fields(c.name)
+// lacksCode says that a code is not in the list: of a code that repeats within each departamento, in that one.
+func lacksCode(c *dte.CodeList, code string) string {
+	words := strings.Fields(c.Name)
 	for i, w := range words {
 		if w != strings.ToUpper(w) { // IVA stays as it is
 			words[i] = strings.ToLower(w)
@@ -88,45 +19,45 @@ func (c *catalogue) lacks(code string) string {
 	}
 	name := strings.Join(words, " ")
 	if parent, own, ok := strings.Cut(code, "/"); ok {
-		return "«" + clip(own) + "» no está en el catálogo de Hacienda: " + name + " (" + c.id + ") del departamento " + clip(parent)
+		return "«" + clip(own) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ") del departamento " + clip(parent)
 	}
-	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.id + ")"
+	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
 
 // message says to a cashier, in Spanish, what is wrong with s at a place of the document, and what x allows. X may be nil
 // for REQUIRED.
 func (x *rule) message(document, code string, s *slot) string {
 	switch code {
-	case FaultRequired:
+	case dte.FaultRequired:
 		return x.missing(document)
-	case FaultType:
+	case dte.FaultType:
 		switch {
 		case x.types == typeNull:
 			return "no debe llevar ningún dato"
-		case x.types&^typeNull == typeObject && s.kind == KindNull:
+		case x.types&^typeNull == typeObject && s.kind == dte.KindNull:
 			return "faltan sus datos"
 		case x.types&^typeNull == typeObject:
 			return "debe llevar sus datos por separado, y vino " + kindNoun(s)
-		case s.kind == KindNull:
+		case s.kind == dte.KindNull:
 			return x.missing(document)
 		}
 		return "debe ser " + x.describe(document) + ", y vino " + kindNoun(s)
-	case FaultEnum:
+	case dte.FaultEnum:
 		n, _ := nounOf(document)
-		if s.kind == KindNull {
+		if s.kind == dte.KindNull {
 			return "está vacío, y debe ser " + n.named(x.enum)
 		}
 		if n.name == "" {
 			return quote(s) + " no se admite aquí: debe ser " + n.named(x.enum)
 		}
 		return quote(s) + " no se admite como " + bare(n.name) + ": debe ser " + n.named(x.enum)
-	case FaultLength:
+	case dte.FaultLength:
 		n := utf8.RuneCountInString(s.text)
 		if n == 0 {
 			return "está vacío y debe tener " + span(x.minLength, x.maxLength, "carácter", "caracteres")
 		}
 		return "tiene " + count(n, "carácter", "caracteres") + " y debe tener " + span(x.minLength, x.maxLength, "carácter", "caracteres")
-	case FaultPattern:
+	case dte.FaultPattern:
 		for _, p := range x.patterns {
 			if !p.match(s.text) {
 				words, ok := p.form()
@@ -137,20 +68,20 @@ func (x *rule) message(document, code string, s *slot) string {
 			}
 		}
 		return quote(s) + " no está escrito como lo pide Hacienda"
-	case FaultFormat:
+	case dte.FaultFormat:
 		var nouns []string
 		for _, f := range x.formats {
 			nouns = append(nouns, f.noun)
 		}
 		return quote(s) + " no es " + strings.Join(nouns, " y ")
-	case FaultRange:
+	case dte.FaultRange:
 		return quote(s) + " no se admite: debe ser " + x.limits()
-	case FaultPrecision:
+	case dte.FaultPrecision:
 		if d := decimals(x.multiple); d >= 0 {
 			return quote(s) + " debe tener a lo más " + count(d, "decimal", "decimales")
 		}
 		return quote(s) + " debe ser un múltiplo de " + x.multiple.String()
-	case FaultCount:
+	case dte.FaultCount:
 		return "tiene " + count(int(s.count), "elemento", "elementos") + " y debe tener " + span(x.minItems, x.maxItems, "elemento", "elementos")
 	}
 	if said := x.alternatives(); said != "" {
@@ -253,36 +184,35 @@ func (x *rule) alternatives() string {
 
 func kindNoun(s *slot) string {
 	switch s.kind {
-	case KindNull:
+	case dte.KindNull:
 		return "vacío"
-	case KindBool:
+	case dte.KindBool:
 		return quote(s)
-	case KindNumber:
+	case dte.KindNumber:
 		return "el número " + quote(s)
-	case KindString:
+	case dte.KindString:
 		return "el texto " + quote(s)
-	case KindArray:
+	case dte.KindArray:
 		return "una lista"
 	}
 	return "un grupo de datos"
 }
 
 func quote(s *slot) string {
-	v := Value{kind: s.kind, exact: s.exact, num: s.num, text: s.text}
 	switch s.kind {
-	case KindString:
+	case dte.KindString:
 		return "«" + clip(s.text) + "»"
-	case KindNumber:
+	case dte.KindNumber:
 		if s.exact {
 			return s.num.String()
 		}
 		return clip(s.text)
-	case KindNull:
+	case dte.KindNull:
 		return "vacío"
-	case KindArray, KindObject:
+	case dte.KindArray, dte.KindObject:
 		return kindNoun(s)
 	}
-	return v.Text()
+	return strconv.FormatBool(s.num != 0)
 }
 
 // clip keeps a message readable whatever was sent.
@@ -314,7 +244,7 @@ func span(low, high int, one, many string) string {
 }
 
 // decimals is how many decimals a multipleOf of 1, 0.1, 0.01 … allows, or -1.
-func decimals(m Amount) int {
+func decimals(m dte.Amount) int {
 	d := 8
 	for ; m > 1 && m%10 == 0; m /= 10 {
 		d--

@@ -1,10 +1,12 @@
-package dte
+package schema
 
 import (
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"dtegate/engine/dte"
 )
 
 const (
@@ -107,7 +109,7 @@ type compiler struct {
 	fields  []field
 	overlay *overlay
 	out     Outputs
-	cat     *Catalogues
+	cat     *dte.Catalogues
 }
 
 // layout numbers the fields breadth first and fills them in.
@@ -133,7 +135,7 @@ func (c *compiler) layout(root *shape) error {
 		}
 		for _, m := range members {
 			m.field = len(c.fields)
-			x := field{name: m.name, key: append(appendQuoted(nil, m.name), ':'), parent: -1, arrays: arrays}
+			x := field{name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1, arrays: arrays}
 			x.path, x.document = at, document
 			if item == nil {
 				x.path, x.document = join(at, m.name), join(document, m.name)
@@ -277,7 +279,7 @@ func (c *compiler) connect() error {
 			return fmt.Errorf("overlay: catalogue: the schema has no %s", e.path)
 		}
 		f := &c.fields[i]
-		if f.list = c.cat.list(e.catalogue); f.list == nil {
+		if f.list = c.cat.List(e.catalogue); f.list == nil {
 			return fmt.Errorf("overlay: catalogue: %s: there is no %q", e.path, e.catalogue)
 		}
 		if e.parent == "" {

@@ -1,14 +1,16 @@
-package dte
+package schema
 
 import (
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/engine/dte"
 )
 
 func TestCompileSchema_Refuses(t *testing.T) {
-	cat, err := ParseCatalogues([]byte(smallCatalogues))
+	cat, err := dte.ParseCatalogues([]byte(smallCatalogues))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		if !strings.Contains(small, x.old) {
 			t.Fatalf("%s: no %s", name, x.old)
 		}
-		_, err := CompileSchema([]byte(strings.Replace(small, x.old, x.replacement, 1)), []byte(smallOverlay), smallOutputs, cat)
+		_, err := Compile([]byte(strings.Replace(small, x.old, x.replacement, 1)), []byte(smallOverlay), smallOutputs, cat)
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %s", name, err, x.want)
 		}
@@ -73,7 +75,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"catalogue":[{"path":"resumen.nota","catalogue":"CAT-099"}]}`:                                               `there is no "CAT-099"`,
 		`{"catalogue":[{"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"region"}]}`:               `has no neighbour "region"`,
 	} {
-		if _, err := CompileSchema([]byte(small), []byte(overlay), smallOutputs, cat); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile([]byte(small), []byte(overlay), smallOutputs, cat); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", overlay, err, want)
 		}
 	}
@@ -95,7 +97,7 @@ func TestCompileSchema_Drop(t *testing.T) {
 			if dropped {
 				overlay = `{"drop":[{"path":"` + x.path + `","keyword":"` + x.keyword + `","reason":"r"}]}`
 			}
-			f, err := CompileSchema([]byte(small), []byte(overlay), Outputs{}, nil)
+			f, err := Compile([]byte(small), []byte(overlay), Outputs{}, nil)
 			if x.old == "" && dropped {
 				if err == nil {
 					t.Errorf("%s: the layout lost its type and was taken", name)
@@ -106,7 +108,7 @@ func TestCompileSchema_Drop(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, faults := f.Fill(nil, facts, nil, FillOptions{})
-			breach := slices.ContainsFunc(faults, func(f Fault) bool { return strings.HasPrefix(f.Path, "identificacion.") })
+			breach := slices.ContainsFunc(faults, func(f dte.Fault) bool { return strings.HasPrefix(f.Path, "identificacion.") })
 			if breach == dropped && x.old != "" {
 				t.Errorf("%s: dropped %v: %v", name, dropped, faults)
 			}
@@ -115,11 +117,11 @@ func TestCompileSchema_Drop(t *testing.T) {
 }
 
 func TestParseCatalogues_Published(t *testing.T) {
-	data, err := os.ReadFile("../../plugins/catalogues/catalogues.json")
+	data, err := os.ReadFile("../../../plugins/catalogues/catalogues.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := ParseCatalogues(data)
+	c, err := dte.ParseCatalogues(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +142,13 @@ func TestParseCatalogues_Published(t *testing.T) {
 	if c.Version() != "1.1" {
 		t.Errorf("version %q", c.Version())
 	}
-	var none *Catalogues
+	var none *dte.Catalogues
 	if _, ok := none.Lookup("CAT-014", "59"); ok {
 		t.Error("nothing has codes")
 	}
 	for _, bad := range []string{`[]`, `{}`, `{"version":"1","source":"s"}`, `{"version":"1","source":"s","catalogues":{"CAT-001":{"values":{"1":"x"}}}}`,
 		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":2}}}}`} {
-		if _, err := ParseCatalogues([]byte(bad)); err == nil {
+		if _, err := dte.ParseCatalogues([]byte(bad)); err == nil {
 			t.Errorf("took %s", bad)
 		}
 	}

@@ -1,6 +1,10 @@
-package dte
+package schema
 
-import "slices"
+import (
+	"slices"
+
+	"dtegate/engine/dte"
+)
 
 // OutputKind is the form of one answer of a rule module.
 type OutputKind uint8
@@ -28,7 +32,7 @@ type Outputs struct {
 // TaxAmount is one row of the summary's taxes.
 type TaxAmount struct {
 	Tax    int // indexes Outputs.Taxes
-	Amount Amount
+	Amount dte.Amount
 }
 
 // Computed is one answer of a rule module, in the order of Outputs.

@@ -1,4 +1,4 @@
-package dte
+package schema
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"dtegate/engine/dte"
 )
 
 // small is a schema in MH's manner with one of everything.
@@ -64,11 +66,11 @@ const smallFacts = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-
 
 func smallFiller(t testing.TB) *Filler {
 	t.Helper()
-	cat, err := ParseCatalogues([]byte(smallCatalogues))
+	cat, err := dte.ParseCatalogues([]byte(smallCatalogues))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := CompileSchema([]byte(small), []byte(smallOverlay), smallOutputs, cat)
+	f, err := Compile([]byte(small), []byte(smallOverlay), smallOutputs, cat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +78,12 @@ func smallFiller(t testing.TB) *Filler {
 }
 
 func smallComputed() *Computed {
-	return &Computed{N: 2, Lines: []int64{10 * Scale, 1, 0, 5 * Scale / 2, 3, 0}, Summary: []int64{1413 * Scale / 100, 0}, Taxes: []TaxAmount{{1, 20_000_000}}}
+	return &Computed{N: 2, Lines: []int64{10 * dte.Scale, 1, 0, 5 * dte.Scale / 2, 3, 0}, Summary: []int64{1413 * dte.Scale / 100, 0}, Taxes: []TaxAmount{{1, 20_000_000}}}
 }
 
-func parse(t testing.TB, text string) Value {
+func parse(t testing.TB, text string) dte.Value {
 	t.Helper()
-	v, err := Parse([]byte(text))
+	v, err := dte.Parse([]byte(text))
 	if err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
@@ -121,7 +123,7 @@ func TestFill_OtherSources(t *testing.T) {
 		"null receptor":                {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
 		"fact before amount":           {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14}`, nil, `"montoPago":14}`},
 		"no payments, null":            {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},
-		"optional fact, written":       {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 2000 * Scale }, `,"nota":"n"}`},
+		"optional fact, written":       {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 2000 * dte.Scale }, `,"nota":"n"}`},
 		"optional null fact, written":  {`"pagos"`, `"nota":null,"pagos"`, nil, `,"nota":null}`},
 		"no taxes, null":               {"", "", func(c *Computed) { c.Taxes = nil }, `"tributos":null,"pagos"`},
 		"empty set, null":              {"", "", func(c *Computed) { c.Lines[1] = 0 }, `"ventaGravada":10,"tributos":null}`},
@@ -129,7 +131,7 @@ func TestFill_OtherSources(t *testing.T) {
 		"module before fact of totals": {`"pagos"`, `"totalPagar":7,"pagos"`, nil, `"totalPagar":14.13`},
 		"an empty text is a fact":      {`"codigo":"A\"1"`, `"codigo":""`, nil, `"codigo":""`},
 		"the other branch":             {`"tipoOperacion":1`, `"tipoOperacion":2,"motivoContin":"sin luz"`, nil, `"motivoContin":"sin luz"`},
-		"any but one of":               {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 1001 * Scale }, `"totalPagar":1001,`},
+		"any but one of":               {`"pagos"`, `"nota":"n","pagos"`, func(c *Computed) { c.Summary[0] = 1001 * dte.Scale }, `"totalPagar":1001,`},
 	} {
 		c := smallComputed()
 		if x.computed != nil {
@@ -174,7 +176,7 @@ func TestFill_Faults(t *testing.T) {
 		"condition":                   {`"tipoOperacion":1`, `"tipoOperacion":1,"motivoContin":"x"`, nil, []string{"identificacion.motivoContin: CONDITION: no debe llevar ningún dato, cuando el tipo de transmisión es 1 (normal)"}},
 		"condition's other branch":    {`"tipoOperacion":1`, `"tipoOperacion":2`, nil, []string{"identificacion.motivoContin: CONDITION: es obligatorio, salvo cuando el tipo de transmisión es 1 (normal)"}},
 		"our condition":               {`1e0`, `2`, nil, []string{"cuerpoDocumento[1].cantidad: CONDITION: 2 no se admite aquí: debe ser 1, cuando la unidad de medida es 99"}},
-		"none of":                     {``, ``, func(c *Computed) { c.Summary[0] = 1001 * Scale }, []string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más 1000; se indica la nota"}},
+		"none of":                     {``, ``, func(c *Computed) { c.Summary[0] = 1001 * dte.Scale }, []string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más 1000; se indica la nota"}},
 		"both of":                     {`"pagos"`, `"nota":"n","pagos"`, nil, []string{"resumen: CONDITION: debe cumplirse solo una de estas condiciones: el total a pagar es a lo más 1000; se indica la nota"}},
 		"not in the catalogue":        {`"uniMedida":59`, `"uniMedida":60`, nil, []string{"cuerpoDocumento[0].uniMedida: CATALOGUE: «60» no está en el catálogo de Hacienda: unidad de medida (CAT-014)"}},
 		"not in that departamento":    {`"municipio":"23"`, `"municipio":"14"`, nil, []string{"receptor.direccion.municipio: CATALOGUE: «14» no está en el catálogo de Hacienda: municipio (CAT-013) del departamento 06"}},
@@ -274,7 +276,7 @@ func TestFill_RefusesAnAnswerOfAnotherShape(t *testing.T) {
 	} {
 		c := smallComputed()
 		change(c)
-		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 || faults[0].Code != FaultCount {
+		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 || faults[0].Code != dte.FaultCount {
 			t.Errorf("%s: %s, %v", name, got, faults)
 		}
 	}
@@ -304,15 +306,15 @@ func TestCheck_RepeatedItems(t *testing.T) {
 	document := parse(t, string(whole))
 	line := document.Get("cuerpoDocumento").Index(0)
 	for _, n := range []int{3, 12, 13, 30} {
-		var lines []Value
+		var lines []dte.Value
 		for i := range n {
-			lines = append(lines, line.With("numItem", Int(int64(i+1))))
+			lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
 		}
-		if faults := f.Check(document.With("cuerpoDocumento", Arr(lines...)).Append(nil)); faults != nil {
+		if faults := f.Check(document.With("cuerpoDocumento", dte.Arr(lines...)).Append(nil)); faults != nil {
 			t.Errorf("%d different lines: %v", n, faults)
 		}
-		lines[n-1] = line.With("numItem", Num(2*Scale))
-		faults := f.Check(document.With("cuerpoDocumento", Arr(lines...)).Append(nil))
+		lines[n-1] = line.With("numItem", dte.Num(2*dte.Scale))
+		faults := f.Check(document.With("cuerpoDocumento", dte.Arr(lines...)).Append(nil))
 		if want := fmt.Sprintf("cuerpoDocumento[%d]: DUPLICATE: repite el elemento 1", n-1); len(faults) != 1 || faults[0].Error() != want {
 			t.Errorf("%d lines: %v, want %s", n, faults, want)
 		}
@@ -327,8 +329,8 @@ func TestFill_Concurrently(t *testing.T) {
 		group.Go(func() {
 			facts := parse(t, strings.Replace(smallFacts, "AB12", fmt.Sprintf("A%d00", g), 1))
 			c := smallComputed()
-			c.Summary[0] = int64(g+1) * Scale
-			want := fmt.Sprintf(`"totalLetras":"%s"`, Words(Amount(c.Summary[0])))
+			c.Summary[0] = int64(g+1) * dte.Scale
+			want := fmt.Sprintf(`"totalLetras":"%s"`, dte.Words(dte.Amount(c.Summary[0])))
 			bad := parse(t, `{"cuerpoDocumento":[{}]}`)
 			for range 200 {
 				got, faults := f.Fill(nil, facts, c, FillOptions{Catalogues: true})
@@ -355,11 +357,11 @@ func FuzzFill(f *testing.F) {
 	f.Add([]byte(`{"cuerpoDocumento":[[[[[[1]]]]],{"tributos":[["20"]]}],"resumen":{"pagos":[{}]},"receptor":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		filler.Check(data)
-		facts, err := Parse(data)
+		facts, err := dte.Parse(data)
 		if err != nil {
 			return
 		}
-		c := &Computed{N: facts.Get("cuerpoDocumento").Len(), Summary: []int64{Scale, 0}}
+		c := &Computed{N: facts.Get("cuerpoDocumento").Len(), Summary: []int64{dte.Scale, 0}}
 		c.Lines = make([]int64, c.N*len(smallOutputs.Lines))
 		filler.Fill(nil, facts, nil, FillOptions{Catalogues: true})
 		got, faults := filler.Fill(nil, facts, c, FillOptions{Catalogues: true})

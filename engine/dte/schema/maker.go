@@ -1,6 +1,10 @@
-package dte
+package schema
 
-import "strings"
+import (
+	"strings"
+
+	"dtegate/engine/dte"
+)
 
 // Maker is who made the value of a field of a document.
 type Maker uint8
@@ -19,7 +23,7 @@ const (
 // Maker returns who made the value at a path of a document that was filled from the facts. The path is MH's: names joined
 // by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem". What follows
 // a complete path, such as the code in "resumen.tributos.codigo.D1", is passed over.
-func (f *Filler) Maker(path string, facts Value) Maker {
+func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '.' || r == '/' || r == '[' || r == ']' }) {
 		if name == "item" || strings.Trim(name, "0123456789") == "" {
@@ -69,7 +73,7 @@ func (f *Filler) Maker(path string, facts Value) Maker {
 }
 
 // present tells whether facts have a value at a path, in any item of its lists.
-func present(v Value, steps []step) bool {
+func present(v dte.Value, steps []step) bool {
 	for i, s := range steps {
 		v = v.Get(s.name)
 		if s.arrays == 0 {

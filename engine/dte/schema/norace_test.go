@@ -1,6 +1,6 @@
 //go:build !race
 
-package dte
+package schema
 
 // raceEnabled: allocations can be counted.
 const raceEnabled = false

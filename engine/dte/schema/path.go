@@ -1,8 +1,11 @@
-package dte
+package schema
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"dtegate/engine/dte"
 )
 
 // step is one name of a path and how many "[]" follow it.
@@ -52,19 +55,34 @@ func place(path string) string {
 }
 
 // follow walks a path through facts, taking index for its "[]", outermost first; nil when there is nothing.
-func follow(v *Value, steps []step, index []int32) *Value {
+func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {
-		if v = v.get(s.name); v == nil {
+		if v = v.Find(s.name); v == nil {
 			return nil
 		}
 		for range s.arrays {
-			if v.kind != KindArray || int(index[level]) >= len(v.node.items) {
+			items := v.Items()
+			if int(index[level]) >= len(items) {
 				return nil
 			}
-			v = &v.node.items[index[level]]
+			v = &items[index[level]]
 			level++
 		}
 	}
 	return v
+}
+
+// expandPath writes a path template with its "[]" filled from the indexes, outermost first.
+func expandPath(template string, index []int32) string {
+	b := make([]byte, 0, len(template)+8)
+	level := 0
+	for i := 0; i < len(template); i++ {
+		b = append(b, template[i])
+		if template[i] == '[' && i+1 < len(template) && template[i+1] == ']' && level < len(index) {
+			b = strconv.AppendInt(b, int64(index[level]), 10)
+			level++
+		}
+	}
+	return string(b)
 }

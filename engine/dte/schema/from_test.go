@@ -1,8 +1,10 @@
-package dte
+package schema
 
 import (
 	"strings"
 	"testing"
+
+	"dtegate/engine/dte"
 )
 
 const formSchema = `{"type":"object","additionalProperties":false,"properties":{
@@ -20,7 +22,7 @@ const formOverlay = `{"from":[
 
 // A form applies to the text that fits it, under its condition; a constant stands where no fact does.
 func TestFill_FormsAndConstants(t *testing.T) {
-	f, err := CompileSchema([]byte(formSchema), []byte(formOverlay), Outputs{}, nil)
+	f, err := Compile([]byte(formSchema), []byte(formOverlay), Outputs{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +61,11 @@ func TestFill_OverlayBeforeTheModulesName(t *testing.T) {
 		`{}`: `{"sujeto":null,"resumen":{"reteRenta":1,"nota":null}}`,
 		`{"from":[{"path":"resumen.reteRenta","amount":"otra","reason":"r"}]}`: `{"sujeto":null,"resumen":{"reteRenta":2,"nota":null}}`,
 	} {
-		f, err := CompileSchema([]byte(formSchema), []byte(overlay), out, nil)
+		f, err := Compile([]byte(formSchema), []byte(overlay), out, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, faults := f.Fill(nil, parse(t, `{"resumen":{"reteRenta":9}}`), &Computed{Summary: []int64{Scale, 2 * Scale}}, FillOptions{}); string(got) != want {
+		if got, faults := f.Fill(nil, parse(t, `{"resumen":{"reteRenta":9}}`), &Computed{Summary: []int64{dte.Scale, 2 * dte.Scale}}, FillOptions{}); string(got) != want {
 			t.Errorf("%s: got %s, %v", overlay, got, faults)
 		}
 	}
