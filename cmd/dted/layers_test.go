@@ -41,7 +41,10 @@ var layers = map[string][]string{
 	"engine/authority/simulator/hostility": {"engine/authority/simulator/document"},
 	"engine/authority/simulator/registry":  {"engine/authority/simulator/document", "engine/authority/simulator/hostility"},
 	"engine/authority/simulator/protocol":  {"engine/authority/simulator/document", "engine/authority/simulator/hostility", "engine/authority/simulator/registry"},
-	"engine/pdf":                           {"engine/dte"},
+	"engine/pdf":                           {"engine/pdf/qr", "engine/pdf/sheet", "engine/pdf/view"},
+	"engine/pdf/qr":                        {},
+	"engine/pdf/sheet":                     {"engine/pdf/qr"},
+	"engine/pdf/view":                      {"engine/dte"},
 	"engine/mail":                          {},
 	"engine/archive":                       {},
 	"engine/ledger":                        {"engine/dte", "storage"},
@@ -118,9 +121,9 @@ var libraries = map[string]string{
 	"github.com/fasthttp/router":               "gateway/exchange",
 	"github.com/pelletier/go-toml/v2":          "cmd/dted/config",
 	"github.com/alecthomas/kong":               "cmd/dtectl",
-	"github.com/go-pdf/fpdf":                   "engine/pdf",
+	"github.com/go-pdf/fpdf":                   "engine/pdf/sheet",
 	"github.com/shopspring/decimal":            "engine/books",
-	"github.com/go-fonts/liberation":           "engine/pdf",
+	"github.com/go-fonts/liberation":           "engine/pdf/sheet",
 	"github.com/wneessen/go-mail":              "engine/mail",
 	"github.com/minio/minio-go/v7":             "engine/archive",
 	"github.com/emersion/go-smtp":              "cmd/dtesim",
@@ -129,7 +132,7 @@ var libraries = map[string]string{
 
 // several names the packages that import more than one library, and why. Every other package wraps at most one.
 var several = map[string]string{
-	"engine/pdf":       "fonts are data: the ones that fpdf embeds",
+	"engine/pdf/sheet": "fonts are data: the ones that fpdf embeds",
 	"gateway/exchange": "fasthttp's router serves fasthttp alone",
 }
 

@@ -5,6 +5,9 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"dtegate/engine/pdf/sheet"
+	"dtegate/engine/pdf/view"
 )
 
 // Book is a table of many rows with what the law wants on each folio of a VAT book (regulation of the Tax Code, art. 82): title,
@@ -32,18 +35,18 @@ const (
 )
 
 var (
-	bookBody   = style{size: 6.4, ink: black}
-	bookStrong = style{size: 6.4, bold: true, ink: black}
+	bookBody   = sheet.Style{Size: 6.4, Ink: sheet.Black}
+	bookStrong = sheet.Style{Size: 6.4, Bold: true, Ink: sheet.Black}
 )
 
 // Book draws a book and returns how many pages it has.
 func (p *Printer) Book(w io.Writer, b Book) (pages int, err error) {
-	c := &canvas{fonts: p.fonts, w: bookW, h: bookH, left: bookMargin, width: bookW - 2*bookMargin, bottom: bookH - bookMargin}
+	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin, Bottom: bookH - bookMargin}
 	d := &bookDrawer{Printer: p, b: b, c: c}
 	d.measure()
-	c.head = d.head
-	c.newPage()
-	c.room = c.bottom - c.y
+	c.Head = d.head
+	c.NewPage()
+	c.Room = c.Bottom - c.Y
 	for _, row := range b.Rows {
 		d.row(row, bookBody)
 	}
@@ -53,17 +56,17 @@ func (p *Printer) Book(w io.Writer, b Book) (pages int, err error) {
 		d.rule()
 		d.summary()
 	}
-	v := &view{title: b.Title, code: strings.Join(b.Heading, " · "), issued: b.At}
-	if err := p.emit(w, v, c.pages, nil); err != nil {
+	f := sheet.File{Title: b.Title + " " + strings.Join(b.Heading, " · "), Made: b.At, Pages: c.Pages, Logo: p.logo, Pause: func() {}}
+	if err := p.fonts.Write(w, f); err != nil {
 		return 0, err
 	}
-	return len(c.pages), nil
+	return len(c.Pages), nil
 }
 
 type bookDrawer struct {
 	*Printer
 	b      Book
-	c      *canvas
+	c      *sheet.Canvas
 	widths []float64
 }
 
@@ -71,9 +74,9 @@ type bookDrawer struct {
 func (d *bookDrawer) measure() {
 	n := len(d.b.Columns)
 	need := make([]float64, n)
-	see := func(cells []string, st style) {
+	see := func(cells []string, st sheet.Style) {
 		for i := 0; i < min(n, len(cells)); i++ {
-			need[i] = max(need[i], d.fonts.width(d.cellText(i, cells[i]), st.size, st.bold))
+			need[i] = max(need[i], d.fonts.Width(d.cellText(i, cells[i]), st.Size, st.Bold))
 		}
 	}
 	for _, row := range d.b.Rows {
@@ -84,8 +87,8 @@ func (d *bookDrawer) measure() {
 	}
 	sum := 0.0
 	for i, name := range d.b.Columns {
-		for word := range strings.FieldsSeq(d.fonts.clean(name)) {
-			need[i] = max(need[i], d.fonts.width(word, bookStrong.size, true))
+		for word := range strings.FieldsSeq(d.fonts.Clean(name)) {
+			need[i] = max(need[i], d.fonts.Width(word, bookStrong.Size, true))
 		}
 		if !d.alignedRight(i) {
 			need[i] = min(need[i], bookText)
@@ -93,7 +96,7 @@ func (d *bookDrawer) measure() {
 		need[i] += 2*bookPad + cellSlack
 		sum += need[i]
 	}
-	for room := d.c.width; sum > room+0.01; { // the widest text gives way first
+	for room := d.c.Width; sum > room+0.01; { // the widest text gives way first
 		widest := -1
 		for i := range need {
 			if !d.alignedRight(i) && (widest < 0 || need[i] > need[widest]) {
@@ -107,7 +110,7 @@ func (d *bookDrawer) measure() {
 		need[widest] -= cut
 		sum -= cut
 	}
-	if spare := d.c.width - sum; spare > 0 {
+	if spare := d.c.Width - sum; spare > 0 {
 		for i := range need {
 			need[i] += spare / float64(n)
 		}
@@ -120,86 +123,86 @@ func (d *bookDrawer) alignedRight(i int) bool { return i < len(d.b.Right) && d.b
 // cellText is a cell as it is drawn: amounts with their thousands apart.
 func (d *bookDrawer) cellText(i int, cell string) string {
 	if d.alignedRight(i) {
-		cell = printed(cell, 0)
+		cell = view.Printed(cell, 0)
 	}
-	return d.fonts.clean(cell)
+	return d.fonts.Clean(cell)
 }
 
 // head draws what stands on every folio.
 func (d *bookDrawer) head() {
 	c := d.c
-	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.pages)-1)
-	c.text(c.left, bookMargin+10, d.fonts.clean(d.b.Title), style{11, true, d.ink})
-	c.text(c.left+c.width-d.fonts.width(folio, 8, true), bookMargin+10, folio, style{8, true, black})
-	c.text(c.left, bookMargin+22, c.ellipsis(d.fonts.clean(strings.Join(d.b.Heading, "   ·   ")), c.width, body), body)
-	c.y = bookMargin + 30
-	d.cells(d.b.Columns, bookStrong, d.ink.tint(0.1))
+	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
+	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Style{Size: 11, Bold: true, Ink: d.ink})
+	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Style{Size: 8, Bold: true, Ink: sheet.Black})
+	c.Text(c.Left, bookMargin+22, c.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body), body)
+	c.Y = bookMargin + 30
+	d.cells(d.b.Columns, bookStrong, d.ink.Tint(0.1))
 }
 
-func (d *bookDrawer) row(cells []string, st style) { d.cells(cells, st, white) }
+func (d *bookDrawer) row(cells []string, st sheet.Style) { d.cells(cells, st, sheet.White) }
 
 // cells draws a line of the table, as high as its highest cell.
-func (d *bookDrawer) cells(cells []string, st style, ground rgb) {
+func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
 	c := d.c
 	lines := make([][]string, min(len(cells), len(d.widths)))
 	most := 1
 	for i := range lines {
-		lines[i] = c.wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
+		lines[i] = c.Wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
 		most = max(most, len(lines[i]))
 	}
-	h := float64(most)*st.size*leading + 2
-	if ground == white { // else it is the head, which begins a page itself
-		c.need(h)
+	h := float64(most)*st.Size*sheet.Leading + 2
+	if ground == sheet.White { // else it is the head, which begins a page itself
+		c.Need(h)
 	}
-	if ground != white {
-		c.fill(c.left, c.y, c.width, h, ground)
+	if ground != sheet.White {
+		c.Fill(c.Left, c.Y, c.Width, h, ground)
 	}
-	x := c.left
+	x := c.Left
 	for i, texts := range lines {
 		for k, t := range texts {
 			at := x + bookPad
 			if d.alignedRight(i) {
-				at = x + d.widths[i] - bookPad - c.fonts.width(t, st.size, st.bold)
+				at = x + d.widths[i] - bookPad - c.Fonts.Width(t, st.Size, st.Bold)
 			}
-			c.text(at, c.y+1+st.size*ascent+float64(k)*st.size*leading, t, st)
+			c.Text(at, c.Y+1+st.Size*sheet.Ascent+float64(k)*st.Size*sheet.Leading, t, st)
 		}
 		x += d.widths[i]
 	}
-	c.y += h
-	c.fill(c.left, c.y-0.25, c.width, 0.25, hair)
+	c.Y += h
+	c.Fill(c.Left, c.Y-0.25, c.Width, 0.25, sheet.Hair)
 }
 
-func (d *bookDrawer) rule() { d.c.fill(d.c.left, d.c.y, d.c.width, 0.7, black) }
+func (d *bookDrawer) rule() { d.c.Fill(d.c.Left, d.c.Y, d.c.Width, 0.7, sheet.Black) }
 
 // summary draws what follows the totals, and the line to sign on.
 func (d *bookDrawer) summary() {
 	c := d.c
-	line := bookBody.size*leading + 2
-	c.y += 8
+	line := bookBody.Size*sheet.Leading + 2
+	c.Y += 8
 	for i, cells := range d.b.Summary {
 		if i+1 == len(d.b.Summary) { // the signature
-			c.need(48)
-			c.y += 32
-			c.fill(c.left, c.y, bookSummary, 0.7, black)
-			c.text(c.left, c.y+10, d.fonts.clean(cells[0]), bookBody)
-			c.y += 14
+			c.Need(48)
+			c.Y += 32
+			c.Fill(c.Left, c.Y, bookSummary, 0.7, sheet.Black)
+			c.Text(c.Left, c.Y+10, d.fonts.Clean(cells[0]), bookBody)
+			c.Y += 14
 			return
 		}
-		c.need(line)
+		c.Need(line)
 		st := bookBody
 		if len(cells) == 1 || i > 0 && len(d.b.Summary[i-1]) == 1 && d.b.Summary[i-1][0] == "" {
 			st = bookStrong
 		}
 		for k, t := range cells {
-			t = d.fonts.clean(t)
+			t = d.fonts.Clean(t)
 			if k == 0 {
-				c.text(c.left, c.y+bookBody.size, c.ellipsis(t, bookSummary, st), st)
+				c.Text(c.Left, c.Y+bookBody.Size, c.Ellipsis(t, bookSummary, st), st)
 				continue
 			}
-			t = printed(t, 0)
-			right := c.left + bookSummary + float64(k)*bookAmount
-			c.text(right-c.fonts.width(t, st.size, st.bold), c.y+bookBody.size, t, st)
+			t = view.Printed(t, 0)
+			right := c.Left + bookSummary + float64(k)*bookAmount
+			c.Text(right-c.Fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
 		}
-		c.y += line
+		c.Y += line
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/engine/pdf/sheet"
 )
 
 // TestBook: a book has as many pages as its rows need, the same bytes each time, and nothing beyond the edge of a page, however
@@ -29,26 +31,26 @@ func TestBook(t *testing.T) {
 	if _, err := p.Book(&second, b); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Errorf("the same book gives other bytes: %v", err)
 	}
-	c := &canvas{fonts: p.fonts, w: bookW, h: bookH, left: bookMargin, width: bookW - 2*bookMargin, bottom: bookH - bookMargin}
+	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin, Bottom: bookH - bookMargin}
 	d := &bookDrawer{Printer: p, b: b, c: c}
 	d.measure()
-	c.head = d.head
-	c.newPage()
+	c.Head = d.head
+	c.NewPage()
 	for _, row := range b.Rows {
 		d.row(row, bookBody)
 	}
 	d.summary()
 	drawn := make(map[string]int)
-	for n, pg := range c.pages {
-		for i, o := range pg.ops {
-			for _, other := range pg.ops[:i] { // a text that stands on another cannot be read
-				if o.text != "" && other.text != "" && o.y < other.y+4 && other.y < o.y+4 && o.x < other.x+other.w && other.x < o.x+o.w {
-					t.Errorf("page %d: %q lies on %q", n+1, o.text, other.text)
+	for n, pg := range c.Pages {
+		for i, o := range pg.Ops {
+			for _, other := range pg.Ops[:i] { // a text that stands on another cannot be read
+				if o.Text != "" && other.Text != "" && o.Y < other.Y+4 && other.Y < o.Y+4 && o.X < other.X+other.W && other.X < o.X+o.W {
+					t.Errorf("page %d: %q lies on %q", n+1, o.Text, other.Text)
 				}
 			}
-			drawn[o.text]++
-			if o.x < bookMargin-0.01 || o.x+o.w > bookW-bookMargin+0.01 || o.y > bookH-bookMargin+1 {
-				t.Errorf("page %d: %q lies at %.1f, %.1f, %.1f wide", n+1, o.text, o.x, o.y, o.w)
+			drawn[o.Text]++
+			if o.X < bookMargin-0.01 || o.X+o.W > bookW-bookMargin+0.01 || o.Y > bookH-bookMargin+1 {
+				t.Errorf("page %d: %q lies at %.1f, %.1f, %.1f wide", n+1, o.Text, o.X, o.Y, o.W)
 			}
 		}
 	}

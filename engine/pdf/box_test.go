@@ -12,23 +12,24 @@ import (
 	"testing"
 
 	"dtegate/engine/dte/oracletest"
+	"dtegate/engine/pdf/sheet"
 )
 
 // box is the place that an op covers: for a text, its line from the highest to the lowest letter of the font.
 type box struct {
 	x0, y0, x1, y1 float64
-	op             op
+	op             sheet.Op
 }
 
 // boxes are those of a page, from top to bottom.
-func boxes(pg *page) []box {
+func boxes(pg *sheet.Page) []box {
 	var out []box
-	for _, o := range pg.ops {
-		switch o.kind {
-		case opText:
-			out = append(out, box{o.x, o.y - ascent*o.style.size, o.x + o.w, o.y + descent*o.style.size, o})
-		case opLogo, opQR:
-			out = append(out, box{o.x, o.y, o.x + o.w, o.y + o.h, o})
+	for _, o := range pg.Ops {
+		switch o.Kind {
+		case sheet.OpText:
+			out = append(out, box{o.X, o.Y - sheet.Ascent*o.Style.Size, o.X + o.W, o.Y + sheet.Descent*o.Style.Size, o})
+		case sheet.OpLogo, sheet.OpQR:
+			out = append(out, box{o.X, o.Y, o.X + o.W, o.Y + o.H, o})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b box) int { return cmp.Compare(a.y0, b.y0) })
@@ -36,7 +37,7 @@ func boxes(pg *page) []box {
 }
 
 // checkBoxes fails where a text, the logo or the QR code leaves the printed area or touches another.
-func checkBoxes(t *testing.T, name string, f *fonts, pages []*page, layout Layout) {
+func checkBoxes(t *testing.T, name string, f *sheet.Fonts, pages []*sheet.Page, layout Layout) {
 	t.Helper()
 	side := float64(margin)
 	if layout != Letter {
@@ -46,19 +47,19 @@ func checkBoxes(t *testing.T, name string, f *fonts, pages []*page, layout Layou
 	for n, pg := range pages {
 		all := boxes(pg)
 		for i, a := range all {
-			if a.x0 < side-slack || a.x1 > pg.w-side+slack || a.y0 < 3 || a.y1 > pg.h-3 {
-				t.Fatalf("%s page %d: %q at %.1f–%.1f, %.1f–%.1f leaves the page of %.0f × %.0f", name, n+1, a.op.text, a.x0, a.x1, a.y0, a.y1, pg.w, pg.h)
+			if a.x0 < side-slack || a.x1 > pg.W-side+slack || a.y0 < 3 || a.y1 > pg.H-3 {
+				t.Fatalf("%s page %d: %q at %.1f–%.1f, %.1f–%.1f leaves the page of %.0f × %.0f", name, n+1, a.op.Text, a.x0, a.x1, a.y0, a.y1, pg.W, pg.H)
 			}
-			if w := f.width(a.op.text, a.op.style.size, a.op.style.bold); a.op.kind == opText && w > a.op.w+slack {
-				t.Fatalf("%s: %q takes %.1f, not %.1f", name, a.op.text, w, a.op.w)
+			if w := f.Width(a.op.Text, a.op.Style.Size, a.op.Style.Bold); a.op.Kind == sheet.OpText && w > a.op.W+slack {
+				t.Fatalf("%s: %q takes %.1f, not %.1f", name, a.op.Text, w, a.op.W)
 			}
-			if a.op.kind == opText && a.op.style.size < sizeMin {
-				t.Fatalf("%s: %q at %.1f points", name, a.op.text, a.op.style.size)
+			if a.op.Kind == sheet.OpText && a.op.Style.Size < sizeMin {
+				t.Fatalf("%s: %q at %.1f points", name, a.op.Text, a.op.Style.Size)
 			}
 			for j := i + 1; j < len(all) && all[j].y0 < a.y1-slack; j++ {
 				if b := &all[j]; a.x0 < b.x1-slack && b.x0 < a.x1-slack {
 					t.Fatalf("%s page %d: %q (%.1f–%.1f, %.1f–%.1f) is over %q (%.1f–%.1f, %.1f–%.1f)", name, n+1,
-						a.op.text, a.x0, a.x1, a.y0, a.y1, b.op.text, b.x0, b.x1, b.y0, b.y1)
+						a.op.Text, a.x0, a.x1, a.y0, a.y1, b.op.Text, b.x0, b.x1, b.y0, b.y1)
 				}
 			}
 		}
@@ -66,12 +67,12 @@ func checkBoxes(t *testing.T, name string, f *fonts, pages []*page, layout Layou
 }
 
 // checkWhole fails if a text of the document has lost a word. In a table the lines of several cells alternate.
-func checkWhole(t *testing.T, name string, pages []*page, texts ...string) {
+func checkWhole(t *testing.T, name string, pages []*sheet.Page, texts ...string) {
 	t.Helper()
 	var all strings.Builder
 	for _, pg := range pages {
-		for _, o := range pg.ops {
-			all.WriteString(squeeze(o.text))
+		for _, o := range pg.Ops {
+			all.WriteString(squeeze(o.Text))
 		}
 	}
 	for _, s := range texts {
@@ -192,8 +193,8 @@ func TestWhole_Amounts(t *testing.T) {
 	d.JSON = bytes.Replace(d.JSON, []byte("1061.9469024"), []byte("98888888888.88888888"), 1)
 	texts := map[string]bool{}
 	for _, pg := range p.pages(t, d, Letter) {
-		for _, o := range pg.ops {
-			texts[o.text] = true
+		for _, o := range pg.Ops {
+			texts[o.Text] = true
 		}
 	}
 	for _, want := range []string{"99,999,999,999.99999999", "98,888,888,888.88888888", "$1,648.94"} {

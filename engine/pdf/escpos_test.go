@@ -109,7 +109,7 @@ func TestESCPOS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.qr) != 1 || r.qr[0] != v.url || r.cuts != 1 || r.page != 2 || r.kanji {
+			if len(r.qr) != 1 || r.qr[0] != v.URL || r.cuts != 1 || r.page != 2 || r.kanji {
 				t.Errorf("%s %s: QR %q, %d cuts, page %d, kanji %v", f.name, l, r.qr, r.cuts, r.page, r.kanji)
 			}
 			for i, s := range r.lines {
@@ -118,7 +118,7 @@ func TestESCPOS(t *testing.T) {
 				}
 			}
 			text := strings.Join(r.lines, "\n")
-			for _, want := range []string{v.title, v.total.value} {
+			for _, want := range []string{v.Title, v.Total.Value} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%s %s: no %q in\n%s", f.name, l, want, text)
 				}

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"dtegate/engine/pdf/sheet"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -77,23 +79,23 @@ func compare(t *testing.T, want, got, release string) {
 }
 
 // listing is the text of pages, one line for each height on the page.
-func listing(pages []*page) string {
+func listing(pages []*sheet.Page) string {
 	var out strings.Builder
 	for i, pg := range pages {
-		fmt.Fprintf(&out, "-- page %d, %.0f × %.0f\n", i+1, pg.w, pg.h)
+		fmt.Fprintf(&out, "-- page %d, %.0f × %.0f\n", i+1, pg.W, pg.H)
 		last := -1.0
-		for _, o := range pg.ops {
-			if o.text == "" {
+		for _, o := range pg.Ops {
+			if o.Text == "" {
 				continue
 			}
 			switch {
-			case o.y == last:
+			case o.Y == last:
 				out.WriteString(" | ")
 			case last >= 0:
 				out.WriteByte('\n')
 			}
-			out.WriteString(o.text)
-			last = o.y
+			out.WriteString(o.Text)
+			last = o.Y
 		}
 		out.WriteByte('\n')
 	}

@@ -7,6 +7,9 @@
 // are printed in words. ivaItem, totalIva and psv are not printed, as there. No code here knows a schema
 // generation: members are looked for under all the names they have had, a summary amount with an unknown name is
 // printed under that name, and what is absent, null or zero leaves no trace.
+//
+// The rooms: view says what a document says, in words; qr makes its code; this package lays both out on letter size, on a ticket, and
+// the accountant's books; sheet measures texts, holds what is drawn on a page, and writes the PDF.
 package pdf
 
 import (
@@ -15,32 +18,27 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"dtegate/engine/pdf/qr"
+	"dtegate/engine/pdf/sheet"
+	"dtegate/engine/pdf/view"
 )
 
 // ConsultURL is MH's public consultation, the content of the QR code (MT1 §5).
-const ConsultURL = "https://admin.factura.gob.sv/consultaPublica?ambiente={ambiente}&codGen={codigoGeneracion}&fechaEmi={fecEmi}"
+const ConsultURL = view.ConsultURL
 
 // State is what a document is at the time of printing.
-type State uint8
+type State = view.State
 
 // The states that are printed. A rejected document has no printed version.
 const (
-	Processed   State = iota // sealed by MH
-	Contingency              // issued in contingency, not sealed yet
-	Invalidated              // sealed, and void since
+	Processed   = view.Processed   // sealed by MH
+	Contingency = view.Contingency // issued in contingency, not sealed yet
+	Invalidated = view.Invalidated // sealed, and void since
 )
 
 // Document is what is printed.
-type Document struct {
-	JSON     []byte // the sealed bytes: the document as it was signed
-	Seal     string // selloRecibido; "" exactly in the state Contingency
-	Received string // fhProcesamiento as MH gave it, "01/12/2026 10:15:30"; may be ""
-	State    State
-	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may hold line breaks
-	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a tenth of a
-	// second of the processor and more, and others want it too.
-	Rest func()
-}
+type Document = view.Document
 
 // Layout is a size of paper.
 type Layout uint8
@@ -92,36 +90,29 @@ type Options struct {
 
 // Printer renders documents. It is safe for concurrent use.
 type Printer struct {
-	fonts     *fonts
-	catalogue func(catalogue, code string) (string, bool)
-	consult   string
-	look      Style
-	ink       rgb // of Style.Color
-	logo      *logo
+	fonts *sheet.Fonts
+	maker view.Maker
+	ink   sheet.RGB // of Style.Color
+	logo  *sheet.Logo
 }
 
 // New loads the fonts and the logo, which takes some 30 ms, and fails on a Style that cannot be used.
 func New(o Options) (*Printer, error) {
-	p := &Printer{catalogue: o.Catalogue, consult: o.ConsultURL, look: o.Style, ink: rgb{22, 56, 100}}
-	if p.catalogue == nil {
-		p.catalogue = func(string, string) (string, bool) { return "", false }
-	}
-	if p.consult == "" {
-		p.consult = ConsultURL
-	}
+	p := &Printer{ink: sheet.RGB{R: 22, G: 56, B: 100}}
 	var err error
-	if p.fonts, err = loadFonts(); err != nil {
+	if p.fonts, err = sheet.LoadFonts(); err != nil {
 		return nil, fmt.Errorf("pdf: %w", err)
 	}
+	p.maker = view.Maker{Text: p.fonts, Catalogue: o.Catalogue, ConsultURL: o.ConsultURL, Footer: o.Style.Footer}
 	if c := o.Style.Color; c != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(c, "#"), 16, 32)
 		if err != nil || len(c) != 7 || c[0] != '#' {
 			return nil, fmt.Errorf("pdf: Style.Color: %q is not #rrggbb", c)
 		}
-		p.ink = rgb{uint8(n >> 16), uint8(n >> 8), uint8(n)}
+		p.ink = sheet.RGB{R: uint8(n >> 16), G: uint8(n >> 8), B: uint8(n)}
 	}
 	if len(o.Style.Logo) > 0 {
-		if p.logo, err = readLogo(o.Style.Logo); err != nil {
+		if p.logo, err = sheet.ReadLogo(o.Style.Logo); err != nil {
 			return nil, fmt.Errorf("pdf: Style.Logo: %w", err)
 		}
 	}
@@ -135,13 +126,13 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	var pages []*page
+	var pages []*sheet.Page
 	if layout == Letter {
 		pages = p.letter(v)
 	} else {
 		pages = p.ticket(v, layout)
 	}
-	return p.emit(w, v, pages, code)
+	return p.fonts.Write(w, sheet.File{Title: v.Title + " " + v.Code, Author: v.Emisor.Name, Made: v.Issued, Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
 }
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850
@@ -155,12 +146,12 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(escpos(p.receipt(v), v.url, layout))
+	_, err = w.Write(escpos(p.receipt(v), v.URL, layout))
 	return err
 }
 
 // prepare checks what was asked and makes the view and the QR code.
-func (p *Printer) prepare(d Document, layout Layout) (*view, *matrix, error) {
+func (p *Printer) prepare(d Document, layout Layout) (*view.View, *qr.Code, error) {
 	switch {
 	case layout > Ticket58:
 		return nil, nil, fmt.Errorf("pdf: layout: unknown %s", layout)
@@ -171,13 +162,16 @@ func (p *Printer) prepare(d Document, layout Layout) (*view, *matrix, error) {
 	case d.State != Contingency && d.Seal == "":
 		return nil, nil, errors.New("pdf: Seal: required")
 	}
-	v, err := p.view(d)
+	v, err := p.maker.View(d)
 	if err != nil {
 		return nil, nil, err
 	}
-	code, err := encode(v.url)
+	code, err := qr.Encode(v.URL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("pdf: QR of %d bytes: %w", len(v.url), err)
+		return nil, nil, fmt.Errorf("pdf: QR of %d bytes: %w", len(v.URL), err)
 	}
 	return v, code, nil
 }
+
+// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
+func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

@@ -3,6 +3,8 @@ package pdf
 import (
 	"slices"
 	"strings"
+
+	"dtegate/engine/pdf/view"
 )
 
 // partKind is what a part of a ticket is.
@@ -38,7 +40,7 @@ type part struct {
 }
 
 // receipt is a document as a ticket.
-func (p *Printer) receipt(v *view) []part {
+func (p *Printer) receipt(v *view.View) []part {
 	r := &receipt{}
 	if p.logo != nil {
 		r.add(part{kind: partLogo})
@@ -50,86 +52,86 @@ func (p *Printer) receipt(v *view) []part {
 }
 
 // head is who issues what to whom.
-func (r *receipt) head(v *view) {
-	name, sub := v.emisor.trade, v.emisor.name
+func (r *receipt) head(v *view.View) {
+	name, sub := v.Emisor.Trade, v.Emisor.Name
 	if name == "" {
 		name, sub = sub, ""
 	}
 	r.middle(toneTitle, name)
 	r.middle(toneBold, sub)
-	for _, f := range v.emisor.fields {
-		r.middle(toneSmall, f.label+": "+f.value)
+	for _, f := range v.Emisor.Fields {
+		r.middle(toneSmall, f.Label+": "+f.Value)
 	}
 	r.rule()
-	r.middle(toneSmall, v.kind)
-	r.middle(toneTitle, v.title)
-	r.middle(toneSmall, "Ver. "+v.version)
-	if v.trial {
+	r.middle(toneSmall, v.Kind)
+	r.middle(toneTitle, v.Title)
+	r.middle(toneSmall, "Ver. "+v.Version)
+	if v.Trial {
 		r.band(isTrial)
 	}
 	r.marks(v)
 	r.rule()
-	for _, f := range v.codes {
-		r.text(toneSmall, f.label)
-		r.text(toneBold, f.value)
+	for _, f := range v.Codes {
+		r.text(toneSmall, f.Label)
+		r.text(toneBold, f.Value)
 	}
-	r.fields(toneSmall, v.received)
-	r.fields(toneSmall, v.facts)
+	r.fields(toneSmall, v.Received)
+	r.fields(toneSmall, v.Facts)
 	r.rule()
-	r.text(toneBold, v.receptor.heading+": "+v.receptor.name)
-	r.text(toneNormal, v.receptor.trade)
-	r.fields(toneSmall, v.receptor.fields)
-	for _, g := range v.groups {
+	r.text(toneBold, v.Receptor.Heading+": "+v.Receptor.Name)
+	r.text(toneNormal, v.Receptor.Trade)
+	r.fields(toneSmall, v.Receptor.Fields)
+	for _, g := range v.Groups {
 		r.rule()
-		r.text(toneBold, g.title)
-		for _, row := range g.rows {
-			r.text(toneSmall, strings.Join(full(row.cells), " · "))
+		r.text(toneBold, g.Title)
+		for _, row := range g.Rows {
+			r.text(toneSmall, strings.Join(full(row.Cells), " · "))
 		}
 	}
 	r.rule()
 }
 
 // lines are what was sold.
-func (r *receipt) lines(v *view) {
-	for i, row := range v.items.rows {
+func (r *receipt) lines(v *view.View) {
+	for i, row := range v.Items.Rows {
 		if i > 0 {
 			r.add(part{kind: partSpace})
 		}
 		r.sale(row)
-		v.pause()
+		v.Pause()
 	}
-	r.text(toneSmall, v.key)
+	r.text(toneSmall, v.Key)
 	r.rule()
 }
 
 // sums are the totals, how they are paid, and where the document is found.
-func (r *receipt) sums(v *view) {
-	for _, t := range v.totals {
-		r.pair(toneNormal, t.label, t.value)
+func (r *receipt) sums(v *view.View) {
+	for _, t := range v.Totals {
+		r.pair(toneNormal, t.Label, t.Value)
 	}
-	if v.total.label != "" {
-		r.pair(toneTotal, strings.ToUpper(v.total.label), v.total.value)
+	if v.Total.Label != "" {
+		r.pair(toneTotal, strings.ToUpper(v.Total.Label), v.Total.Value)
 	}
-	r.text(toneSmall, v.words)
+	r.text(toneSmall, v.Words)
 	r.rule()
-	r.fields(toneNormal, v.terms)
-	for _, row := range v.payments.rows {
-		last := len(row.cells) - 1
-		r.pair(toneNormal, strings.Join(full(row.cells[:last]), " · "), row.cells[last])
+	r.fields(toneNormal, v.Terms)
+	for _, row := range v.Payments.Rows {
+		last := len(row.Cells) - 1
+		r.pair(toneNormal, strings.Join(full(row.Cells[:last]), " · "), row.Cells[last])
 	}
-	r.block("Observaciones", nil, v.observations)
-	r.block("Entrega", v.delivery, nil)
-	r.block("Apéndice", v.appendix, nil)
+	r.block("Observaciones", nil, v.Observations)
+	r.block("Entrega", v.Delivery, nil)
+	r.block("Apéndice", v.Appendix, nil)
 	r.rule()
 	r.add(part{kind: partQR})
-	r.middle(toneSmall, v.consult+": "+v.host)
-	switch v.state {
+	r.middle(toneSmall, v.Consult+": "+v.Host)
+	switch v.State {
 	case Contingency:
 		r.band(inContingency)
 	case Invalidated:
 		r.band(isVoid)
 	}
-	r.middle(toneBold, v.footer)
+	r.middle(toneBold, v.Footer)
 }
 
 type receipt struct{ parts []part }
@@ -161,13 +163,13 @@ func (r *receipt) pair(t tone, left, right string) {
 
 func (r *receipt) band(s string) { r.add(part{kind: partBand, tone: toneBold, middle: true, left: s}) }
 
-func (r *receipt) fields(t tone, fields []field) {
+func (r *receipt) fields(t tone, fields []view.Field) {
 	for _, f := range fields {
-		r.text(t, f.label+": "+f.value)
+		r.text(t, f.Label+": "+f.Value)
 	}
 }
 
-func (r *receipt) block(heading string, fields []field, texts []string) {
+func (r *receipt) block(heading string, fields []view.Field, texts []string) {
 	if len(fields)+len(texts) == 0 {
 		return
 	}
@@ -186,30 +188,30 @@ const (
 )
 
 // marks is what a reader must not miss; a band repeats it at the end.
-func (r *receipt) marks(v *view) {
-	switch v.state {
+func (r *receipt) marks(v *view.View) {
+	switch v.State {
 	case Contingency:
 		r.band(inContingency)
 		r.middle(toneBold, "Modelo de facturación diferido")
-		r.middle(toneSmall, v.legend)
+		r.middle(toneSmall, v.Legend)
 	case Invalidated:
 		r.band(isVoid)
-		for _, n := range v.note {
+		for _, n := range v.Note {
 			r.middle(toneSmall, n)
 		}
 	}
 }
 
 // sale is a line of the document: what it is, how many and what it comes to, and other amounts of it.
-func (r *receipt) sale(row row) {
-	s := row.sale
-	r.text(toneNormal, s.text)
-	for _, n := range slices.Concat(s.about, row.notes) {
+func (r *receipt) sale(row view.Row) {
+	s := row.Sale
+	r.text(toneNormal, s.Text)
+	for _, n := range slices.Concat(s.About, row.Notes) {
 		r.text(toneSmall, n)
 	}
-	r.pair(toneNormal, s.sum, s.amount)
-	for _, f := range s.more {
-		r.pair(toneSmall, f.label, f.value)
+	r.pair(toneNormal, s.Sum, s.Amount)
+	for _, f := range s.More {
+		r.pair(toneSmall, f.Label, f.Value)
 	}
 }
 

@@ -1,6 +1,11 @@
 package pdf
 
-import "fmt"
+import (
+	"fmt"
+
+	"dtegate/engine/pdf/sheet"
+	"dtegate/engine/pdf/view"
+)
 
 // paper is the measure of a ticket, in points; 1 mm is 2.835.
 type paper struct {
@@ -15,80 +20,80 @@ var papers = [...]paper{
 	Ticket58: {w: 164.4, side: 14.2, logo: 56, qr: 118, sizes: [...]float64{7, 6.2, 7, 9, 10}},
 }
 
-// sheet is the longest page of a ticket: 3 m. PDF viewers stop at 5.
-const sheet = 8504
+// longest is the greatest length of a ticket's page: 3 m. PDF viewers stop at 5.
+const longest = 8504
 
 // ticket lays a document out on thermal paper: black only, one page as long as it takes.
-func (p *Printer) ticket(v *view, layout Layout) []*page {
+func (p *Printer) ticket(v *view.View, layout Layout) []*sheet.Page {
 	pp := papers[layout]
-	c := &canvas{fonts: p.fonts, w: pp.w, left: pp.side, width: pp.w - 2*pp.side, bottom: sheet - 30, room: sheet - 60}
-	c.head = func() { c.y = 12 }
-	c.newPage()
+	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30, Room: longest - 60}
+	c.Head = func() { c.Y = 12 }
+	c.NewPage()
 	for _, part := range p.receipt(v) {
-		c.keep(p.lines(part, pp, c.width), c.left, c.width)
-		v.pause()
+		c.Keep(p.lines(part, pp, c.Width), c.Left, c.Width)
+		v.Pause()
 	}
-	for i, pg := range c.pages {
-		pg.h = sheet
-		if i == len(c.pages)-1 {
-			pg.h = c.y + 14
+	for i, pg := range c.Pages {
+		pg.H = longest
+		if i == len(c.Pages)-1 {
+			pg.H = c.Y + 14
 		}
-		if len(c.pages) > 1 {
-			s := fmt.Sprintf("Página %d de %d", i+1, len(c.pages))
-			st := style{size: pp.sizes[toneSmall], ink: black}
-			pg.ops = append(pg.ops, op{kind: opText, x: c.left, y: pg.h - 5, w: c.fonts.width(s, st.size, false), h: st.size, text: s, style: st})
+		if len(c.Pages) > 1 {
+			s := fmt.Sprintf("Página %d de %d", i+1, len(c.Pages))
+			st := sheet.Style{Size: pp.sizes[toneSmall], Ink: sheet.Black}
+			pg.Ops = append(pg.Ops, sheet.Op{Kind: sheet.OpText, X: c.Left, Y: pg.H - 5, W: c.Fonts.Width(s, st.Size, false), H: st.Size, Text: s, Style: st})
 		}
 	}
-	return c.pages
+	return c.Pages
 }
 
 // lines sets one part of a ticket.
-func (p *Printer) lines(part part, pp paper, width float64) []line {
-	st := style{size: pp.sizes[part.tone], bold: part.tone >= toneBold, ink: rgb{}}
+func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
+	st := sheet.Style{Size: pp.sizes[part.tone], Bold: part.tone >= toneBold, Ink: sheet.RGB{}}
 	align := 0.0
 	if part.middle {
 		align = 0.5
 	}
 	switch part.kind {
 	case partSpace:
-		return []line{gap(2.5)}
+		return []sheet.Line{sheet.Gap(2.5)}
 	case partRule:
-		return []line{gap(3), {height: 3.5, rule: &rgb{}}}
+		return []sheet.Line{sheet.Gap(3), {Height: 3.5, Rule: &sheet.RGB{}}}
 	case partLogo:
-		w, h := p.logo.fit(width*0.8, pp.logo)
-		return []line{{height: h, mark: opLogo, wide: w}, gap(5)}
+		w, h := p.logo.Fit(width*0.8, pp.logo)
+		return []sheet.Line{{Height: h, Mark: sheet.OpLogo, Wide: w}, sheet.Gap(5)}
 	case partQR:
-		return []line{gap(2), {height: pp.qr, mark: opQR, wide: pp.qr}}
+		return []sheet.Line{sheet.Gap(2), {Height: pp.qr, Mark: sheet.OpQR, Wide: pp.qr}}
 	case partBand:
-		st.ink = white
-		lines := append([]line{gap(2)}, append(p.fonts.para(part.left, width-6, align, st), gap(2.5))...)
+		st.Ink = sheet.White
+		lines := append([]sheet.Line{sheet.Gap(2)}, append(p.fonts.Para(part.left, width-6, align, st), sheet.Gap(2.5))...)
 		for i := range lines {
-			lines[i].ground = &rgb{}
-			for j := range lines[i].pieces {
-				lines[i].pieces[j].dx += 3
+			lines[i].Ground = &sheet.RGB{}
+			for j := range lines[i].Pieces {
+				lines[i].Pieces[j].DX += 3
 			}
 		}
-		return append(append([]line{gap(2)}, lines...), gap(2.5))
+		return append(append([]sheet.Line{sheet.Gap(2)}, lines...), sheet.Gap(2.5))
 	case partPair:
 		return p.pair(part, st, width)
 	}
-	return p.fonts.para(part.left, width, align, st)
+	return p.fonts.Para(part.left, width, align, st)
 }
 
 // pair sets a text and an amount at the two ends. The amount stands on the last line of the text; where there is no
 // room it has lines of its own.
-func (p *Printer) pair(part part, st style, width float64) []line {
+func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	f := p.fonts
-	w := f.width(part.right, st.size, st.bold)
+	w := f.Width(part.right, st.Size, st.Bold)
 	room := width - w - 6
 	if room < width/3 {
-		return append(f.para(part.left, width, 0, st), f.para(part.right, width, 1, st)...)
+		return append(f.Para(part.left, width, 0, st), f.Para(part.right, width, 1, st)...)
 	}
-	lines := f.para(part.left, room, 0, st)
+	lines := f.Para(part.left, room, 0, st)
 	last := &lines[len(lines)-1]
-	last.pieces = append(last.pieces, piece{dx: width - w, w: w, text: part.right, style: st})
+	last.Pieces = append(last.Pieces, sheet.Piece{DX: width - w, W: w, Text: part.right, Style: st})
 	if part.tone == toneTotal {
-		lines = append([]line{gap(3)}, append(lines, gap(3))...)
+		lines = append([]sheet.Line{sheet.Gap(3)}, append(lines, sheet.Gap(3))...)
 	}
 	return lines
 }

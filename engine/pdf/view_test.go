@@ -154,8 +154,8 @@ func TestNew_NoCatalogue(t *testing.T) {
 		t.Error(text)
 	}
 	v, _, _ := p.prepare(d, Letter)
-	if v.url != "http://local.example/3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" {
-		t.Error(v.url)
+	if v.URL != "http://local.example/3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" {
+		t.Error(v.URL)
 	}
 	for l := Letter; l <= Ticket58; l++ {
 		if got, ok := ParseLayout(l.String()); !ok || got != l {

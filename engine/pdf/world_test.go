@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/pdf/sheet"
 )
 
 const seal = "2026A1B2C3D4E5F60718293A4B5C6D7E8F90ABCD"
@@ -85,7 +86,7 @@ func picture() []byte {
 }
 
 // pages lays a document out without writing it.
-func (p *Printer) pages(t testing.TB, d Document, layout Layout) []*page {
+func (p *Printer) pages(t testing.TB, d Document, layout Layout) []*sheet.Page {
 	t.Helper()
 	v, _, err := p.prepare(d, layout)
 	if err != nil {
@@ -119,11 +120,15 @@ var (
 	escaped = regexp.MustCompile(`\\(.)`)
 )
 
+// winAnsi is the upper half of the PDF's WinAnsiEncoding, as in the standard.
+const winAnsi = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
+	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
+
 // written is what the PDF's own page contents show in the core fonts, decoded independently of the layout.
 func written(t testing.TB, pdf []byte) string {
 	t.Helper()
 	var out strings.Builder
-	high := []rune(winAnsiHigh)
+	high := []rune(winAnsi)
 	for _, s := range streams.FindAllSubmatch(pdf, -1) {
 		z, err := zlib.NewReader(bytes.NewReader(s[1]))
 		if err != nil {
@@ -147,12 +152,15 @@ func written(t testing.TB, pdf []byte) string {
 }
 
 // said is all text of the pages in drawing order.
-func said(pages []*page) string {
+func said(pages []*sheet.Page) string {
 	var out strings.Builder
 	for _, pg := range pages {
-		for _, o := range pg.ops {
-			out.WriteString(o.text)
+		for _, o := range pg.Ops {
+			out.WriteString(o.Text)
 		}
 	}
 	return out.String()
 }
+
+// squeeze leaves the spaces out.
+func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }

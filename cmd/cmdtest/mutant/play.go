@@ -30,6 +30,7 @@ var noticers = map[string][]string{
 	"engine/month":     {"gateway/tilltest:TestBooks.*"},
 	"engine/outbox":    {"engine:TestDeliver.*|TestResend.*|TestMail.*|TestArchive.*|TestPrint.*|TestOwed.*|TestOutbox.*", "gateway", "cmd/dted:TestDelivery.*|TestArchive.*"},
 	"engine/pdf":       {"engine:TestPDF.*|TestPrint.*", "gateway"},
+	"engine/pdf/":      {"engine/pdf", "engine:TestPDF.*|TestPrint.*", "gateway"},
 	"engine/sign":      {"cmd/dted:TestKey.*", "cmd/dtectl:TestInit.*"},
 	"engine/shelf":     {"engine:TestShelf.*|TestRules.*|TestBackTest.*|TestShadow.*|TestReplay.*|TestGuard.*", "cmd/dted:TestRules.*|TestOperatorRules.*|TestReturned.*"},
 	"engine/":          {"engine", "gateway", "gateway/tilltest"},

@@ -1,4 +1,4 @@
-package pdf
+package view
 
 import (
 	"slices"
@@ -22,30 +22,30 @@ type spec struct {
 	names []string
 	when  show
 	as    func(b *builder, v dte.Value) string
-	col   col
+	col   Col
 }
 
 // columns are those of all types: each is printed if the lines have it, so that a type needs no table of its own.
 // Names that changed between generations stand side by side.
 var columns = []spec{
-	{head: "N.º", names: []string{"numItem"}, as: plainText, col: col{numeric: true}},
-	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: col{numeric: true}},
+	{head: "N.º", names: []string{"numItem"}, as: plainText, col: Col{Numeric: true}},
+	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: Col{Numeric: true}},
 	{head: "Unidad", names: []string{"uniMedida"}, as: listed("CAT-014")},
 	{head: "Tipo de documento", names: []string{"tipoDte"}, as: listed("CAT-002")},
 	{head: "Generación", names: []string{"tipoGeneracion", "tipoDoc"}, as: listed("CAT-007")},
 	{head: "Número de documento", names: retained, as: plainText},
 	{head: "Fecha", names: []string{"fechaEmision"}, as: dated},
-	{head: "Descripción", names: []string{"descripcion"}, as: plainText, col: col{flex: true}},
-	{head: "Precio unitario", names: []string{"precioUni", "valorUni"}, as: money, col: col{numeric: true}},
-	{head: "Descuento", names: []string{"montoDescu"}, when: ifUsed, as: money, col: col{numeric: true}},
-	{head: "Otros montos no afectos", names: []string{"noGravado"}, when: ifUsed, as: money, col: col{numeric: true}},
-	{head: "Ventas no sujetas", names: []string{"ventaNoSuj"}, when: ifSale, as: money, col: col{numeric: true}},
-	{head: "Ventas exentas", names: []string{"ventaExenta"}, when: ifSale, as: money, col: col{numeric: true}},
-	{head: "Ventas gravadas", names: []string{"ventaGravada"}, when: ifSale, as: money, col: col{numeric: true}},
-	{head: "Compra", names: []string{"compra", "valor"}, when: ifUsed, as: money, col: col{numeric: true}},
+	{head: "Descripción", names: []string{"descripcion"}, as: plainText, col: Col{Flex: true}},
+	{head: "Precio unitario", names: []string{"precioUni", "valorUni"}, as: money, col: Col{Numeric: true}},
+	{head: "Descuento", names: []string{"montoDescu"}, when: ifUsed, as: money, col: Col{Numeric: true}},
+	{head: "Otros montos no afectos", names: []string{"noGravado"}, when: ifUsed, as: money, col: Col{Numeric: true}},
+	{head: "Ventas no sujetas", names: []string{"ventaNoSuj"}, when: ifSale, as: money, col: Col{Numeric: true}},
+	{head: "Ventas exentas", names: []string{"ventaExenta"}, when: ifSale, as: money, col: Col{Numeric: true}},
+	{head: "Ventas gravadas", names: []string{"ventaGravada"}, when: ifSale, as: money, col: Col{Numeric: true}},
+	{head: "Compra", names: []string{"compra", "valor"}, when: ifUsed, as: money, col: Col{Numeric: true}},
 	{head: "Retención", names: []string{"codigoRetencionMH"}, as: listed("CAT-006")},
-	{head: "Monto sujeto", names: []string{"montoSujetoGrav"}, as: money, col: col{numeric: true}},
-	{head: "IVA retenido", names: []string{"ivaRetenido"}, as: money, col: col{numeric: true}},
+	{head: "Monto sujeto", names: []string{"montoSujetoGrav"}, as: money, col: Col{Numeric: true}},
+	{head: "IVA retenido", names: []string{"ivaRetenido"}, as: money, col: Col{Numeric: true}},
 }
 
 var (
@@ -59,7 +59,7 @@ var (
 
 func count(b *builder, v dte.Value) string     { return b.number(v, 0) }
 func money(b *builder, v dte.Value) string     { return b.number(v, 2) }
-func plainText(b *builder, v dte.Value) string { return b.clean(v.Text()) }
+func plainText(b *builder, v dte.Value) string { return b.Clean(v.Text()) }
 func dated(b *builder, v dte.Value) string     { return b.date(v.Text()) }
 func listed(catalogue string) func(*builder, dte.Value) string {
 	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
@@ -68,13 +68,13 @@ func listed(catalogue string) func(*builder, dte.Value) string {
 // number is a number as it is printed, and what stands in a number's place as the text that it is.
 func (b *builder) number(v dte.Value, decimals int) string {
 	if v.Kind() != dte.KindNumber {
-		return b.clean(v.Text())
+		return b.Clean(v.Text())
 	}
-	return printed(v.Text(), decimals)
+	return Printed(v.Text(), decimals)
 }
 
 // items is the table of the lines; pause is called after each.
-func (b *builder) items(pause func()) table {
+func (b *builder) items(pause func()) Table {
 	lines := b.doc.Get("cuerpoDocumento")
 	n := lines.Len()
 	if lines.Kind() != dte.KindArray {
@@ -91,7 +91,7 @@ func (b *builder) items(pause func()) table {
 	}
 	related := present["montoSujetoGrav"] // the lines are documents: their number is a column, not a note
 	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
-	var t table
+	var t Table
 	var chosen []spec
 	for _, s := range columns {
 		has := func(in map[string]bool) bool {
@@ -106,21 +106,21 @@ func (b *builder) items(pause func()) table {
 		case !related && (s.names[0] == "numeroDocumento" || s.names[0] == "codigoRetencionMH"):
 			ok = false
 		}
-		if ok || s.col.flex {
-			s.col.head = s.head
+		if ok || s.col.Flex {
+			s.col.Head = s.head
 			chosen = append(chosen, s)
-			t.cols = append(t.cols, s.col)
+			t.Cols = append(t.Cols, s.col)
 		}
 	}
 	for i := range n {
-		t.rows = append(t.rows, b.item(lines.Index(i), chosen, related))
+		t.Rows = append(t.Rows, b.item(lines.Index(i), chosen, related))
 		pause()
 	}
 	return t
 }
 
-func (b *builder) item(v dte.Value, chosen []spec, related bool) row {
-	var r row
+func (b *builder) item(v dte.Value, chosen []spec, related bool) Row {
+	var r Row
 	shown := map[string]bool{}
 	for _, s := range chosen {
 		cell := ""
@@ -130,10 +130,10 @@ func (b *builder) item(v dte.Value, chosen []spec, related bool) row {
 		if m := pick(v, s.names...); m.Exists() {
 			cell = s.as(b, m)
 		}
-		r.cells = append(r.cells, cell)
+		r.Cells = append(r.Cells, cell)
 	}
-	r.notes = b.notes(v, shown, related)
-	r.sale = b.sale(v, related)
+	r.Notes = b.notes(v, shown, related)
+	r.Sale = b.sale(v, related)
 	return r
 }
 
@@ -170,28 +170,28 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 }
 
 // sale is the line as a ticket prints it: what, how many at what price, and the one amount that it comes to.
-func (b *builder) sale(v dte.Value, related bool) sale {
-	s := sale{text: b.text(v, "descripcion")}
+func (b *builder) sale(v dte.Value, related bool) Sale {
+	s := Sale{Text: b.text(v, "descripcion")}
 	if related {
 		for _, part := range []string{
 			b.coded(v, "CAT-002", "tipoDte"), b.coded(v, "CAT-007", "tipoGeneracion", "tipoDoc"),
 			b.text(v, retained...), b.date(v.Get("fechaEmision").Text()),
 		} {
 			if part != "" {
-				s.about = append(s.about, part)
+				s.About = append(s.About, part)
 			}
 		}
-		s.more = append(s.more, field{"Monto sujeto", b.number(v.Get("montoSujetoGrav"), 2)})
-		s.sum = b.coded(v, "CAT-006", "codigoRetencionMH")
-		s.amount = b.number(v.Get("ivaRetenido"), 2)
+		s.More = append(s.More, Field{"Monto sujeto", b.number(v.Get("montoSujetoGrav"), 2)})
+		s.Sum = b.coded(v, "CAT-006", "codigoRetencionMH")
+		s.Amount = b.number(v.Get("ivaRetenido"), 2)
 		return s
 	}
-	s.sum = b.number(v.Get("cantidad"), 0)
+	s.Sum = b.number(v.Get("cantidad"), 0)
 	if unit := b.coded(v, "CAT-014", "uniMedida"); unit != "" && unit != "Unidad" && unit != "Otra" {
-		s.sum += " " + unit
+		s.Sum += " " + unit
 	}
 	if price := pick(v, "precioUni", "valorUni"); price.Exists() {
-		s.sum += " × " + b.number(price, 2)
+		s.Sum += " × " + b.number(price, 2)
 	}
 	for _, c := range []struct{ name, label, mark string }{
 		{"montoDescu", "Descuento", ""}, {"ventaGravada", "Gravado", " G"}, {"ventaExenta", "Exento", " E"},
@@ -200,14 +200,14 @@ func (b *builder) sale(v dte.Value, related bool) sale {
 		a := v.Get(c.name)
 		switch {
 		case a.Kind() != dte.KindNumber || isZero(a.Text()):
-		case s.amount == "" && c.name != "montoDescu":
-			s.amount = b.number(a, 2) + c.mark
+		case s.Amount == "" && c.name != "montoDescu":
+			s.Amount = b.number(a, 2) + c.mark
 		default:
-			s.more = append(s.more, field{c.label, b.number(a, 2) + c.mark})
+			s.More = append(s.More, Field{c.label, b.number(a, 2) + c.mark})
 		}
 	}
-	if s.amount == "" {
-		s.amount = "0.00"
+	if s.Amount == "" {
+		s.Amount = "0.00"
 	}
 	return s
 }
@@ -229,5 +229,5 @@ func (b *builder) label(name string) string {
 			out.WriteRune(r)
 		}
 	}
-	return b.clean(out.String())
+	return b.Clean(out.String())
 }

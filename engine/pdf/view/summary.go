@@ -1,4 +1,4 @@
-package pdf
+package view
 
 import (
 	"slices"
@@ -60,7 +60,7 @@ const taxRows = "tributos"
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal", "total"}
 
 // summary fills in what comes below the lines.
-func (b *builder) summary(v *view) {
+func (b *builder) summary(v *View) {
 	s := b.doc.Get("resumen")
 	if s.Kind() == dte.KindArray { // the export invoice's schema makes a list of it
 		s = s.Index(0)
@@ -69,7 +69,7 @@ func (b *builder) summary(v *view) {
 	for _, name := range finals {
 		if s.Get(name).Kind() == dte.KindNumber {
 			final = name
-			v.total = field{labels[name], b.dollars(s.Get(name))}
+			v.Total = Field{labels[name], b.dollars(s.Get(name))}
 			break
 		}
 	}
@@ -82,7 +82,7 @@ func (b *builder) summary(v *view) {
 		if name == "porcentajeDescuento" {
 			amount = b.number(a, 2) + " %"
 		}
-		v.totals = append(v.totals, field{b.label(name), amount})
+		v.Totals = append(v.Totals, Field{b.label(name), amount})
 	}
 	for _, name := range sequence {
 		if name == taxRows {
@@ -96,12 +96,12 @@ func (b *builder) summary(v *view) {
 			row(m.Name)
 		}
 	}
-	v.words = b.text(s, "totalLetras", "totalIVAretenidoLetras")
+	v.Words = b.text(s, "totalLetras", "totalIVAretenidoLetras")
 	b.settlement(v, s)
 
 	extra := b.doc.Get("extension")
 	for _, from := range []dte.Value{s, extra, b.doc} {
-		v.observations = append(v.observations, b.paragraphs(pick(from, "observaciones").Text())...)
+		v.Observations = append(v.Observations, b.Paragraphs(pick(from, "observaciones").Text())...)
 	}
 	for _, f := range []struct{ label, name string }{
 		{"Entrega", "nombEntrega"}, {"Documento de quien entrega", "docuEntrega"}, {"Recibe", "nombRecibe"},
@@ -113,7 +113,7 @@ func (b *builder) summary(v *view) {
 			value = dte.FormatDocument("", value)
 		}
 		if value != "" {
-			v.delivery = append(v.delivery, field{f.label, value})
+			v.Delivery = append(v.Delivery, Field{f.label, value})
 		}
 	}
 	notes := b.doc.Get("apendice")
@@ -124,7 +124,7 @@ func (b *builder) summary(v *view) {
 			label = "Dato"
 		}
 		if value != "" {
-			v.appendix = append(v.appendix, field{label, value})
+			v.Appendix = append(v.Appendix, Field{label, value})
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (b *builder) dollars(v dte.Value) string {
 	return "$" + s
 }
 
-func (b *builder) taxes(v *view, list dte.Value) {
+func (b *builder) taxes(v *View, list dte.Value) {
 	for i := range list.Len() {
 		t := list.Index(i)
 		label := b.text(t, "descripcion")
@@ -146,16 +146,16 @@ func (b *builder) taxes(v *view, list dte.Value) {
 			label = b.coded(t, "CAT-015", "codigo")
 		}
 		if amount := t.Get("valor"); amount.Kind() == dte.KindNumber {
-			v.totals = append(v.totals, field{label, b.dollars(amount)})
+			v.Totals = append(v.Totals, Field{label, b.dollars(amount)})
 		}
 	}
 }
 
 // settlement is how the operation is paid.
-func (b *builder) settlement(v *view, s dte.Value) {
+func (b *builder) settlement(v *View, s dte.Value) {
 	add := func(label, value string) {
 		if value != "" {
-			v.terms = append(v.terms, field{label, value})
+			v.Terms = append(v.Terms, Field{label, value})
 		}
 	}
 	add("Condición de la operación", b.coded(s, "CAT-016", "condicionOperacion"))
@@ -163,7 +163,7 @@ func (b *builder) settlement(v *view, s dte.Value) {
 	add("Número de pago electrónico", b.text(s, "numPagoElectronico"))
 	add("Incoterms", b.text(s, "descIncoterms", "codIncoterms"))
 	list := s.Get("pagos")
-	t := table{title: "Pagos", cols: []col{{head: "Forma de pago", flex: true}, {head: "Referencia"}, {head: "Plazo"}, {head: "Monto", numeric: true}}}
+	t := Table{Title: "Pagos", Cols: []Col{{Head: "Forma de pago", Flex: true}, {Head: "Referencia"}, {Head: "Plazo"}, {Head: "Monto", Numeric: true}}}
 	for i := range list.Len() {
 		p := list.Index(i)
 		term := b.coded(p, "CAT-018", "plazo")
@@ -174,41 +174,41 @@ func (b *builder) settlement(v *view, s dte.Value) {
 		if a := p.Get("montoPago"); a.Kind() == dte.KindNumber {
 			amount = b.dollars(a)
 		}
-		t.rows = append(t.rows, row{cells: []string{b.coded(p, "CAT-017", "codigo"), b.text(p, "referencia"), term, amount}})
+		t.Rows = append(t.Rows, Row{Cells: []string{b.coded(p, "CAT-017", "codigo"), b.text(p, "referencia"), term, amount}})
 	}
-	v.payments = t.trim()
+	v.Payments = t.trim()
 }
 
 // groups are the blocks between the parties and the lines.
-func (b *builder) groups() []table {
-	var out []table
+func (b *builder) groups() []Table {
+	var out []Table
 	for _, third := range []struct{ name, title string }{
 		{"ventaTercero", "Venta a cuenta de terceros"}, {"compraTercero", "Compra a cuenta de terceros"},
 	} {
 		if p := b.doc.Get(third.name); p.Kind() == dte.KindObject {
-			t := table{title: third.title, cols: []col{{head: "NIT o documento"}, {head: "Nombre", flex: true}, {head: "Domicilio"}}}
-			t.rows = []row{{cells: []string{b.identifier(p, "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
+			t := Table{Title: third.title, Cols: []Col{{Head: "NIT o documento"}, {Head: "Nombre", Flex: true}, {Head: "Domicilio"}}}
+			t.Rows = []Row{{Cells: []string{b.identifier(p, "numDocumento"), b.text(p, "nombre"), b.coded(p, "CAT-032", "codDomiciliado")}}}
 			out = append(out, t.trim())
 		}
 	}
-	t := table{title: "Documentos relacionados", cols: []col{{head: "Tipo de documento"}, {head: "Generación"}, {head: "Número de documento", flex: true}, {head: "Fecha"}}}
+	t := Table{Title: "Documentos relacionados", Cols: []Col{{Head: "Tipo de documento"}, {Head: "Generación"}, {Head: "Número de documento", Flex: true}, {Head: "Fecha"}}}
 	for _, r := range list(b.doc.Get("documentoRelacionado")) {
-		t.rows = append(t.rows, row{cells: []string{
+		t.Rows = append(t.Rows, Row{Cells: []string{
 			b.coded(r, "CAT-002", "tipoDocumento"), b.coded(r, "CAT-007", "tipoGeneracion"),
 			b.text(r, relatedNumber...), b.date(r.Get("fechaEmision").Text()),
 		}})
 	}
 	out = append(out, t.trim())
-	t = table{title: "Otros documentos asociados", cols: []col{{head: "Tipo"}, {head: "Identificación"}, {head: "Descripción", flex: true}}}
+	t = Table{Title: "Otros documentos asociados", Cols: []Col{{Head: "Tipo"}, {Head: "Identificación"}, {Head: "Descripción", Flex: true}}}
 	for _, o := range list(b.doc.Get("otrosDocumentos")) {
 		doctor := o.Get("medico")
-		t.rows = append(t.rows, row{cells: []string{
+		t.Rows = append(t.Rows, Row{Cells: []string{
 			b.coded(o, "CAT-021", "codDocAsociado"),
 			b.text(o, "descDocumento") + b.identifier(doctor, "docIdentificacion"),
 			b.text(o, "detalleDocumento") + b.text(doctor, "nombre"),
 		}})
 	}
-	return slices.DeleteFunc(append(out, t.trim()), func(t table) bool { return len(t.rows) == 0 })
+	return slices.DeleteFunc(append(out, t.trim()), func(t Table) bool { return len(t.Rows) == 0 })
 }
 
 // identifier is the NIT of a person or a firm, else the document in another member, as people write it.
@@ -232,22 +232,22 @@ func list(v dte.Value) []dte.Value {
 }
 
 // trim drops the columns in which no row says anything.
-func (t table) trim() table {
-	out := table{title: t.title}
-	for i, c := range t.cols {
-		if !c.flex && !slices.ContainsFunc(t.rows, func(r row) bool { return r.cells[i] != "" }) {
+func (t Table) trim() Table {
+	out := Table{Title: t.Title}
+	for i, c := range t.Cols {
+		if !c.Flex && !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Cells[i] != "" }) {
 			continue
 		}
-		out.cols = append(out.cols, c)
+		out.Cols = append(out.Cols, c)
 	}
-	for _, r := range t.rows {
+	for _, r := range t.Rows {
 		var cells []string
-		for i, c := range r.cells {
-			if slices.Contains(out.cols, t.cols[i]) {
+		for i, c := range r.Cells {
+			if slices.Contains(out.Cols, t.Cols[i]) {
 				cells = append(cells, c)
 			}
 		}
-		out.rows = append(out.rows, row{cells: cells})
+		out.Rows = append(out.Rows, Row{Cells: cells})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
-package pdf
+package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,85 +12,89 @@ import (
 	"dtegate/engine/dte"
 )
 
-// view is what a document says, in words and in print order, before any layout. All texts are clean.
-type view struct {
-	kind           string // a document, or an event
-	title, version string
-	code, control  string
-	trial          bool // of the authority's test system
-	state          State
-	note           []string
-	codes          []field // that identify the document
-	received       []field // what the authority said of it, besides the seal
-	facts          []field // about its issue
-	emisor         party
-	receptor       party
-	groups         []table // third parties, related and associated documents
-	items          table
-	key            string // what the letters behind a ticket's amounts mean; "" when there are none
-	totals         []field
-	total          field
-	words          string
-	terms          []field // condition of the operation and the like
-	payments       table
-	observations   []string
-	delivery       []field
-	appendix       []field
-	legend         string
-	consult        string // what the QR code is good for, and since when
-	url            string
-	host           string // of url, for people
-	issued         time.Time
-	footer         string
+// View is what a document says, in words and in print order, before any layout. All texts are clean.
+type View struct {
+	Kind           string // a document, or an event
+	Title, Version string
+	Code, Control  string
+	Trial          bool // of the authority's test system
+	State          State
+	Note           []string
+	Codes          []Field // that identify the document
+	Received       []Field // what the authority said of it, besides the seal
+	Facts          []Field // about its issue
+	Emisor         Party
+	Receptor       Party
+	Groups         []Table // third parties, related and associated documents
+	Items          Table
+	Key            string // what the letters behind a ticket's amounts mean; "" when there are none
+	Totals         []Field
+	Total          Field
+	Words          string
+	Terms          []Field // condition of the operation and the like
+	Payments       Table
+	Observations   []string
+	Delivery       []Field
+	Appendix       []Field
+	Legend         string
+	Consult        string // what the QR code is good for, and since when
+	URL            string
+	Host           string // of URL, for people
+	Issued         time.Time
+	Footer         string
 	rest           func() // Document.Rest; nil: none
 }
 
-// pause is called between two pieces of work.
-func (v *view) pause() {
+// Pause is called between two pieces of work.
+func (v *View) Pause() {
 	if v.rest != nil {
 		v.rest()
 	}
 }
 
-type field struct{ label, value string }
+// Field is a label and what stands behind it.
+type Field struct{ Label, Value string }
 
-type party struct {
-	heading     string
-	name, trade string
-	fields      []field
+// Party is one side of the operation.
+type Party struct {
+	Heading     string
+	Name, Trade string
+	Fields      []Field
 }
 
-// table is anything in rows. Its last flexible column takes the width that the others leave.
-type table struct {
-	title string
-	cols  []col
-	rows  []row
+// Table is anything in rows. Its last flexible column takes the width that the others leave.
+type Table struct {
+	Title string
+	Cols  []Col
+	Rows  []Row
 }
 
-type col struct {
-	head    string
-	numeric bool
-	flex    bool
+// Col is a column of a table.
+type Col struct {
+	Head    string
+	Numeric bool
+	Flex    bool
 }
 
-type row struct {
-	cells []string
-	notes []string // beneath the flexible cell
-	sale  sale     // how a ticket says it
+// Row is a row of a table.
+type Row struct {
+	Cells []string
+	Notes []string // beneath the flexible cell
+	Sale  Sale     // how a ticket says it
 }
 
-// sale is a line of the document on a ticket.
-type sale struct {
-	text   string
-	about  []string
-	sum    string // "2 × 6.95"
-	amount string
-	more   []field
+// Sale is a line of the document on a ticket.
+type Sale struct {
+	Text   string
+	About  []string
+	Sum    string // "2 × 6.95"
+	Amount string
+	More   []Field
 }
 
 // builder makes a view of one document.
 type builder struct {
-	*fonts
+	Cleaner
 	catalogue func(catalogue, code string) (string, bool)
 	doc       dte.Value
 	lone      string // number of the only related document, which lines need not repeat
@@ -97,7 +102,7 @@ type builder struct {
 
 // text is the first of these members that holds something, cleaned; "" when none does.
 func (b *builder) text(v dte.Value, names ...string) string {
-	return b.clean(pick(v, names...).Text())
+	return b.Clean(pick(v, names...).Text())
 }
 
 // pick is the first of these members that is neither missing nor null nor empty. A name that moved between
@@ -117,9 +122,9 @@ func (b *builder) word(catalogue, code string) string {
 		return ""
 	}
 	if s, ok := b.catalogue(catalogue, code); ok {
-		return b.clean(placeName(s))
+		return b.Clean(placeName(s))
 	}
-	return b.clean(code)
+	return b.Clean(code)
 }
 
 // coded is word of the first of these members that holds something.
@@ -149,13 +154,27 @@ func (b *builder) date(s string) string {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Format("02/01/2006")
 	}
-	return b.clean(s)
+	return b.Clean(s)
 }
 
 var errNoDocument = errors.New("not a JSON object")
 
-// view reads the sealed bytes.
-func (p *Printer) view(d Document) (*view, error) {
+// Cleaner makes texts of a document printable.
+type Cleaner interface {
+	Clean(s string) string        // as one line
+	Paragraphs(s string) []string // the lines of a text whose line breaks count
+}
+
+// Maker makes the views of an emisor's documents.
+type Maker struct {
+	Text       Cleaner
+	Catalogue  func(catalogue, code string) (text string, ok bool) // see pdf.Options; nil knows none
+	ConsultURL string                                              // see pdf.Options; "" is the constant
+	Footer     string
+}
+
+// View reads the sealed bytes.
+func (m *Maker) View(d Document) (*View, error) {
 	doc, err := dte.Parse(d.JSON)
 	if err != nil {
 		return nil, fmt.Errorf("pdf: reading document: %w", err)
@@ -163,91 +182,94 @@ func (p *Printer) view(d Document) (*view, error) {
 	if doc.Kind() != dte.KindObject {
 		return nil, fmt.Errorf("pdf: reading document: %w", errNoDocument)
 	}
-	b := &builder{fonts: p.fonts, catalogue: p.catalogue, doc: doc}
+	b := &builder{Cleaner: m.Text, catalogue: m.Catalogue, doc: doc}
+	if b.catalogue == nil {
+		b.catalogue = func(string, string) (string, bool) { return "", false }
+	}
 	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
 		b.lone = b.text(r[0], relatedNumber...)
 	}
 	id := doc.Get("identificacion")
-	v := &view{
-		state:   d.State,
-		code:    b.text(id, "codigoGeneracion"),
-		control: b.text(id, "numeroControl"),
-		version: b.text(id, "version"),
-		trial:   id.Get("ambiente").Text() == "00",
-		note:    b.paragraphs(d.Note),
-		footer:  b.clean(p.look.Footer),
+	v := &View{
+		State:   d.State,
+		Code:    b.text(id, "codigoGeneracion"),
+		Control: b.text(id, "numeroControl"),
+		Version: b.text(id, "version"),
+		Trial:   id.Get("ambiente").Text() == "00",
+		Note:    b.Paragraphs(d.Note),
+		Footer:  b.Clean(m.Footer),
 		rest:    d.Rest,
 	}
 	fecEmi := id.Get("fecEmi").Text()
 	switch {
-	case v.code == "":
+	case v.Code == "":
 		return nil, errors.New("pdf: identificacion.codigoGeneracion: required")
 	case fecEmi == "":
 		return nil, errors.New("pdf: identificacion.fecEmi: required")
 	}
-	v.kind = "DOCUMENTO TRIBUTARIO ELECTRÓNICO"
+	v.Kind = "DOCUMENTO TRIBUTARIO ELECTRÓNICO"
 	if !id.Get("tipoDte").Exists() {
-		v.kind = "EVENTO DE DTE"
+		v.Kind = "EVENTO DE DTE"
 	}
 	// Capitals can be letters that the fonts lack: clean again.
-	v.title = b.clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
-	v.issued = time.Unix(0, 0).UTC() // fpdf takes zero for now
+	v.Title = b.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
+	v.Issued = time.Unix(0, 0).UTC() // fpdf takes zero for now
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
-		v.issued = t
+		v.Issued = t
 	}
-	v.url = strings.NewReplacer(
+	v.URL = strings.NewReplacer(
 		"{ambiente}", url.QueryEscape(id.Get("ambiente").Text()),
 		"{codigoGeneracion}", url.QueryEscape(id.Get("codigoGeneracion").Text()),
 		"{fecEmi}", url.QueryEscape(fecEmi),
-	).Replace(p.consult)
-	v.host, _, _ = strings.Cut(v.url, "?")
-	v.host = b.clean(strings.TrimPrefix(v.host, "https://"))
+	).Replace(cmp.Or(m.ConsultURL, ConsultURL))
+	v.Host, _, _ = strings.Cut(v.URL, "?")
+	v.Host = b.Clean(strings.TrimPrefix(v.Host, "https://"))
 	b.identity(v, id, d)
-	v.consult = "Consulte su documento"
+	v.Consult = "Consulte su documento"
 	if d.State == Contingency {
-		v.consult = "Consúltelo cuando tenga sello" // MH does not know the document before
-		v.legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
+		v.Consult = "Consúltelo cuando tenga sello" // MH does not know the document before
+		v.Legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
 			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}
-	v.emisor = b.party("Emisor", doc.Get("emisor"))
-	v.receptor = b.party(b.receptorName())
-	if v.receptor.name == "" {
-		v.receptor.name = "Consumidor final"
+	v.Emisor = b.party("Emisor", doc.Get("emisor"))
+	v.Receptor = b.party(b.receptorName())
+	if v.Receptor.Name == "" {
+		v.Receptor.Name = "Consumidor final"
 	}
-	v.groups = b.groups()
-	v.items = b.items(v.pause)
-	if slices.ContainsFunc(v.items.cols, func(c col) bool { return c.head == "Ventas gravadas" }) {
-		v.key = "G gravado, E exento, N no sujeto, A no afecto"
+	v.Groups = b.groups()
+	v.Items = b.items(v.Pause)
+	if slices.ContainsFunc(v.Items.Cols, func(c Col) bool { return c.Head == "Ventas gravadas" }) {
+		v.Key = "G gravado, E exento, N no sujeto, A no afecto"
 	}
 	b.summary(v)
 	return v, nil
 }
 
 // identity is the block that identifies the document (MF2 pp. 55-74). A retorno has no numeroControl.
-func (b *builder) identity(v *view, id dte.Value, d Document) {
-	add := func(to *[]field, label, value string) {
+func (b *builder) identity(v *View, id dte.Value, d Document) {
+	add := func(to *[]Field, label, value string) {
 		if value != "" {
-			*to = append(*to, field{label, value})
+			*to = append(*to, Field{label, value})
 		}
 	}
-	add(&v.codes, "Código de generación", v.code)
-	add(&v.codes, "Número de control", v.control)
-	seal := b.clean(d.Seal)
+	add(&v.Codes, "Código de generación", v.Code)
+	add(&v.Codes, "Número de control", v.Control)
+	seal := b.Clean(d.Seal)
 	if seal == "" {
 		seal = "-"
 	}
-	add(&v.codes, "Sello de recepción", seal)
-	add(&v.facts, "Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
-	add(&v.facts, "Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
+	add(&v.Codes, "Sello de recepción", seal)
+	add(&v.Facts, "Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
+	add(&v.Facts, "Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
 	reason := b.text(id, "motivoContin", "motivoContigencia")
 	if reason == "" {
 		reason = b.coded(id, "CAT-005", "tipoContingencia")
 	}
-	add(&v.facts, "Motivo de contingencia", reason)
-	add(&v.facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id, "horEmi")))
-	add(&v.received, "Procesado por Hacienda", b.clean(d.Received))
-	add(&v.facts, "Fusión", b.text(id, "fusion"))
-	add(&v.facts, "Moneda", b.text(id, "tipoMoneda"))
+	add(&v.Facts, "Motivo de contingencia", reason)
+	add(&v.Facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id, "horEmi")))
+	add(&v.Received, "Procesado por Hacienda", b.Clean(d.Received))
+	add(&v.Facts, "Fusión", b.text(id, "fusion"))
+	add(&v.Facts, "Moneda", b.text(id, "tipoMoneda"))
 }
 
 // receptorName finds who receives, under the name that each generation and type gives it.
@@ -266,14 +288,14 @@ func (b *builder) receptorName() (string, dte.Value) {
 }
 
 // party is one side of the operation.
-func (b *builder) party(heading string, v dte.Value) party {
-	p := party{heading: heading, name: b.text(v, "nombre"), trade: b.text(v, "nombreComercial")}
-	if p.trade == p.name {
-		p.trade = ""
+func (b *builder) party(heading string, v dte.Value) Party {
+	p := Party{Heading: heading, Name: b.text(v, "nombre"), Trade: b.text(v, "nombreComercial")}
+	if p.Trade == p.Name {
+		p.Trade = ""
 	}
 	add := func(label, value string) {
 		if value != "" {
-			p.fields = append(p.fields, field{label, value})
+			p.Fields = append(p.Fields, Field{label, value})
 		}
 	}
 	add("NIT", dte.FormatNIT(b.text(v, "nit")))
@@ -337,7 +359,7 @@ func (b *builder) address(v dte.Value) string {
 // placed is the name of a place whose code repeats in each departamento.
 func (b *builder) placed(list, region, code string) string {
 	if s, ok := b.catalogue(list, region+"/"+code); ok {
-		return b.clean(placeName(s))
+		return b.Clean(placeName(s))
 	}
-	return b.clean(code)
+	return b.Clean(code)
 }

@@ -1,4 +1,4 @@
-package pdf
+package sheet
 
 import (
 	"bytes"
@@ -11,15 +11,16 @@ import (
 	"image/png"
 )
 
-// logo is a picture in the one form that fpdf embeds as it comes: an opaque PNG, 8 bits a channel. Anything else it
+// Logo is a picture in the one form that fpdf embeds as it comes: an opaque PNG, 8 bits a channel. Anything else it
 // would unpack anew for each document.
-type logo struct {
+type Logo struct {
 	png  []byte
 	mail []byte  // smaller, for messages
 	w, h float64 // pixels
 }
 
-func readLogo(data []byte) (*logo, error) {
+// ReadLogo takes a PNG, JPEG or GIF of at most 512 KiB and 2,000 pixels either way.
+func ReadLogo(data []byte) (*Logo, error) {
 	const most, pixels = 512 << 10, 2000
 	if len(data) > most {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(data), most)
@@ -42,8 +43,8 @@ func readLogo(data []byte) (*logo, error) {
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, flat); err != nil {
 		return nil, err
 	}
-	l := &logo{png: out.Bytes(), w: float64(c.Width), h: float64(c.Height)}
-	w, h := l.fit(2*mailWidth, 2*mailHeight) // twice as fine as it is shown, as screens are
+	l := &Logo{png: out.Bytes(), w: float64(c.Width), h: float64(c.Height)}
+	w, h := l.Fit(2*mailWidth, 2*mailHeight) // twice as fine as it is shown, as screens are
 	var small bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, shrink(flat, int(w), int(h))); err != nil {
 		return nil, err
@@ -55,13 +56,13 @@ func readLogo(data []byte) (*logo, error) {
 // mailWidth and mailHeight are the greatest logo in a message, in pixels as it is shown.
 const mailWidth, mailHeight = 240, 80
 
-// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
-func (p *Printer) Logo() (picture []byte, width, height int) {
-	if p.logo == nil {
+// Mailed is the logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a logo.
+func (l *Logo) Mailed() (picture []byte, width, height int) {
+	if l == nil {
 		return nil, 0, 0
 	}
-	w, h := p.logo.fit(mailWidth, mailHeight)
-	return p.logo.mail, max(1, int(w)), max(1, int(h))
+	w, h := l.Fit(mailWidth, mailHeight)
+	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
 // shrink makes a picture smaller, each point the mean of those that it stands for; one that is not larger stays as it is.
@@ -90,8 +91,8 @@ func shrink(src *image.RGBA, w, h int) image.Image {
 	return out
 }
 
-// fit is the largest size of the logo within a box.
-func (l *logo) fit(w, h float64) (float64, float64) {
+// Fit is the largest size of the logo within a box.
+func (l *Logo) Fit(w, h float64) (float64, float64) {
 	k := min(w/l.w, h/l.h)
 	return l.w * k, l.h * k
 }

@@ -1,13 +1,13 @@
-package pdf
+package view
 
 import "strings"
 
 // maxShift bounds how far an exponent moves the point; beyond it a number is printed as it was written.
 const maxShift = 40
 
-// printed is the literal of a JSON number as people read it: no exponent, at least this many decimals, thousands
+// Printed is the literal of a JSON number as people read it: no exponent, at least this many decimals, thousands
 // separated by commas. It moves digits about and never computes, so every digit is that of the document.
-func printed(literal string, decimals int) string {
+func Printed(literal string, decimals int) string {
 	sign := ""
 	digits := literal
 	if rest, ok := strings.CutPrefix(digits, "-"); ok {

@@ -1,10 +1,10 @@
-package pdf
+package sheet
 
 import "testing"
 
 // TestFace_Cut: a font file that ends too early is an error, wherever it ends.
 func TestFace_Cut(t *testing.T) {
-	f, err := loadFonts()
+	f, err := LoadFonts()
 	if err != nil {
 		t.Fatal(err)
 	}

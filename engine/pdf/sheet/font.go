@@ -1,4 +1,4 @@
-package pdf
+package sheet
 
 import (
 	"bytes"
@@ -24,9 +24,9 @@ const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀ�
 // perFont is how many characters a simple font of the PDF holds: codes 32 to 255.
 const perFont = 224
 
-// fonts are Liberation Sans, regular and bold, which cover the same characters: Latin, Greek, Cyrillic and Hebrew.
+// Fonts are Liberation Sans, regular and bold, which cover the same characters: Latin, Greek, Cyrillic and Hebrew.
 // Read-only once loaded.
-type fonts struct {
+type Fonts struct {
 	faces [2]face
 	code  map[rune]byte // of coreSet, in WinAnsi
 }
@@ -45,8 +45,10 @@ type program struct{ def, file []byte }
 
 const absent = 0xFFFF
 
-func loadFonts() (*fonts, error) {
-	f := &fonts{code: map[rune]byte{}}
+// LoadFonts reads the font files and subsets them to what nearly every document is made of, which takes some 30 ms. It fails for a
+// defect of the build alone.
+func LoadFonts() (*Fonts, error) {
+	f := &Fonts{code: map[rune]byte{}}
 	for i, r := range []rune(winAnsiHigh) {
 		if strings.ContainsRune(coreSet, r) {
 			f.code[r] = byte(0x80 + i)
@@ -81,12 +83,12 @@ const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
 // covers tells whether the fonts can draw r.
-func (f *fonts) covers(r rune) bool {
+func (f *Fonts) covers(r rune) bool {
 	return r >= ' ' && r < 1<<16 && f.faces[0].advance[r] != absent && f.faces[1].advance[r] != absent
 }
 
-// width of a text that was cleaned, in points.
-func (f *fonts) width(s string, size float64, bold bool) float64 {
+// Width of a text that was cleaned, in points.
+func (f *Fonts) Width(s string, size float64, bold bool) float64 {
 	advance := f.faces[weight(bold)].advance
 	n := 0
 	for _, r := range s {

@@ -1,4 +1,4 @@
-package pdf
+package sheet
 
 import (
 	"strings"
@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes a text of the document printable in one line: letters and marks joined (a name typed on some
+// Clean makes a text of the document printable in one line: letters and marks joined (a name typed on some
 // systems holds n and a tilde apart), whitespace and control characters as one space, invisible and
 // direction-changing characters dropped, what the fonts lack as the visible missing box.
-func (f *fonts) clean(s string) string {
+func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false
 	last := rune(0) // the letter written last, which a combining mark may join
@@ -35,11 +35,11 @@ func (f *fonts) clean(s string) string {
 	return string(out)
 }
 
-// paragraphs are the cleaned lines of a text whose line breaks count. Empty ones are dropped.
-func (f *fonts) paragraphs(s string) []string {
+// Paragraphs are the cleaned lines of a text whose line breaks count. Empty ones are dropped.
+func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
 	for _, l := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' }) {
-		if l = f.clean(l); l != "" {
+		if l = f.Clean(l); l != "" {
 			out = append(out, l)
 		}
 	}
@@ -68,33 +68,33 @@ func compose(letter, mark rune) (rune, bool) {
 	return []rune(m[1])[i], true
 }
 
-// style is how a text is set: size in points.
-type style struct {
-	size float64
-	bold bool
-	ink  rgb
+// Style is how a text is set: size in points.
+type Style struct {
+	Size float64
+	Bold bool
+	Ink  RGB
 }
 
 // The font's extent above and below the baseline as part of the size, and the least distance between lines. Boxes
 // of lines at this distance touch and never overlap.
 const (
-	ascent  = 0.905
-	descent = 0.212
-	leading = 1.2
+	Ascent  = 0.905
+	Descent = 0.212
+	Leading = 1.2
 )
 
-// wrap breaks a cleaned text into lines of at most width points, the first one shorter by indent. It breaks at
+// Wrap breaks a cleaned text into lines of at most width points, the first one shorter by indent. It breaks at
 // spaces; a word longer than a line breaks behind punctuation if it has any, else anywhere. A line never exceeds the
 // width unless a single character does.
-func (f *fonts) wrap(s string, width, indent float64, st style) []string {
+func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	var lines []string
 	line, used := "", indent
-	space := f.width(" ", st.size, st.bold)
+	space := f.Width(" ", st.Size, st.Bold)
 	for word := range strings.SplitSeq(s, " ") {
 		if word == "" {
 			continue
 		}
-		w := f.width(word, st.size, st.bold)
+		w := f.Width(word, st.Size, st.Bold)
 		if line != "" && used+space+w <= width {
 			line, used = line+" "+word, used+space+w
 			continue
@@ -108,7 +108,7 @@ func (f *fonts) wrap(s string, width, indent float64, st style) []string {
 				break
 			}
 			lines = append(lines, word[:cut])
-			w -= f.width(word[:cut], st.size, st.bold)
+			w -= f.Width(word[:cut], st.Size, st.Bold)
 			word, used = word[cut:], 0
 		}
 		line, used = word, used+w
@@ -120,9 +120,9 @@ func (f *fonts) wrap(s string, width, indent float64, st style) []string {
 }
 
 // cut is how many bytes of a word go into width: at least one character, preferably up to a punctuation mark.
-func (f *fonts) cut(word string, width float64, st style) int {
-	advance := f.faces[weight(st.bold)].advance
-	room := int(width * 1000 / st.size)
+func (f *Fonts) cut(word string, width float64, st Style) int {
+	advance := f.faces[weight(st.Bold)].advance
+	room := int(width * 1000 / st.Size)
 	end, good := 0, 0
 	for i, r := range word {
 		if room -= int(advance[r]); room < 0 && i > 0 {
@@ -139,16 +139,16 @@ func (f *fonts) cut(word string, width float64, st style) int {
 	return end
 }
 
-// ellipsis shortens a cleaned text to width points. It is for what is printed in full elsewhere.
-func (f *fonts) ellipsis(s string, width float64, st style) string {
-	if f.width(s, st.size, st.bold) <= width {
+// Ellipsis shortens a cleaned text to width points. It is for what is printed in full elsewhere.
+func (f *Fonts) Ellipsis(s string, width float64, st Style) string {
+	if f.Width(s, st.Size, st.Bold) <= width {
 		return s
 	}
 	const dots = "…"
-	room := width - f.width(dots, st.size, st.bold)
+	room := width - f.Width(dots, st.Size, st.Bold)
 	end := 0
 	for i, r := range s {
-		if room -= f.width(string(r), st.size, st.bold); room < 0 {
+		if room -= f.Width(string(r), st.Size, st.Bold); room < 0 {
 			break
 		}
 		end = i + len(string(r))

@@ -1,4 +1,4 @@
-package pdf
+package sheet
 
 import (
 	"bytes"
@@ -50,19 +50,5 @@ func TestDeflated(t *testing.T) {
 				t.Fatalf("what was cut to %d bytes of %d is taken", len(cut), len(raw))
 			}
 		}
-	}
-}
-
-// TestRender_Rests: a long document is laid out in many pieces, and the rests between them change nothing.
-func TestRender_Rests(t *testing.T) {
-	p := printer(t)
-	d := lengthened(t, "dte03", 200)
-	for _, l := range []Layout{Letter, Ticket80} {
-		want, rests := render(t, p, d, l), 0
-		d.Rest = func() { rests++ }
-		if got := render(t, p, d, l); !bytes.Equal(got, want) || rests < 400 {
-			t.Errorf("%s: %d rests, and %d bytes, want %d", l, rests, len(got), len(want))
-		}
-		d.Rest = nil
 	}
 }

@@ -1,0 +1,237 @@
+package sheet
+
+// RGB is a colour, 8 bits a channel.
+type RGB struct{ R, G, B uint8 }
+
+// The colours of all layouts. Hair is that of thin rules.
+var (
+	Black = RGB{R: 17, G: 17, B: 17}
+	White = RGB{R: 255, G: 255, B: 255}
+	Grey  = RGB{R: 96, G: 102, B: 110}
+	Hair  = RGB{R: 208, G: 212, B: 218}
+	Red   = RGB{R: 190, G: 24, B: 32}
+)
+
+// Tint mixes c into white: 0 is white, 1 is c.
+func (c RGB) Tint(part float64) RGB {
+	mix := func(v uint8) uint8 { return uint8(255 - (255-float64(v))*part) }
+	return RGB{R: mix(c.R), G: mix(c.G), B: mix(c.B)}
+}
+
+// ReadableInk is the ink that can be read on a ground of c: white or black.
+func (c RGB) ReadableInk() RGB {
+	if 299*int(c.R)+587*int(c.G)+114*int(c.B) > 150_000 {
+		return Black
+	}
+	return White
+}
+
+// OpKind is what an Op draws.
+type OpKind uint8
+
+// The kinds.
+const (
+	OpText OpKind = iota // X is the left end, Y the baseline
+	OpFill
+	OpStamp // a text across the page, its middle at Y, turned by H degrees
+	OpLogo
+	OpQR
+)
+
+// Op is one thing on a page. Lengths are in points from the top left corner.
+type Op struct {
+	Kind       OpKind
+	X, Y, W, H float64
+	Text       string
+	Style      Style
+}
+
+// Page is what is drawn on one sheet, in this order. Pages are laid out entirely before the first byte of the
+// PDF is written: the number of pages is known, and tests can ask what lies where.
+type Page struct {
+	W, H float64
+	Ops  []Op
+}
+
+// Piece is a text within a line, DX points from the column's left side.
+type Piece struct {
+	DX, W float64
+	Text  string
+	Style
+}
+
+// Line is one line of a column. It is never broken across pages; whatever is longer is more lines.
+type Line struct {
+	Height float64
+	Pieces []Piece
+	Ground *RGB    // behind the line, as wide as the column
+	Rule   *RGB    // a hairline at its upper end
+	Mark   OpKind  // OpLogo or OpQR, in the middle of the column and as high as the line
+	Wide   float64 // of the mark
+}
+
+// Canvas lays lines out on pages.
+type Canvas struct {
+	*Fonts
+	Pages       []*Page
+	W, H        float64 // of a page
+	Left, Width float64 // of what is printed
+	Bottom      float64 // where what is printed ends
+	Room        float64 // between the head and the bottom of a page that continues another
+	Y           float64
+	Head        func() // draws the head of a page and leaves y below it
+}
+
+func (c *Canvas) page() *Page { return c.Pages[len(c.Pages)-1] }
+
+// Add puts one thing on the page in work.
+func (c *Canvas) Add(o Op) {
+	p := c.page()
+	p.Ops = append(p.Ops, o)
+}
+
+// NewPage starts a page, with its head.
+func (c *Canvas) NewPage() {
+	c.Pages = append(c.Pages, &Page{W: c.W, H: c.H})
+	c.Head()
+}
+
+// Need starts a page unless h points are left on this one. What is higher than a page starts on a new one too, and
+// is to be broken by the caller.
+func (c *Canvas) Need(h float64) {
+	if c.Y+h > c.Bottom {
+		c.NewPage()
+	}
+}
+
+// Text draws a cleaned text with its baseline at y.
+func (c *Canvas) Text(x, y float64, s string, st Style) {
+	if s != "" {
+		c.Add(Op{Kind: OpText, X: x, Y: y, W: c.Fonts.Width(s, st.Size, st.Bold), H: st.Size, Text: s, Style: st})
+	}
+}
+
+// Fill draws a rectangle.
+func (c *Canvas) Fill(x, y, w, h float64, ink RGB) {
+	c.Add(Op{Kind: OpFill, X: x, Y: y, W: w, H: h, Style: Style{Ink: ink}})
+}
+
+// drawLine puts one line at x, y.
+func (c *Canvas) drawLine(l Line, x, y, width float64) {
+	if l.Ground != nil {
+		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // no seam to the next line
+	}
+	if l.Rule != nil {
+		c.Fill(x, y, width, 0.5, *l.Rule)
+	}
+	if l.Wide > 0 {
+		c.Add(Op{Kind: l.Mark, X: x + (width-l.Wide)/2, Y: y, W: l.Wide, H: l.Height})
+	}
+	size := 0.0
+	for _, p := range l.Pieces {
+		size = max(size, p.Size)
+	}
+	baseline := y + (l.Height-size*(Ascent+Descent))/2 + size*Ascent
+	for _, p := range l.Pieces {
+		if p.Text != "" {
+			c.Add(Op{Kind: OpText, X: x + p.DX, Y: baseline, W: p.W, H: p.Size, Text: p.Text, Style: p.Style})
+		}
+	}
+}
+
+// Strip draws lines one below the other from y on, without regard to the page's end.
+func (c *Canvas) Strip(lines []Line, x, y, width float64) {
+	for _, l := range lines {
+		c.drawLine(l, x, y, width)
+		y += l.Height
+	}
+}
+
+// Flow draws lines at y, onto further pages where they do not fit.
+func (c *Canvas) Flow(lines []Line, x, width float64) {
+	for _, l := range lines {
+		c.Need(l.Height)
+		c.drawLine(l, x, c.Y, width)
+		c.Y += l.Height
+	}
+}
+
+// Keep is flow that starts a page rather than break what would fit on one.
+func (c *Canvas) Keep(lines []Line, x, width float64) {
+	if h := Height(lines); h <= c.Room {
+		c.Need(h)
+	}
+	c.Flow(lines, x, width)
+}
+
+// Column is a strip with its place beside others.
+type Column struct {
+	X, Width float64
+	Lines    []Line
+}
+
+// DrawColumns draws columns side by side. If they do not fit on any page they follow one another.
+func (c *Canvas) DrawColumns(columns ...Column) {
+	highest := 0.0
+	for _, col := range columns {
+		highest = max(highest, Height(col.Lines))
+	}
+	if highest > c.Room {
+		for _, col := range columns {
+			c.Need(48)
+			c.Flow(col.Lines, col.X, col.Width)
+		}
+		return
+	}
+	c.Need(highest)
+	for _, col := range columns {
+		c.Strip(col.Lines, col.X, c.Y, col.Width)
+	}
+	c.Y += highest
+}
+
+// Height is that of lines one below the other.
+func Height(lines []Line) float64 {
+	h := 0.0
+	for _, l := range lines {
+		h += l.Height
+	}
+	return h
+}
+
+// Gap is an empty line.
+func Gap(h float64) Line { return Line{Height: h} }
+
+// Para sets a cleaned text as lines, aligned left (0), in the middle (0.5) or right (1).
+func (f *Fonts) Para(s string, width, align float64, st Style) []Line {
+	var out []Line
+	for _, t := range f.Wrap(s, width, 0, st) {
+		w := f.Width(t, st.Size, st.Bold)
+		out = append(out, Line{Height: st.Size * Leading, Pieces: []Piece{{DX: max(0, (width-w)*align), W: w, Text: t, Style: st}}})
+	}
+	return out
+}
+
+// Labelled sets "label: value" as one paragraph, the label in bold.
+func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
+	strong := st
+	strong.Bold = true
+	label += ":"
+	w := f.Width(label, st.Size, true)
+	indent := w + f.Width(" ", st.Size, false)
+	if indent > width*0.6 {
+		return append(f.Para(label, width, 0, strong), f.Para(value, width, 0, st)...)
+	}
+	var out []Line
+	for i, t := range f.Wrap(value, width, indent, st) {
+		l := Line{Height: st.Size * Leading}
+		dx := 0.0
+		if i == 0 {
+			l.Pieces = append(l.Pieces, Piece{W: w, Text: label, Style: strong})
+			dx = indent
+		}
+		l.Pieces = append(l.Pieces, Piece{DX: dx, W: f.Width(t, st.Size, st.Bold), Text: t, Style: st})
+		out = append(out, l)
+	}
+	return out
+}

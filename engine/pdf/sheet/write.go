@@ -1,0 +1,154 @@
+package sheet
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-pdf/fpdf"
+
+	"dtegate/engine/pdf/qr"
+)
+
+// File is what a PDF is made of.
+type File struct {
+	Title, Author string
+	Made          time.Time
+	Pages         []*Page
+	Logo          *Logo    // nil: none
+	Code          *qr.Code // nil when no page has one
+	Pause         func()   // called between two pieces of work
+}
+
+// Write writes a PDF in these fonts.
+func (f *Fonts) Write(w io.Writer, d File) error {
+	pages := d.Pages
+	doc := fpdf.NewCustom(&fpdf.InitType{UnitStr: "pt", Size: fpdf.SizeType{Wd: pages[0].W, Ht: pages[0].H}})
+	doc.SetCompression(false) // see deflated
+	doc.SetCatalogSort(true)
+	doc.SetCreationDate(d.Made)
+	doc.SetModificationDate(d.Made)
+	doc.SetTitle(d.Title, true)
+	doc.SetAuthor(d.Author, true)
+	doc.SetLang("es-SV")
+	doc.SetMargins(0, 0, 0)
+	doc.SetAutoPageBreak(false, 0)
+	extra, err := f.addFonts(doc, pages)
+	if err != nil {
+		return fmt.Errorf("pdf: %w", err)
+	}
+	if d.Logo != nil {
+		doc.RegisterImageOptionsReader("logo", fpdf.ImageOptions{ImageType: "PNG"}, bytes.NewReader(d.Logo.png))
+	}
+	for _, pg := range pages {
+		d.Pause()
+		doc.AddPageFormat("P", fpdf.SizeType{Wd: pg.W, Ht: pg.H})
+		for _, o := range pg.Ops {
+			switch o.Kind {
+			case OpText:
+				f.writeText(doc, o, extra)
+			case OpFill:
+				doc.SetFillColor(int(o.Style.Ink.R), int(o.Style.Ink.G), int(o.Style.Ink.B))
+				doc.Rect(o.X, o.Y, o.W, o.H, "F")
+			case OpLogo:
+				doc.ImageOptions("logo", o.X, o.Y, o.W, o.H, false, fpdf.ImageOptions{ImageType: "PNG"}, 0, "")
+			case OpQR:
+				doc.RawWriteStr(d.Code.Path(o.X, pg.H-o.Y-o.H, o.H))
+			case OpStamp:
+				doc.SetAlpha(0.16, "Normal")
+				doc.TransformBegin()
+				doc.TransformRotate(o.H, pg.W/2, o.Y)
+				f.writeText(doc, Op{X: pg.W/2 - o.W/2, Y: o.Y + o.Style.Size/3, Text: o.Text, Style: o.Style}, extra)
+				doc.TransformEnd()
+				doc.SetAlpha(1, "Normal")
+			}
+		}
+	}
+	var raw bytes.Buffer
+	if err := doc.Output(&raw); err != nil {
+		return fmt.Errorf("pdf: writing: %w", err)
+	}
+	data, err := deflated(raw.Bytes(), d.Pause)
+	if err != nil {
+		return fmt.Errorf("pdf: compressing: %w", err)
+	}
+	if _, err := w.Write(data); err != nil {
+		return fmt.Errorf("pdf: writing: %w", err)
+	}
+	return nil
+}
+
+// addFonts registers the core fonts, and the extra ones that the characters of these pages ask for. It answers the
+// index of each extra character among those of its weight.
+func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error) {
+	var found [2][]rune
+	var extra [2]map[rune]int
+	for _, pg := range pages {
+		for _, o := range pg.Ops {
+			i := weight(o.Style.Bold)
+			for _, r := range o.Text {
+				if r < 0x7f || f.code[r] != 0 {
+					continue
+				}
+				if _, known := extra[i][r]; !known {
+					if extra[i] == nil {
+						extra[i] = map[rune]int{}
+					}
+					extra[i][r] = len(found[i])
+					found[i] = append(found[i], r)
+				}
+			}
+		}
+	}
+	for i := range found {
+		a := &f.faces[i]
+		doc.AddFontFromBytes(family(i, 0), "", a.core.def, a.core.file)
+		n := 0
+		for set := range slices.Chunk(found[i], perFont) {
+			font, err := a.overflow(n, set)
+			if err != nil {
+				return extra, err
+			}
+			n++
+			doc.AddFontFromBytes(family(i, n), "", font.def, font.file)
+		}
+	}
+	return extra, nil
+}
+
+// family names a font within fpdf: n is 0 for the core, then that of the extra ones.
+func family(weight, n int) string { return string([]byte{"rb"[weight]}) + strconv.Itoa(n) }
+
+// writeText draws one text, changing the font where its characters are in different ones.
+func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
+	i := weight(o.Style.Bold)
+	doc.SetTextColor(int(o.Style.Ink.R), int(o.Style.Ink.G), int(o.Style.Ink.B))
+	x, font := o.X, 0
+	var run []byte
+	from := 0
+	flush := func(to int) {
+		if len(run) > 0 {
+			doc.SetFont(family(i, font), "", o.Style.Size)
+			doc.Text(x, o.Y, string(run))
+			x += f.Width(o.Text[from:to], o.Style.Size, o.Style.Bold)
+		}
+		run, from = run[:0], to
+	}
+	for at, r := range o.Text {
+		next, c := 0, byte(r)
+		if r >= 0x7f {
+			if c = f.code[r]; c == 0 {
+				next, c = 1+extra[i][r]/perFont, byte(32+extra[i][r]%perFont)
+			}
+		}
+		if next != font {
+			flush(at)
+			font = next
+		}
+		run = append(run, c)
+	}
+	flush(len(o.Text))
+}
