@@ -84,77 +84,77 @@ func names(r Request) []string {
 }
 
 // Spoil changes a request n times by chance.
-func (g *Generator) Spoil(r Request, n int) {
+func (c *chance) Spoil(r Request, n int) {
 	for range n {
 		all := spots(r, nil)
 		if len(all) == 0 {
 			return
 		}
-		g.spoil(r, all[g.rng.IntN(len(all))])
+		c.spoil(r, all[c.rng.IntN(len(all))])
 	}
 }
 
-func (g *Generator) spoil(root Request, s *spot) {
+func (c *chance) spoil(root Request, s *spot) {
 	switch was := s.get().(type) {
 	case string:
-		s.set(g.spoiltText(was))
+		s.set(c.spoiltText(was))
 	case json.Number:
-		s.set(g.spoiltNumber(was))
+		s.set(c.spoiltNumber(was))
 	case bool:
-		s.set(pick[any](g, !was, nil, "true", json.Number("1")))
+		s.set(pick[any](c, !was, nil, "true", json.Number("1")))
 	case []any:
 		switch {
-		case len(was) > 0 && g.often(40):
-			s.set(append(slices.Clone(was), clone(pick(g, was...))))
-		case len(was) > 0 && g.often(40):
+		case len(was) > 0 && c.often(40):
+			s.set(append(slices.Clone(was), clone(pick(c, was...))))
+		case len(was) > 0 && c.often(40):
 			s.set(was[1:])
 		default:
-			s.set(pick[any](g, []any{}, nil, Request{}, []any{nil}))
+			s.set(pick[any](c, []any{}, nil, Request{}, []any{nil}))
 		}
 	case Request:
 		switch {
-		case g.often(60):
-			was[pick(g, extra...)] = g.any()
-		case len(was) > 0 && g.often(60):
-			delete(was, pick(g, names(was)...))
+		case c.often(60):
+			was[pick(c, extra...)] = c.any()
+		case len(was) > 0 && c.often(60):
+			delete(was, pick(c, names(was)...))
 		default:
-			s.set(pick[any](g, Request{}, nil, "", []any{}))
+			s.set(pick[any](c, Request{}, nil, "", []any{}))
 		}
 	default:
-		s.set(g.any())
+		s.set(c.any())
 	}
-	if s.object != nil && g.often(15) {
+	if s.object != nil && c.often(15) {
 		delete(s.object, s.name)
 	}
-	if g.often(5) {
-		root[pick(g, extra...)] = g.any()
+	if c.often(5) {
+		root[pick(c, extra...)] = c.any()
 	}
 }
 
 // any is a value of any kind; the larger the more often it makes sense.
-func (g *Generator) any() any {
-	switch g.rng.IntN(8) {
+func (c *chance) any() any {
+	switch c.rng.IntN(8) {
 	case 0:
-		return g.number(9)
+		return c.number(9)
 	case 1:
-		return pick(g, numbers...)
+		return pick(c, numbers...)
 	case 2:
-		return pick[any](g, g.dui(), g.taxNumber(), g.registry())
+		return pick[any](c, c.dui(), c.taxNumber(), c.registry())
 	case 3:
-		return g.text()
+		return c.text()
 	case 4:
-		return pick[any](g, g.address(), g.consumer(), []any{"D1"}, []any{"59", "59"}, true, false)
+		return pick[any](c, c.address(), c.consumer(), []any{"D1"}, []any{"59", "59"}, true, false)
 	}
-	return clone(pick(g, texts...)) // what is put into a tree may be changed there
+	return clone(pick(c, texts...)) // what is put into a tree may be changed there
 }
 
-func (g *Generator) spoiltText(was string) any {
+func (c *chance) spoiltText(was string) any {
 	runes := []rune(was)
-	switch g.rng.IntN(8) {
+	switch c.rng.IntN(8) {
 	case 0:
 		return " " + was
 	case 1:
-		return was + pick(g, " ", "\n", "\u0001", "x", "-")
+		return was + pick(c, " ", "\n", "\u0001", "x", "-")
 	case 2:
 		if len(runes) > 1 {
 			return string(runes[:len(runes)-1])
@@ -162,14 +162,14 @@ func (g *Generator) spoiltText(was string) any {
 	case 3:
 		return strings.ToLower(was)
 	case 4:
-		at := g.rng.IntN(len(runes) + 1)
-		return string(runes[:at]) + pick(g, "-", " ", "0", "\u200b", "\u0085") + string(runes[at:])
+		at := c.rng.IntN(len(runes) + 1)
+		return string(runes[:at]) + pick(c, "-", " ", "0", "\u200b", "\u0085") + string(runes[at:])
 	}
-	return clone(pick(g, texts...)) // what is put into a tree may be changed there
+	return clone(pick(c, texts...)) // what is put into a tree may be changed there
 }
 
-func (g *Generator) spoiltNumber(was json.Number) any {
-	switch g.rng.IntN(6) {
+func (c *chance) spoiltNumber(was json.Number) any {
+	switch c.rng.IntN(6) {
 	case 0:
 		return json.Number("-" + strings.TrimPrefix(string(was), "-"))
 	case 1:
@@ -181,9 +181,9 @@ func (g *Generator) spoiltNumber(was json.Number) any {
 		}
 		return json.Number(whole + ".005")
 	case 3:
-		return g.number(9)
+		return c.number(9)
 	}
-	return pick(g, numbers...)
+	return pick(c, numbers...)
 }
 
 // clone is a deep copy.

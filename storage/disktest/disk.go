@@ -32,8 +32,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -56,38 +54,23 @@ func (r Rules) String() string { return [...]string{"ordered", "creation-only", 
 
 // Disk is a filesystem in memory. It implements vfs.FS; its methods may be called from many goroutines.
 type Disk struct {
-	rules Rules
-
-	mu     sync.Mutex
-	root   *node
-	ops    []op // changes of folders that are not durable, in their order
-	groups int
+	mu     sync.Mutex // guards everything below
+	tree   tree
 	locks  map[string]bool
 	onSync func(path string) error
 	usage  vfs.DiskUsage
-	dead   bool // by Kill: nothing reaches it any more
-}
-
-// op is one change of one folder's entry.
-type op struct {
-	dir   *node
-	name  string
-	to    *node // nil: the entry is removed
-	from  *node // of a removal: what it removed
-	group int   // the two halves of a rename have the same
-	lost  bool  // a sync of the folder failed: no later one makes it durable
 }
 
 // New returns an empty disk.
 func New(rules Rules) *Disk {
-	return &Disk{rules: rules, root: newFolder(), locks: make(map[string]bool)}
+	return &Disk{tree: tree{rules: rules, root: newFolder()}, locks: make(map[string]bool)}
 }
 
 // SetRules is what a power cut may do from now on.
 func (d *Disk) SetRules(r Rules) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rules = r
+	d.tree.rules = r
 }
 
 // OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync fails.
@@ -122,10 +105,10 @@ func (d *Disk) FailSyncs(n int, err error, match func(path string) bool) (failed
 func (d *Disk) Crash(percent int, rng *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	after := New(d.rules)
+	after := New(d.tree.rules)
 	copies := make(map[*node]*node)
 	kept := make(map[*node]map[string]*node) // entries of the folders that an unsynced change reaches
-	for _, o := range d.surviving(percent, rng) {
+	for _, o := range d.tree.surviving(percent, rng) {
 		entries := kept[o.dir]
 		if entries == nil {
 			entries = maps.Clone(o.dir.durable)
@@ -133,88 +116,14 @@ func (d *Disk) Crash(percent int, rng *rand.Rand) *Disk {
 		}
 		o.apply(entries)
 	}
-	after.root = d.root.crash(d.rules, percent, rng, kept, copies)
+	after.tree.root = d.tree.root.crash(d.tree.rules, percent, rng, kept, copies)
 	return after
-}
-
-// surviving picks the unsynced changes that a power cut leaves.
-func (d *Disk) surviving(percent int, rng *rand.Rand) (list []op) {
-	lucky := func() bool { return percent >= 100 || percent > 0 && rng.IntN(100) < percent }
-	switch d.rules {
-	case Ordered:
-		n := 0
-		if percent >= 100 {
-			n = len(d.ops)
-		} else if percent > 0 {
-			n = rng.IntN(len(d.ops) + 1)
-		}
-		if n > 0 && n < len(d.ops) && d.ops[n].group == d.ops[n-1].group {
-			n++ // never half a rename
-		}
-		return d.ops[:n]
-	case CreationOnly:
-		for _, o := range d.ops {
-			if o.to != nil && lucky() {
-				list = append(list, o)
-			}
-		}
-	case Strict:
-		chosen := make(map[int]bool)
-		for _, o := range d.ops {
-			survives, decided := chosen[o.group]
-			if !decided {
-				survives = lucky()
-				chosen[o.group] = survives
-			}
-			if survives {
-				list = append(list, o)
-			}
-		}
-	}
-	return list
-}
-
-// apply makes the change in a folder's entries. A removal takes away what it removed then, not a later file of that name.
-func (o op) apply(entries map[string]*node) {
-	switch {
-	case o.to != nil:
-		entries[o.name] = o.to
-	case entries[o.name] == o.from:
-		delete(entries, o.name)
-	}
-}
-
-// change alters a folder's entry, not durably.
-func (d *Disk) change(dir *node, name string, to *node, group int) {
-	o := op{dir: dir, name: name, to: to, from: dir.entries[name], group: group}
-	d.ops = append(d.ops, o)
-	if to == nil {
-		delete(dir.entries, name)
-	} else {
-		dir.entries[name] = to
-	}
-}
-
-func (d *Disk) group() int {
-	d.groups++
-	return d.groups
-}
-
-// settle makes changes of folders durable: all of them under Ordered, else those of the folder that was synced.
-func (d *Disk) settle(synced *node) {
-	d.ops = slices.DeleteFunc(d.ops, func(o op) bool {
-		if o.lost || d.rules != Ordered && o.dir != synced {
-			return false
-		}
-		o.apply(o.dir.durable)
-		return true
-	})
 }
 
 // sync makes a node durable, or fails as Linux does.
 func (d *Disk) sync(path string, n *node) error {
 	d.mu.Lock()
-	fn, dead := d.onSync, d.dead
+	fn, dead := d.onSync, d.tree.dead
 	d.mu.Unlock()
 	if dead {
 		return ErrKilled
@@ -226,19 +135,14 @@ func (d *Disk) sync(path string, n *node) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		clear(n.dirty)
-		for i := range d.ops {
-			if d.ops[i].dir == n {
-				d.ops[i].lost = true
-			}
-		}
+		d.tree.lose(n)
 		return err
 	}
-	if d.dead {
+	if d.tree.dead {
 		return ErrKilled
 	}
 	n.write()
-	d.settle(n)
+	d.tree.settle(n)
 	return nil
 }
 
@@ -246,8 +150,8 @@ func (d *Disk) sync(path string, n *node) error {
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	after := New(d.rules)
-	after.root = d.root.copy(make(map[*node]*node))
+	after := New(d.tree.rules)
+	after.tree.root = d.tree.root.copy(make(map[*node]*node))
 	return after
 }
 
@@ -256,9 +160,10 @@ func (d *Disk) Copy() *Disk {
 func (d *Disk) Kill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dead = true
-	after := New(d.rules)
-	after.root, after.ops, after.groups, after.usage = d.root, d.ops, d.groups, d.usage
+	d.tree.dead = true
+	after := New(d.tree.rules)
+	after.tree, after.usage = d.tree, d.usage
+	after.tree.dead = false
 	return after
 }
 
@@ -269,14 +174,14 @@ var ErrKilled = errors.New("the process was killed")
 func (d *Disk) Evict() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.walk(func(_ string, n *node) { n.evict() })
+	d.tree.walk(func(_ string, n *node) { n.evict() })
 }
 
 // Flip turns one bit of a file over, counted from its begin.
 func (d *Disk) Flip(path string, bit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	dir, name, err := d.find("flip", path)
+	dir, name, err := d.tree.find("flip", path)
 	if err != nil {
 		return err
 	}
@@ -295,23 +200,12 @@ func (d *Disk) Flip(path string, bit int64) error {
 func (d *Disk) Files() (paths []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.walk(func(path string, n *node) {
+	d.tree.walk(func(path string, n *node) {
 		if n.entries == nil {
 			paths = append(paths, path)
 		}
 	})
 	return paths
-}
-
-func (d *Disk) walk(fn func(path string, n *node)) {
-	var down func(path string, n *node)
-	down = func(path string, n *node) {
-		fn(strings.TrimPrefix(path, "/"), n)
-		for _, name := range slices.Sorted(maps.Keys(n.entries)) {
-			down(path+"/"+name, n.entries[name])
-		}
-	}
-	down("", d.root)
 }
 
 var _ vfs.FS = (*Disk)(nil)
