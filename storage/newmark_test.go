@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/storage/disktest"
 )
@@ -154,6 +156,30 @@ func TestNewMark_Refused(t *testing.T) {
 	if _, err := NewMark(ctx, card, true, options(restoredDisk), nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a damaged store: %v", err)
 	}
+}
+
+// A medium that renames nothing keeps what lies in the mark's place, and no new mark is written over it.
+func TestNewMark_NotAside(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	foreign := foreignMark(t)
+	writeFile(t, disk, markPath, foreign)
+	refused := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpRename && op.Path == markPath {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	p, err := NewMark(ctx, card, false, options(refused), nil)
+	if !errors.Is(err, errorfs.ErrInjected) || p.Made || p.Aside != "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if !bytes.Equal(readFile(t, disk, markPath), foreign) {
+		t.Error("what lay in the mark's place was written over")
+	}
+	if p := newMarkOf(t, disk, card, false); !p.Made { // the medium renames again
+		t.Errorf("%+v", p)
+	}
+	sound(t, live(t, disk))
 }
 
 // A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on behind all it knows.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/storage/disktest"
 )
 
 // ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it is: no
@@ -32,6 +33,20 @@ func TestReadTables(t *testing.T) {
 	}
 	sound(t, s)
 	path = largest(t, disk)
+	o, log := options(disk.Copy()), &lines{}
+	o.Logger = log.logger()
+	s = openStoreWith(t, o)
+	if err := o.FS.(*disktest.Disk).Flip(path, 8*size(t, disk, path)/2); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.ReadTables(ctx, nil); err != nil || log.count() != 1 {
+			t.Errorf("the log has %d lines of the damage, %v", log.count(), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 	step := size(t, disk, path) / 16
 	for at := step / 2; at < size(t, disk, path); at += step {
 		rotten := disk.Copy()

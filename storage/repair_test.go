@@ -187,6 +187,42 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	return checkSound(s)
 }
 
+// A counter whose change can no longer be read from the journal stays what its own row says: what was returned cannot be returned again.
+func TestRepair_CounterAlone(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	_, err := s.build(ctx, Keys{Series: "b", Origins: []Code{code(1)}}, func(slot Slot) (Draft, error) {
+		d := draft(code(2), slot)
+		d.Counters = []Counter{{code(1), 3, 7}}
+		return d, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "b", 3)
+	series, err := readAllSeries(s.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := journalKey(series["b"].Sequence, 1)
+	if _, err := get(s.db, lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.db.Delete(lost, nil), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(ctx, RepairFrom{}, options(fs), nil); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, fs)
+	if v, err := s.Counter(code(1), 3); err != nil || v != 7 {
+		t.Errorf("the counter is %d, %v", v, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A sound store is left alone, and so is one that only needs reconciling.
 func TestRepair_Sound(t *testing.T) {
 	fs, _ := oldAndNew(t)
