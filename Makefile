@@ -90,8 +90,8 @@ bench-fleet: ## a chain of 5,000 branches on a real object store, two hours in s
 bench-large: ## a branch with years of documents: start, memory, fsck, backup, export (DTE_LARGE_N=1000000, DTE_LARGE_DIR)
 	@DTE_LARGE=1 go test -timeout 4h -run '^TestLarge$$' -v ./cmd/dtectl
 
-soak: ## the long versions of the property, oracle and crash tests, and every mutant of testdata/mutants
-	@DTE_SOAK=1 go test -timeout 90m ./...
+soak: ## the long versions of the property, oracle and crash tests, every mutant of testdata/mutants, and every benchmark once
+	@DTE_SOAK=1 go test -bench . -benchtime 1x -timeout 90m ./...
 
 proof: ## power cuts of running appliances and branch-months, as many as fit into PROOF_MINUTES (240), with what was checked (SEED=1)
 	@set -o pipefail; go test -timeout 72h -count=1 -run '^TestStorm$$' -v ./cmd/dted -args -storm=$$(($(PROOF_MINUTES) * 20))s -storm-seed=$(or $(SEED),1) | grep -vE '^(=== |    --- |20.* INFO )'

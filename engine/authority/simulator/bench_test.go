@@ -87,7 +87,7 @@ func tenLines(t testing.TB, i int) *tree {
 			k+1, n("1"), n("11.30"), n("0"), n("11.30"), n("1.30")
 		lines = append(lines, one)
 	}
-	d.set("cuerpoDocumento", lines).set("resumen.pagos", nil)
+	d.set("cuerpoDocumento", lines).set("resumen.pagos.0.montoPago", n("113"))
 	for path, v := range map[string]string{"totalGravada": "113", "totalExenta": "0", "subTotalVentas": "113", "descuGravada": "0", "totalDescu": "0",
 		"subTotal": "113", "totalIva": "13", "montoTotalOperacion": "113", "totalPagar": "113"} {
 		d.set("resumen."+path, n(v))
