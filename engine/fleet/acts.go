@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 
@@ -14,35 +13,29 @@ import (
 const maxActs = 1000
 
 // tell puts an act among those to be sent.
-func (a *Agent) tell(s *state, act wire.Act) {
-	act.At, act.Branch = a.o.Now().UTC(), a.o.Branch
+func (c *core) tell(s *state, act wire.Act) {
+	act.At, act.Branch = c.o.Now().UTC(), c.o.Branch
 	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
 		s.Acts = s.Acts[len(s.Acts)-maxActs:]
 	}
 }
 
-// public is the box's own public key.
-func (a *Agent) public() ed25519.PublicKey {
-	public, _ := a.o.Box.Private.Public().(ed25519.PublicKey)
-	return public
-}
-
 // sendActs writes the acts that wait, in their order. The signature of the same act under the same number is the same bytes,
 // therefore an attempt whose answer was lost is known by them. A number that other bytes have is another box's: the act takes
 // the next.
-func (a *Agent) sendActs(ctx context.Context) error {
-	for len(a.state.Acts) > 0 {
-		act := a.state.Acts[0]
-		act.Number, act.Epoch = a.state.Act+1, a.state.Own
-		data, err := wire.SealAct(act, a.o.Box)
+func (r *reporter) sendActs(ctx context.Context) error {
+	for len(r.state.Acts) > 0 {
+		act := r.state.Acts[0]
+		act.Number, act.Epoch = r.state.Act+1, r.state.Own
+		data, err := wire.SealAct(act, r.o.Box)
 		if err != nil {
 			return fmt.Errorf("an act cannot be written: %w", err)
 		}
-		key := wire.ActKey(a.o.Branch, act.Number)
-		err = a.create(ctx, key, data)
+		key := wire.ActKey(r.o.Branch, act.Number)
+		err = r.create(ctx, key, data)
 		mine := err == nil
 		if errors.Is(err, wire.ErrExists) {
-			held, e := a.get(ctx, key, wire.MaxJWS)
+			held, e := r.get(ctx, key, wire.MaxJWS)
 			if e != nil && !errors.Is(e, wire.ErrTooLarge) {
 				return fmt.Errorf("reading act %d: %w", act.Number, e)
 			}
@@ -51,7 +44,7 @@ func (a *Agent) sendActs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("writing act %d: %w", act.Number, err)
 		}
-		if err := a.change(func(s *state) {
+		if err := r.change(func(s *state) {
 			s.Act = act.Number
 			if mine {
 				s.Acts = s.Acts[1:]
@@ -61,12 +54,4 @@ func (a *Agent) sendActs(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (a *Agent) create(ctx context.Context, key string, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	err := a.o.Store.Create(ctx, key, data)
-	a.metrics.count("create", err)
-	return err
 }

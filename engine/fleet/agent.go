@@ -10,10 +10,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"dtegate/engine/fleet/wire"
@@ -65,19 +63,13 @@ type File interface {
 
 // Agent pulls what is desired and pushes what happened. Step and Run are for one goroutine, everything else for any.
 type Agent struct {
-	o       Options
-	metrics *metrics
-	fence   *Fence
-	saved   string // what State holds
+	*core
+	*reader
+	*reporter
+	owner    *owner
+	follower *follower
+	tuning   *tuning
 
-	mu       sync.Mutex // of what follows, for those who look
-	state    state
-	desired  *wire.Desired // the last version that was verified; nil: none, or none by a key that is pinned today
-	progress *wire.Progress
-	troubles map[string]string // by what they are about
-	asked    time.Time         // the store answered about the desired state
-
-	dirty                      bool // something happened that the centre waits for
 	nextLook, nextPoll, report time.Time
 }
 
@@ -96,13 +88,15 @@ func New(o Options) (*Agent, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]string)}
-	if err := a.load(); err != nil {
+	c := &core{o: o, line: &line{o.Store, newMetrics()}, troubles: make(map[string]string)}
+	if err := c.load(); err != nil {
 		return nil, err
 	}
-	a.fence = newFence(a.standing(a.state.enrolled))
+	a := &Agent{core: c, reader: &reader{c}, reporter: &reporter{c}, tuning: &tuning{c}}
+	a.owner, a.follower = &owner{c, a.reader}, &follower{c, a.tuning}
+	c.fence = newFence(a.owner.standing(c.state.enrolled))
 	// Boxes that start together, after a power cut in a region, do not ask together.
-	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.poll(), 10*time.Second))))
+	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.tuning.poll(), 10*time.Second))))
 	return a, nil
 }
 
@@ -129,7 +123,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
 	if !now.Before(a.nextLook) {
-		err, again := a.look(ctx), lookEvery
+		err, again := a.owner.look(ctx), lookEvery
 		a.note("enrolment", err)
 		a.fence.releaseWaiting(a.o.Now())
 		switch {
@@ -137,22 +131,22 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		case err != nil:
 			again = lookSoon
 		default: // it waits to be enrolled
-			again = min(lookEvery, a.poll())
+			again = min(lookEvery, a.tuning.poll())
 		}
 		a.nextLook = a.o.Now().Add(a.jitter(again))
 	}
 	if !now.Before(a.nextPoll) {
 		a.note("desired", a.read(ctx))
-		a.reconcile(ctx)
+		a.follower.reconcile(ctx)
 		a.note("acts", a.sendActs(ctx))
-		a.nextPoll = a.o.Now().Add(a.jitter(a.poll()))
+		a.nextPoll = a.o.Now().Add(a.jitter(a.tuning.poll()))
 		if a.dirty && len(a.state.Acts) == 0 {
 			a.report = time.Time{} // not more often than the store is asked
 		}
 	}
 	if !now.Before(a.report) {
 		a.note("status", a.sendStatus(ctx))
-		a.report = a.o.Now().Add(a.jitter(a.reportEvery()))
+		a.report = a.o.Now().Add(a.jitter(a.tuning.reportEvery()))
 	}
 	now = a.o.Now()
 	next := slices.MinFunc([]time.Time{a.nextLook, a.nextPoll, a.report}, time.Time.Compare)
@@ -162,36 +156,4 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 // jitter spreads a time by a tenth to both sides.
 func (a *Agent) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
-}
-
-// note keeps what is wrong with one of the agent's works, and logs it when it begins.
-func (a *Agent) note(about string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := a.troubles[about]
-	if err == nil {
-		delete(a.troubles, about)
-		a.dirty = a.dirty || before != ""
-		return
-	}
-	if a.troubles[about] = err.Error(); before == "" {
-		a.o.Logger.Warn("the chain's centre", "about", about, "error", err)
-		a.dirty = true
-	}
-}
-
-// trouble is what is wrong, in one line, but for one of the agent's works.
-func (a *Agent) trouble(but string) (text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, about := range slices.Sorted(maps.Keys(a.troubles)) {
-		if about == but {
-			continue
-		}
-		if text != "" {
-			text += "; "
-		}
-		text += about + ": " + a.troubles[about]
-	}
-	return text
 }

@@ -9,38 +9,28 @@ import (
 	"dtegate/engine/fleet/wire"
 )
 
-// Closed tells whether the centre has closed a point of sale of this branch for a year.
-func (a *Agent) Closed(p wire.Point, year int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.desired != nil && slices.ContainsFunc(a.desired.Closed, func(c wire.ClosedPoint) bool {
-		return c.Branch == a.o.Branch && c.Establishment == p.Establishment && c.Point == p.Point && c.Year == year
-	})
-}
+// reader reads the versions of the group's desired state.
+type reader struct{ *core }
 
-// get asks the store for an object, within the time of a request.
-func (a *Agent) get(ctx context.Context, key string, limit int64) (wire.Object, error) {
-	within := askFor
-	if limit > wire.MaxJWS {
-		within = fetchFor
-	}
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	o, err := a.o.Store.Get(ctx, key, limit)
-	a.metrics.count("get", err)
-	return o, err
+// Closed tells whether the centre has closed a point of sale of this branch for a year.
+func (r *reader) Closed(p wire.Point, year int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.desired != nil && slices.ContainsFunc(r.desired.Closed, func(c wire.ClosedPoint) bool {
+		return c.Branch == r.o.Branch && c.Establishment == p.Establishment && c.Point == p.Point && c.Year == year
+	})
 }
 
 // read goes through the versions that the box has not seen, one by one: each is signed by the director, is the group's, and
 // names the one before. A box that was away for long reads on until there is none; only the last one has an effect. Nothing of a version
 // that does not pass is kept, and none behind it is looked at.
-func (a *Agent) read(ctx context.Context) error {
-	version, digest := a.state.Version, a.state.Digest
+func (r *reader) read(ctx context.Context) error {
+	version, digest := r.state.Version, r.state.Digest
 	var last *wire.Desired
 	var data []byte
 	var fault error
 	for {
-		o, err := a.get(ctx, wire.DesiredKey(a.o.Group, version+1), wire.MaxJWS)
+		o, err := r.get(ctx, wire.DesiredKey(r.o.Group, version+1), wire.MaxJWS)
 		if errors.Is(err, wire.ErrNotFound) {
 			break
 		}
@@ -48,7 +38,7 @@ func (a *Agent) read(ctx context.Context) error {
 			fault = fmt.Errorf("asking for version %d: %w", version+1, err)
 			break
 		}
-		d, err := wire.OpenDesired(o.Data, a.o.Director, a.o.Group, version+1)
+		d, err := wire.OpenDesired(o.Data, r.o.Director, r.o.Group, version+1)
 		if err == nil {
 			err = d.Follows(before(version), digest)
 		}
@@ -59,21 +49,21 @@ func (a *Agent) read(ctx context.Context) error {
 		version, digest, last, data = d.Version, wire.Digest(o.Data), d, o.Data
 	}
 	if last != nil {
-		err := a.change(func(s *state) { s.Version, s.Digest, s.Desired = version, digest, data })
+		err := r.change(func(s *state) { s.Version, s.Digest, s.Desired = version, digest, data })
 		if err != nil {
 			return err
 		}
 		// After this line the version has an effect, and none before it ever has one again.
-		a.mu.Lock()
-		a.desired = last
-		a.mu.Unlock()
-		a.o.Logger.Info("the centre desires another state", "version", version, "by", last.By, "reason", last.Reason)
-		a.dirty = true
+		r.mu.Lock()
+		r.desired = last
+		r.mu.Unlock()
+		r.o.Logger.Info("the centre desires another state", "version", version, "by", last.By, "reason", last.Reason)
+		r.dirty = true
 	}
 	if fault == nil {
-		a.mu.Lock()
-		a.asked = a.o.Now()
-		a.mu.Unlock()
+		r.mu.Lock()
+		r.asked = r.o.Now()
+		r.mu.Unlock()
 	}
 	return fault
 }

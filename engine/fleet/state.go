@@ -69,36 +69,36 @@ type refusal struct {
 }
 
 // load reads the state, and proves again what it says that others have signed.
-func (a *Agent) load() error {
-	text, err := a.o.State.Load()
+func (c *core) load() error {
+	text, err := c.o.State.Load()
 	if err != nil {
 		return fmt.Errorf("reading the fleet's state: %w", err)
 	}
 	if len(text) > 0 {
-		if err := decodeState(text, &a.state); err != nil {
-			a.o.Logger.Error("the fleet's state cannot be read and is begun anew", "error", err)
-			a.state = state{}
+		if err := decodeState(text, &c.state); err != nil {
+			c.o.Logger.Error("the fleet's state cannot be read and is begun anew", "error", err)
+			c.state = state{}
 		}
-		a.saved = string(text)
+		c.saved = string(text)
 	}
-	s := &a.state
-	if s.Branch != a.o.Branch {
-		*s = state{Branch: a.o.Branch}
+	s := &c.state
+	if s.Branch != c.o.Branch {
+		*s = state{Branch: c.o.Branch}
 	}
-	if s.Group != a.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
+	if s.Group != c.o.Group {
+		s.Group, s.Version, s.Digest, s.Desired = c.o.Group, 0, "", nil
 	}
 	// A version whose key is pinned no longer has no effect any more; the floor stays.
 	if len(s.Desired) > 0 {
-		if a.desired, err = wire.OpenDesired(s.Desired, a.o.Director, s.Group, s.Version); err != nil {
-			a.desired = nil
-			a.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version, "error", err)
+		if c.desired, err = wire.OpenDesired(s.Desired, c.o.Director, s.Group, s.Version); err != nil {
+			c.desired = nil
+			c.o.Logger.Warn("the last desired state has no effect: no pinned key has signed it", "version", s.Version, "error", err)
 		}
 	}
 	if s.Highest > 0 {
-		if _, err := wire.OpenEnrolment(s.Object, a.o.Director, s.Branch, s.Highest); err != nil {
+		if _, err := wire.OpenEnrolment(s.Object, c.o.Director, s.Branch, s.Highest); err != nil {
 			s.Object, s.Over = nil, false
-			a.o.Logger.Warn("the branch's enrolment has no effect: no pinned key has signed it", "epoch", s.Highest, "error", err)
+			c.o.Logger.Warn("the branch's enrolment has no effect: no pinned key has signed it", "epoch", s.Highest, "error", err)
 		}
 	}
 	if s.Told == nil {
@@ -108,8 +108,8 @@ func (a *Agent) load() error {
 }
 
 // change alters the state: it counts once it is on disk, and not at all when it cannot be written.
-func (a *Agent) change(alter func(*state)) error {
-	text, err := encodeState(&a.state)
+func (c *core) change(alter func(*state)) error {
+	text, err := encodeState(&c.state)
 	if err != nil {
 		return err
 	}
@@ -121,14 +121,14 @@ func (a *Agent) change(alter func(*state)) error {
 	if text, err = encodeState(&next); err != nil {
 		return err
 	}
-	if string(text) != a.saved {
-		if err := a.o.State.Save(text); err != nil {
+	if string(text) != c.saved {
+		if err := c.o.State.Save(text); err != nil {
 			return fmt.Errorf("writing the fleet's state: %w", err)
 		}
 	}
-	a.mu.Lock()
-	a.state, a.saved = next, string(text)
-	a.mu.Unlock()
+	c.mu.Lock()
+	c.state, c.saved = next, string(text)
+	c.mu.Unlock()
 	return nil
 }
 

@@ -10,18 +10,18 @@ import (
 // watch compares the shelf with what the centre was told last, and tells what is new: that a bundle is on the shelf, that it is
 // in force, that the branch has left it by itself. It asks the shelf, therefore nothing is missed that happened while the agent
 // stood still or had crashed.
-func (a *Agent) watch(d *wire.Desired) error {
-	shelf := a.o.Rules.Bundles()
+func (f *follower) watch(d *wire.Desired) error {
+	shelf := f.o.Rules.Bundles()
 	var acts []wire.Act
-	told := maps.Clone(a.state.Told)
-	stage, reason := a.state.Taken.stage(shelf)
+	told := maps.Clone(f.state.Told)
+	stage, reason := f.state.Taken.stage(shelf)
 	for i := range shelf {
 		b := &shelf[i]
 		digest := b.Digest
 		if _, own := told[digest]; !own {
 			continue
 		}
-		if a.state.Taken.has(digest) && (stage == wire.StageWaiting || stage == wire.StageRefused && b.inForce()) {
+		if f.state.Taken.has(digest) && (stage == wire.StageWaiting || stage == wire.StageRefused && b.inForce()) {
 			continue // the roll-out may yet be refused as a whole, or was
 		}
 		now := reportedAs(b)
@@ -37,7 +37,7 @@ func (a *Agent) watch(d *wire.Desired) error {
 		if d != nil {
 			act.Version = d.Version
 		}
-		if t := a.state.Taken; t != nil && t.has(digest) {
+		if t := f.state.Taken; t != nil && t.has(digest) {
 			act.Rollout = t.Rollout
 		}
 		if b.Where == Retired {
@@ -45,25 +45,25 @@ func (a *Agent) watch(d *wire.Desired) error {
 		}
 		acts = append(acts, act)
 	}
-	if len(told) != len(a.state.Told) || len(acts) > 0 || a.state.Taken != nil && stage != a.state.Taken.Stage {
-		err := a.change(func(s *state) {
+	if len(told) != len(f.state.Told) || len(acts) > 0 || f.state.Taken != nil && stage != f.state.Taken.Stage {
+		err := f.change(func(s *state) {
 			s.Told = told
 			maps.DeleteFunc(s.Told, func(_, last string) bool {
 				return last == wire.ActReturned || last == wire.ActWithdrawn // the last word
 			})
 			for _, act := range acts {
-				a.tell(s, act)
+				f.tell(s, act)
 			}
 			if s.Taken != nil && stage != s.Taken.Stage {
-				s.Taken.Stage, s.Taken.Reason, s.Taken.Since = stage, reason, a.o.Now().UTC()
+				s.Taken.Stage, s.Taken.Reason, s.Taken.Since = stage, reason, f.o.Now().UTC()
 			}
 		})
 		if err != nil {
 			return err
 		}
-		a.dirty = true
+		f.dirty = true
 	}
-	a.setProgress(d)
+	f.setProgress(d)
 	return nil
 }
 
@@ -112,15 +112,15 @@ func (t *taken) stage(shelf []Bundle) (stage wire.Stage, reason string) {
 }
 
 // setProgress keeps what the status says of the roll-out.
-func (a *Agent) setProgress(d *wire.Desired) {
+func (f *follower) setProgress(d *wire.Desired) {
 	var p *wire.Progress
 	if d != nil && d.Rollout != nil {
 		p = &wire.Progress{Name: d.Rollout.Name, Stage: wire.StageOutside, Since: d.Issued}
-		if t := a.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
+		if t := f.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
 			p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
 		}
 	}
-	a.mu.Lock()
-	a.progress = p
-	a.mu.Unlock()
+	f.mu.Lock()
+	f.progress = p
+	f.mu.Unlock()
 }
