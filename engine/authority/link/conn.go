@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// conn is one connection of the link: idle, or given to one request.
+// conn is one connection of the pool: idle, or given to one request.
 type conn struct {
-	link   *Link
+	pool   *pool
 	wire   *http.ClientConn
 	since  time.Time // idle since
 	retire time.Time // when it is replaced, if still idle
@@ -17,14 +17,14 @@ type conn struct {
 }
 
 // newConn counts a connection that was made, and watches it: the server may close it at any time.
-func newConn(l *Link, made *http.ClientConn) *conn {
-	c := &conn{link: l, wire: made}
-	l.mu.Lock()
-	l.live++
-	l.mu.Unlock()
+func newConn(p *pool, made *http.ClientConn) *conn {
+	c := &conn{pool: p, wire: made}
+	p.mu.Lock()
+	p.live++
+	p.mu.Unlock()
 	made.SetStateHook(func(*http.ClientConn) {
 		if made.Err() != nil {
-			l.forget(c)
+			p.forget(c)
 		}
 	})
 	return c
@@ -32,13 +32,13 @@ func newConn(l *Link, made *http.ClientConn) *conn {
 
 // roundTrip sends a request. The connection is free again when the answer was read to its end.
 func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
-	c.link.question()
+	c.pool.question()
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
 		c.close()
 		return nil, err
 	}
-	c.link.sign()
+	c.pool.sign()
 	if resp.Body == http.NoBody {
 		c.release()
 	} else {
@@ -50,7 +50,7 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 // release gives the connection back, if it can bear another request.
 func (c *conn) release() {
 	if c.wire.Available() > 0 {
-		c.link.put(c)
+		c.pool.put(c)
 	} else {
 		c.close()
 	}
@@ -58,7 +58,7 @@ func (c *conn) release() {
 
 func (c *conn) close() {
 	_ = c.wire.Close()
-	c.link.forget(c)
+	c.pool.forget(c)
 }
 
 // body is an answer's body. Read to its end it frees its connection, closed earlier it ends it.

@@ -6,11 +6,49 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 )
+
+// dialer makes connections, and owns none.
+type dialer struct {
+	options   Options
+	scheme    string
+	address   string // host:port
+	names     *names
+	transport *http.Transport
+	metrics   *metrics
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+}
+
+func newDialer(o Options) *dialer {
+	d := &dialer{options: o, metrics: newMetrics()}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	host, port := "", ""
+	if u, err := url.Parse(o.URL); err == nil {
+		d.scheme, host, port = u.Scheme, u.Hostname(), u.Port()
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[d.scheme]
+	}
+	d.address = net.JoinHostPort(host, port)
+	d.names = newNames(host, d)
+	config := o.TLS.Clone()
+	if config == nil {
+		config = new(tls.Config)
+	}
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
+	}
+	d.transport = &http.Transport{DialContext: d.socket, TLSClientConfig: config, DisableCompression: true, Protocols: new(http.Protocols)}
+	d.transport.Protocols.SetHTTP1(true) // one connection bears one request: a lost packet of one sale delays no other
+	return d
+}
 
 // Steps says how long the making of a connection took. A step that was not needed or not reached is 0.
 type Steps struct {
@@ -24,8 +62,8 @@ type Steps struct {
 type stepsKey struct{}
 
 // dial makes one connection within the limit.
-func (l *Link) dial(ctx context.Context) (*conn, Steps, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.options.ConnectTimeout)
+func (d *dialer) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.options.ConnectTimeout)
 	defer cancel()
 	var (
 		s  = Steps{Failed: "lookup"}
@@ -44,40 +82,40 @@ func (l *Link) dial(ctx context.Context) (*conn, Steps, error) {
 			s.TLS, s.Certificate = time.Since(at), state.PeerCertificates
 		},
 	})
-	made, err := l.transport.NewClientConn(ctx, l.scheme, l.address)
+	made, err := d.transport.NewClientConn(ctx, d.scheme, d.address)
 	mu.Lock()
 	defer mu.Unlock()
 	if err == nil {
 		s.Failed = ""
 	}
-	l.metrics.connected(&s)
+	d.metrics.connected(&s)
 	if err != nil {
-		return nil, s, fmt.Errorf("connecting to %s (%s): %w", l.address, s.Failed, err)
+		return nil, s, fmt.Errorf("connecting to %s (%s): %w", d.address, s.Failed, err)
 	}
-	return newConn(l, made), s, nil
+	return made, s, nil
 }
 
-// connect is the transport's way to a socket.
-func (l *Link) connect(ctx context.Context, network, address string) (net.Conn, error) {
+// socket is the transport's way to a socket.
+func (d *dialer) socket(ctx context.Context, network, address string) (net.Conn, error) {
 	s, _ := ctx.Value(stepsKey{}).(*Steps)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	addresses, err := l.names.get(ctx)
+	addresses, err := d.names.get(ctx)
 	s.Lookup = time.Since(began)
 	if err != nil {
 		return nil, err
 	}
 	s.Failed, began = "tcp", time.Now()
-	c, to, err := l.race(ctx, network, port, addresses)
+	c, to, err := d.race(ctx, network, port, addresses)
 	s.TCP = time.Since(began)
 	if err != nil {
 		return nil, err
 	}
 	s.Address, s.Failed = to, ""
-	l.names.prefer(to.Addr())
+	d.names.prefer(to.Addr())
 	return c, nil
 }
 
@@ -85,7 +123,7 @@ func (l *Link) connect(ctx context.Context, network, address string) (net.Conn, 
 const headStart = time.Second
 
 // race connects to the first of the addresses that lets it.
-func (l *Link) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
+func (d *dialer) race(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, netip.AddrPort, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type end struct {
@@ -100,7 +138,7 @@ func (l *Link) race(ctx context.Context, network, port string, addresses []netip
 		started++
 		go func() {
 			text := net.JoinHostPort(address.String(), port)
-			c, err := l.options.Dial(ctx, network, text)
+			c, err := d.options.Dial(ctx, network, text)
 			to, _ := netip.ParseAddrPort(text)
 			ends <- end{c, to, err}
 		}()
