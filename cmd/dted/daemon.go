@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"dtegate/cmd/dted/access"
+	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
@@ -29,7 +31,6 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
-	"dtegate/engine/vouch"
 	"dtegate/gateway"
 	"dtegate/gateway/operators"
 	"dtegate/rules"
@@ -47,12 +48,12 @@ type daemon struct {
 	engine   *engine.Engine
 	gateway  *gateway.Gateway
 	link     *link.Link // to MH
-	gate     *gate
+	gate     *box.Gate
 	witness  *witness
-	pulse    pulse
+	pulse    box.Pulse
 	backups  *backups
 	month    *monthSoFar
-	access   *access
+	access   *access.Control
 	fleet    *fleet.Agent                 // nil: the branch is of no chain
 	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
 	api, ops net.Listener
@@ -91,15 +92,15 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := start.Rehearse(cfg, d.store.LastID(), log); err != nil {
 		return d, err
 	}
-	box := openBox(cfg, log)
-	d.trail = audit.New(d.store, cfg.Ambiente, box, cfg.Now)
-	d.shelf, err = openShelf(ctx, d, cfg, in, box)
+	boxKey := openBoxKey(cfg, log)
+	d.trail = audit.New(d.store, cfg.Ambiente, boxKey, cfg.Now)
+	d.shelf, err = openShelf(ctx, d, cfg, in, boxKey)
 	if err != nil {
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
 	recordRepairs(ctx, d.trail, log)
-	mh := &reach{next: d.gate, now: cfg.Now}
+	mh := box.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
 	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
@@ -108,18 +109,18 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.stored, in.Delivery.Archive != nil, cfg.Now); err != nil {
+	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.LastActivity(), in.Delivery.Archive != nil, cfg.Now); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(), version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, cfg.Now})
-	if d.access, err = openAccess(cfg, in, d.trail, log); err != nil {
+	if d.access, err = access.Open(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
 	registry.MustRegister(d.access)
 	d.month = newMonthSoFar(d.engine, cfg.Branch.ID, cfg.Now, log)
-	status := &status{month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
+	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: register.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
@@ -137,40 +138,26 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		registry.MustRegister(status.shipper)
 	}
 	if d.fleet != nil {
-		d.gate.fence = d.fleet.Fence()
+		d.gate.Obey(d.fleet.Fence())
 		registry.MustRegister(d.fleet)
 	}
-	apiTLS, opsTLS := d.access.lan.configs()
+	apiTLS, opsTLS := d.access.Configs()
 	d.backups = newBackups(d.store, log)
-	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.table(), Issuer: information(cfg), Logger: log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
+	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.Table(), Issuer: information(cfg), Logger: log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
 		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: register.NewUsage(d.store, d.shelf, cfg.Now()).Of,
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
 		Operators: operators.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: status.ready, Status: status.show, Overview: status.overview,
 			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}})
-	d.access.publish = d.gateway.SetTokens
+	d.access.PublishTo(d.gateway.SetTokens)
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, start.Listening("api.listen", err)
 	}
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
 		return d, start.Listening("ops.listen", err)
 	}
-	d.pulse = newPulse(d, status.ready)
+	d.pulse = box.NewPulse(d.store, d.gate, status.ready, log)
 	return d, nil
-}
-
-// openBox reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
-// on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
-func openBox(cfg *config.Config, log *slog.Logger) *vouch.Key {
-	box, made, err := cfg.MakeBox()
-	switch {
-	case err != nil:
-		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute", "error", err)
-		return nil
-	case made:
-		log.Info("made the box's key", "file", cfg.BoxKey, "id", box.ID())
-	}
-	return box
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
@@ -181,16 +168,16 @@ func (d *daemon) Run(ctx context.Context) error {
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
 	g, ctx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(ctx, func() { d.pulse.tell("STOPPING=1") })()
-	g.Go(func() error { return d.pulse.run(engineCtx) })
+	defer context.AfterFunc(ctx, d.pulse.Stopping)()
+	g.Go(func() error { return d.pulse.Run(engineCtx) })
 	g.Go(func() error { return d.link.Run(engineCtx) })
-	g.Go(func() error { return d.gate.run(engineCtx) })
+	g.Go(func() error { return d.gate.Run(engineCtx) })
 	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
 	g.Go(func() error { return d.backups.run(engineCtx) })
-	g.Go(func() error { return d.access.run(engineCtx) })
+	g.Go(func() error { return d.access.Run(engineCtx) })
 	g.Go(func() error { return d.month.run(engineCtx) })
-	g.Go(func() error { return (&markWatch{store: d.store, log: d.log, sleep: sleep}).run(engineCtx) })
-	g.Go(func() error { return newScrubber(d.store, d.log).run(engineCtx) })
+	g.Go(func() error { return box.NewMarkWatch(d.store, d.log).Run(engineCtx) })
+	g.Go(func() error { return box.NewScrubber(d.store, d.log).Run(engineCtx) })
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(engineCtx) })
 	}
@@ -215,10 +202,10 @@ func (d *daemon) Run(ctx context.Context) error {
 // admit is nil when a new document may be issued. The first one waits a moment for what MH and the archive know.
 func (d *daemon) admit(at seller.Point) error {
 	d.witness.await()
-	if err := d.gate.admit(); err != nil {
+	if err := d.gate.Admit(); err != nil {
 		return err
 	}
-	return checkClosed(d.fleet, at, time.Now())
+	return box.CheckClosed(d.fleet, at, time.Now())
 }
 
 func (d *daemon) close() {

@@ -11,18 +11,13 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/start"
 	"dtegate/cmd/version"
-	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/fleet/wire"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
-
-// replacedRetry is how long a till waits that a replaced box turns away: a person has to decide.
-const replacedRetry = time.Minute
 
 // openFleet makes the agent of a branch that is one of a chain; nil without [fleet]. It asks the store nothing yet.
 func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent, error) {
@@ -30,18 +25,18 @@ func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRul
 	if f == nil {
 		return nil, nil
 	}
-	box, made, err := f.MakeBox()
+	boxKey, made, err := f.MakeBox()
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", wire.Fingerprint(box.Private.Public().(ed25519.PublicKey)))
+		log.Info("made the box's key of the chain", "file", f.Key, "fingerprint", wire.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
 	}
 	var points []wire.Point
 	for _, p := range cfg.Points {
 		points = append(points, wire.Point{Establishment: p.Establishment, Point: p.PointOfSale})
 	}
-	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: box, Points: points,
+	agent, err := fleet.New(fleet.Options{Store: in.Fleet.Store, Branch: f.Branch, Group: f.Group, Director: in.Fleet.Directors, Box: boxKey, Points: points,
 		Rules: rules, State: config.Keeper(f.State), Settings: f.Settings(), Describe: s.describe, Poll: time.Duration(f.Poll), Report: time.Duration(f.Report),
 		Logger: log, Now: time.Now})
 	if err != nil {
@@ -55,12 +50,12 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 	if agent == nil || cfg.Fleet.Ship == "" {
 		return nil, nil
 	}
-	box, err := cfg.Fleet.Box()
+	boxKey, err := cfg.Fleet.Box()
 	if err != nil {
 		return nil, err
 	}
 	fence := agent.Fence()
-	return ship.New(ship.Options{Store: in.Fleet.Store, Branch: cfg.Fleet.Branch, Box: box, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
+	return ship.New(ship.Options{Store: in.Fleet.Store, Branch: cfg.Fleet.Branch, Box: boxKey, Folder: cfg.SecondCopy, Epoch: func() int64 { return fence.Standing().Epoch },
 		Cloned: func() {
 			log.Error("another copy of this box ships under its name: nothing is numbered here any more")
 			fence.Close()
@@ -71,30 +66,6 @@ func openShipper(cfg *config.Config, in *start.Inputs, agent *fleet.Agent, store
 		Count: func(ctx context.Context, file string, end int64) (int64, error) {
 			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
 		}})
-}
-
-// checkReplaced is nil while no other box has the branch.
-func checkReplaced(f *fleet.Fence) error {
-	if f == nil {
-		return nil
-	}
-	s := f.Standing()
-	if !s.Replaced {
-		return nil
-	}
-	return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: replacedRetry,
-		English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more", s.Since.Format(time.RFC3339), s.Highest),
-		Message: fmt.Sprintf("Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte", s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
-}
-
-// checkClosed is nil while the centre has not closed a point of sale for the year.
-func checkClosed(a *fleet.Agent, at seller.Point, now time.Time) error {
-	if a == nil || !a.Closed(wire.Point{Establishment: at.Establishment, Point: at.PointOfSale}, dte.Year(now)) {
-		return nil
-	}
-	return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: replacedRetry,
-		English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there", at.Establishment, at.PointOfSale, dte.Year(now)),
-		Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte", at.Establishment, at.PointOfSale, dte.Year(now))}
 }
 
 // describe fills in what the branch says of itself to the centre.
@@ -118,7 +89,7 @@ func (s *status) describe(w *wire.Status) {
 	if c := owed.Contingency; c != nil {
 		w.Contingency = &wire.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
 	}
-	for _, e := range s.access.expiries() {
+	for _, e := range s.access.Expiries() {
 		w.Certificates = append(w.Certificates, wire.Certificate{Name: e.Name, Ends: e.At.UTC()})
 	}
 	if s.shipper != nil {

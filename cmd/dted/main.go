@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/screen"
 	"dtegate/cmd/version"
@@ -35,7 +36,7 @@ func main() {
 func serve(path string) error {
 	log := slog.New(slog.NewTextHandler(screen.Err, &slog.HandlerOptions{ReplaceAttr: withoutNilError}))
 	slog.SetDefault(log)
-	if err := seal(); err != nil {
+	if err := box.Seal(); err != nil {
 		log.Warn("the memory can be read by other processes of this account", "error", err)
 	}
 	tune()

@@ -13,7 +13,7 @@ import (
 )
 
 // openShelf puts up what was live, and what the rules folder has that is new.
-func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, box *vouch.Key) (*shelf.Shelf, error) {
+func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inputs, boxKey *vouch.Key) (*shelf.Shelf, error) {
 	if d.host.Engine() == "compiler" {
 		// An unproven module may do its worst here first, with less to break.
 		var err error
@@ -23,7 +23,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *start.Inp
 		}
 	}
 	accept := func(b *rulebook.Book) error { return start.CheckIssuer(cfg, b) }
-	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: box, OnFailure: cfg.Rules.OnFailure.Kinds(),
+	shelf := shelf.New(shelf.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules, Box: boxKey, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: accept, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b shelf.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {

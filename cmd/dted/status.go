@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"dtegate/cmd/dted/access"
+	"dtegate/cmd/dted/box"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/version"
 	"dtegate/engine"
@@ -20,17 +23,18 @@ import (
 
 // status answers /readyz, /status and the status page.
 type status struct {
+	log     *slog.Logger
 	cfg     *config.Config
 	shelf   *shelf.Shelf
 	engine  *engine.Engine
 	host    *rules.Host
-	gate    *gate
+	gate    *box.Gate
 	store   *storage.Store
 	tally   *register.Tally
 	permit  *engine.AuthorisationTally // nil outside of the test ambiente
 	month   *monthSoFar
-	access  *access
-	reach   *reach
+	access  *access.Control
+	reach   *box.Reach
 	recent  *recent
 	fleet   *fleet.Agent  // nil: the branch is of no chain
 	shipper *ship.Shipper // nil: nothing is shipped
@@ -45,7 +49,7 @@ func (s *status) ready() error {
 	if err := s.engine.Behind(); err != nil {
 		return err
 	}
-	return s.gate.check()
+	return s.gate.Check()
 }
 
 func (s *status) rules() map[string]records.RuleRef {
@@ -75,18 +79,16 @@ func (s *status) show() any {
 // overview gathers what the status page shows.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente, Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(),
-		Stopped: s.ready(), MH: s.reach.show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
-		Reserve: s.gate.disk.reserve, Expires: s.access.expiries()}
+		Stopped: s.ready(), MH: s.reach.Show(), Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
+		Expires: s.access.Expiries()}
 	today, err := s.tally.Today()
 	if err != nil {
-		s.gate.disk.log.Error("counting today's documents", "error", err)
+		s.log.Error("counting today's documents", "error", err)
 		today.Partial = true
 	}
 	o.Today, o.Month, o.Authorisation = today, s.month.show(), s.authorisation()
-	if free, err := s.gate.disk.free(); err == nil {
-		o.Free = free
-	}
-	if _, skew, known := s.gate.clock.state(); known {
+	o.Free, o.Reserve = s.gate.Space()
+	if skew, known := s.gate.Skew(); known {
 		o.Skew = &skew
 	}
 	if c, on := s.store.SecondCopy(); on {
@@ -112,28 +114,8 @@ func (s *status) authorisation() *engine.Authorisation {
 	defer cancel()
 	a, err := s.permit.Count(ctx)
 	if err != nil {
-		s.gate.disk.log.Error("counting for the authorisation", "error", err)
+		s.log.Error("counting for the authorisation", "error", err)
 		return nil
 	}
 	return a
-}
-
-// expiries are the ends of the certificates.
-func (a *access) expiries() (list []page.Expiry) {
-	if !a.signing.IsZero() {
-		list = append(list, page.Expiry{Name: "signing", At: a.signing})
-	}
-	l := a.lan
-	if l.api != nil {
-		list = append(list, page.Expiry{Name: "api", At: l.api.Expiry()})
-	}
-	if l.ops != nil {
-		list = append(list, page.Expiry{Name: "ops", At: l.ops.Expiry()})
-	}
-	if l.own != nil {
-		if authority, err := l.own.Authority(); err == nil {
-			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
-		}
-	}
-	return list
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,46 +29,6 @@ func TestRecent(t *testing.T) {
 	}
 	if got = r.troubles(); len(got) != recentMost || len(got[0].Text) > recentLong+len("…") || !strings.HasSuffix(got[0].Text, "á…") {
 		t.Errorf("%d, %q", len(got), got[0].Text)
-	}
-}
-
-type answering func() (*http.Response, error)
-
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a() }
-
-func TestReach(t *testing.T) {
-	now := time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC)
-	r := &reach{now: func() time.Time { return now }}
-	if r.show().Asked {
-		t.Error("asked before it was")
-	}
-	began := now
-	for i, step := range []struct {
-		status int
-		err    error
-		up     bool
-		why    string
-		same   bool // as long as before
-	}{
-		{status: 200, up: true},
-		{status: 400, up: true, same: true},
-		{err: context.Canceled, up: true, same: true},
-		{status: 503, why: "HTTP 503"},
-		{err: context.DeadlineExceeded, why: "timeout", same: true},
-		{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}, why: "dial: connection refused", same: true},
-		{status: 200, up: true},
-	} {
-		now = now.Add(time.Minute)
-		if !step.same {
-			began = now
-		}
-		r.next = answering(func() (*http.Response, error) {
-			return &http.Response{StatusCode: step.status, Status: "503"}, step.err
-		})
-		_, _ = r.RoundTrip(nil)
-		if got := r.show(); !got.Asked || got.Up != step.up || got.Why != step.why || !got.Since.Equal(began) {
-			t.Errorf("step %d: %+v", i, got)
-		}
 	}
 }
 

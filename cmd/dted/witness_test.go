@@ -11,6 +11,7 @@ import (
 )
 
 func TestWitness_Reason(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
 	restored := func(ago time.Duration) []storage.Gap {
 		return []storage.Gap{{From: noon.Add(-ago - 3*day), To: noon.Add(-ago)}}

@@ -135,7 +135,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestUnanswered: why MH did not answer, by the kinds of cmd/dted's reason.
+// TestUnanswered: why MH did not answer, by the kinds of cmd/dted/box's reason.
 func TestUnanswered(t *testing.T) {
 	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name", "HTTP 503": "mh.why.fault",
 		"connection refused": "mh.why.link", "": "mh.why.link", "DNS": "mh.why.link", "network is unreachable": "mh.why.link"} {

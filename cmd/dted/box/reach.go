@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"dtegate/gateway/page"
 )
 
-// reach remembers whether MH answers, and since when. A server error is no answer.
-type reach struct {
+// Reach remembers whether MH answers, and since when. A server error is no answer.
+type Reach struct {
 	next http.RoundTripper
 	now  func() time.Time
 
@@ -21,8 +21,12 @@ type reach struct {
 	state page.Reach
 }
 
+func NewReach(next http.RoundTripper, now func() time.Time) *Reach {
+	return &Reach{next: next, now: now}
+}
+
 // RoundTrip passes a call on.
-func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *Reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
 	if errors.Is(err, context.Canceled) {
 		return resp, err // nobody waited for it
@@ -46,7 +50,7 @@ func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (r *reach) show() page.Reach {
+func (r *Reach) Show() page.Reach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state

@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type scrubber struct {
 	sleep func(ctx context.Context, d time.Duration) error
 }
 
-func newScrubber(store *storage.Store, log *slog.Logger) *scrubber {
+func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
 	return &scrubber{store: store, log: log, sleep: sleep}
 }
 
@@ -43,8 +43,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run reads the store again and again until ctx ends.
-func (s *scrubber) run(ctx context.Context) error {
+// Run reads the store again and again until ctx ends.
+func (s *scrubber) Run(ctx context.Context) error {
 	for wait := scrubFirst; s.sleep(ctx, wait) == nil; wait = scrubEvery {
 		if err := s.store.ReadTables(ctx, s.pause(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Error("reading the whole store failed", "error", err)

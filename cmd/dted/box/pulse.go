@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/gateway/problem"
+	"dtegate/storage"
 )
 
 // supervisor is systemd, as sd_notify(3) has it; without one nobody is told.
@@ -48,25 +49,29 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// pulse has the store commit again and again, and tells the supervisor after each commit: nothing else feeds the
+// Pulse has the store commit again and again, and tells the supervisor after each commit: nothing else feeds the
 // watchdog.
-type pulse struct {
+type Pulse struct {
 	beat  func() error // returns when the disk has it
 	ready func() error
 	tell  func(string)
 	every time.Duration
 }
 
-func newPulse(d *daemon, ready func() error) pulse {
-	s := systemd(d.log)
-	return pulse{beat: func() error { return d.store.Beat(d.gate.clock.trusted()) }, ready: ready, tell: s.tell, every: s.every}
+// NewPulse proves the store to systemd, and leaves in the store the time that the gate trusts.
+func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
+	s := systemd(log)
+	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell, every: s.every}
 }
+
+// Stopping tells the supervisor that the appliance ends.
+func (p *Pulse) Stopping() { p.tell("STOPPING=1") }
 
 // patience is how long the start is held back for a branch that cannot issue. Then the supervisor may go on: what is
 // wrong is told by /readyz, and most of it (rules to be pushed, a clock to be set) is mended in a running appliance.
 const patience = time.Minute
 
-func (p *pulse) run(ctx context.Context) error {
+func (p *Pulse) Run(ctx context.Context) error {
 	began, ready := time.Now(), false
 	for {
 		if err := p.beat(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func TestMarkWatch(t *testing.T) {
 		}
 		return err
 	}}
-	if err := w.run(t.Context()); err != nil {
+	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := len(proved), 5; got != want || proved[0] != 0 || proved[1] != 60 || proved[2] != 60 || proved[3] != 60 || proved[4] != 240 {

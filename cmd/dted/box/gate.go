@@ -1,10 +1,14 @@
-package main
+// Package box is the machine that dted runs on. The gate decides whether the machine is fit for a new document: its disk, its clock,
+// its media, and whether the branch is still its own. Beside the gate stand what the store is read for in the background, what
+// systemd hears, whether MH answers, and the sealing of the process's memory.
+package box
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -18,9 +22,9 @@ import (
 	"dtegate/storage"
 )
 
-// gate holds new documents back while the box itself is not fit: a store that is damaged or cannot be written, no room on
+// Gate holds new documents back while the box itself is not fit: a store that is damaged or cannot be written, no room on
 // its disk, or a wrong clock. What is issued already goes on. The sale, /readyz and the status page ask the same gate.
-type gate struct {
+type Gate struct {
 	health    func() error // of the store
 	disk      *disk
 	clock     *clock
@@ -33,41 +37,45 @@ type gate struct {
 	fence     *fleet.Fence      // whose the branch is; nil: it is of no chain
 }
 
-// openStore opens the store behind its gate: with the ballast out of the way if need be, and the time that it knows.
-func openStore(d *daemon, cfg *config.Config) (err error) {
-	d.link = cfg.Authority.Link()
-	d.gate = &gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), d.log), authority: cfg.Authority.URL, transport: d.link,
+// NewGate makes the gate of a store that is not open yet: Guard gives it the store. The ballast goes out of the store's way if the disk is full.
+func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
+	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
-	d.gate.disk.tend()
-	options := cfg.Store(d.log)
-	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
-	options.Carry = func(file string, end int64) {
-		if s := d.shipper.Load(); s != nil { // it is made later than the store
-			s.Carry(file, end)
-		}
-	}
-	d.store, err = storage.Open(options)
-	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
-	}
-	if err != nil {
-		return err
-	}
-	if d.store.Restored() != nil {
-		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
-	}
-	d.gate.health = d.store.Health
-	last, err := d.store.LastBeat()
+	g.disk.tend()
+	return g
+}
+
+// Guard gives the gate its open store: its health, what other media of the box know, and the time that it knows.
+func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
+	last, err := store.LastBeat()
 	if err != nil {
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
-	d.gate.behind = d.store.Behind
-	d.gate.clock, d.gate.stored = newClock(last, cfg.Now, d.log), last
+	g.health, g.behind = store.Health, store.Behind
+	g.clock, g.stored = newClock(last, now, log), last
 	return nil
 }
 
+// Obey has the gate ask the fence whose the branch is.
+func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
+
+// LastActivity is the store's last activity before this start; zero: none.
+func (g *Gate) LastActivity() time.Time { return g.stored }
+
+// Space is the free room on the store's disk, zero where the disk does not say, and the reserve; in bytes.
+func (g *Gate) Space() (free, reserve int64) {
+	free, _ = g.disk.free()
+	return free, g.disk.reserve
+}
+
+// Skew is how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
+func (g *Gate) Skew() (time.Duration, bool) {
+	_, skew, known := g.clock.state()
+	return skew, known
+}
+
 // RoundTrip passes MH's answers on, and their time to the clock.
-func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.transport.RoundTrip(r)
 	if err == nil {
 		g.clock.observe(resp.Header.Get("Date"))
@@ -75,8 +83,8 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// check is nil when a new document may be issued.
-func (g *gate) check() error {
+// Check is nil when a new document may be issued.
+func (g *Gate) Check() error {
 	if err := checkReplaced(g.fence); err != nil {
 		return err
 	}
@@ -102,13 +110,13 @@ func unfit(err error) error {
 	return &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: diskRetry, Message: message, English: english, Err: err}
 }
 
-// admit is check for a new document: the first one waits a moment until MH has said what time it is.
-func (g *gate) admit() error {
+// Admit is check for a new document: the first one waits a moment until MH has said what time it is.
+func (g *Gate) Admit() error {
 	g.clock.awaitFirst()
 	if g.fence != nil {
 		g.fence.Await(time.Now())
 	}
-	if err := g.check(); err != nil {
+	if err := g.Check(); err != nil {
 		return err
 	}
 	g.clock.admitted()
@@ -118,9 +126,9 @@ func (g *gate) admit() error {
 // tendEvery is how often disk and clock are looked at when nobody sells.
 const tendEvery = 2 * time.Second
 
-// run tends the ballast, and has MH say the time at the start and while the clock is in doubt: no sale is sent then that
+// Run tends the ballast, and has MH say the time at the start and while the clock is in doubt: no sale is sent then that
 // would bring an answer. That takes no credentials and no document.
-func (g *gate) run(ctx context.Context) error {
+func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
 		g.disk.tend()
@@ -144,7 +152,7 @@ func (g *gate) run(ctx context.Context) error {
 // askEvery is how often MH is asked for the time.
 const askEvery = 5 * time.Second
 
-func (g *gate) ask(ctx context.Context) {
+func (g *Gate) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(link.Patient(ctx), askEvery)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.authority, nil)
@@ -166,14 +174,14 @@ var (
 )
 
 // Describe and Collect make the gate a collector.
-func (g *gate) Describe(ch chan<- *prometheus.Desc) {
+func (g *Gate) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{skewDesc, doubtedDesc, fullDesc, reserveDesc} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (g *gate) Collect(ch chan<- prometheus.Metric) {
+func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	flag := func(d *prometheus.Desc, set bool) {
 		v := 0.0

@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			defer mh.Close()
 			archive := httptest.NewServer(http.NotFoundHandler())
 			defer archive.Close()
-			g := &gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil }, disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL, transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
+			g := &Gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil }, disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL, transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
 				clock: newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
 			if c.archive {
 				g.archive = archive.URL
@@ -59,22 +59,22 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			g.clock.synced = func() bool { return c.synced }
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
-			go func() { defer close(done); _ = g.run(ctx) }()
+			go func() { defer close(done); _ = g.Run(ctx) }()
 			defer func() { cancel(); <-done }()
-			if err := g.admit(); (err == nil) != c.right {
+			if err := g.Admit(); (err == nil) != c.right {
 				t.Fatalf("the first sale: %v", err)
 			}
 			if c.right {
 				// Once it has sold, MH's clock stops nobody.
 				g.clock.observe(time.Now().Add(90 * day).UTC().Format(http.TimeFormat))
-				if err := g.admit(); err != nil {
+				if err := g.Admit(); err != nil {
 					t.Errorf("MH's clock goes wrong later: %v", err)
 				}
 				return
 			}
 			box.Store(int64(c.mh)) // somebody sets the clock
 			g.ask(ctx)
-			if err := g.admit(); err != nil {
+			if err := g.Admit(); err != nil {
 				t.Errorf("after the clock was set as MH says: %v", err)
 			}
 		})

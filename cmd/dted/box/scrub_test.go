@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func TestScrubber(t *testing.T) {
 		}
 		return nil
 	}}
-	if err := s.run(t.Context()); err != nil || len(slept) != 3 || slept[0] != scrubFirst || slept[1] != scrubEvery || slept[2] != scrubEvery {
+	if err := s.Run(t.Context()); err != nil || len(slept) != 3 || slept[0] != scrubFirst || slept[1] != scrubEvery || slept[2] != scrubEvery {
 		t.Errorf("%v, %v", slept, err)
 	}
 	if metrictest.Value(t, store, "dte_store_read_timestamp_seconds") == 0 {

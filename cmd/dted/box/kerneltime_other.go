@@ -1,5 +1,5 @@
 //go:build !linux
 
-package main
+package box
 
 func kernelSynced() bool { return false }

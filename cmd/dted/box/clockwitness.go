@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (c *clock) outvote(by string) {
 }
 
 // askSecond asks the archive for the time, while MH contradicts the box.
-func (g *gate) askSecond(ctx context.Context) {
+func (g *Gate) askSecond(ctx context.Context) {
 	if g.archive == "" {
 		return
 	}

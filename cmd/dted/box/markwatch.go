@@ -1,4 +1,4 @@
-package main
+package box
 
 import (
 	"context"
@@ -20,8 +20,12 @@ type markWatch struct {
 	lost  bool // said so already
 }
 
-// run proves the mark until ctx ends. A medium that hangs holds up the proof alone, not the end of the process.
-func (w *markWatch) run(ctx context.Context) error {
+func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {
+	return &markWatch{store: store, log: log, sleep: sleep}
+}
+
+// Run proves the mark until ctx ends. A medium that hangs holds up the proof alone, not the end of the process.
+func (w *markWatch) Run(ctx context.Context) error {
 	for w.sleep(ctx, proveEvery) == nil {
 		proof := make(chan error, 1)
 		go func() { proof <- w.store.ProveMark() }()

@@ -1,9 +1,12 @@
-package main
+// Package access is who may do what on a box while it runs: the tokens of tills, the certificates of the listeners, and the record of
+// every change of the two.
+package access
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -30,10 +33,10 @@ import (
 // lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
 const lookEvery = time.Second
 
-// access is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record of
+// Control is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record of
 // every change. Whoever changed the file, the change is found, made live and recorded by the same code, also when it was
 // made while the appliance stood still.
-type access struct {
+type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	trail   *audit.Trail
@@ -48,9 +51,9 @@ type access struct {
 	stamp [2]int64          // of the file that was read last: size, time
 }
 
-// openAccess takes the tokens that were read, and reads the certificates.
-func openAccess(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Logger) (*access, error) {
-	a := &access{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
+// Open takes the tokens that were read, and reads the certificates.
+func Open(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
+	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {}, broken: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
 	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
 	if err == nil && last != nil {
@@ -65,20 +68,26 @@ func openAccess(cfg *config.Config, in *start.Inputs, trail *audit.Trail, log *s
 	return a, err
 }
 
-// table is what the gateway starts with.
-func (a *access) table() gateway.TokenTable {
+// Table is what the gateway starts with.
+func (a *Control) Table() gateway.TokenTable {
 	t, _ := tokens(a.cfg, a.file) // start.Read found it good
 	return t
 }
+
+// Configs are what the listeners of tills and operators serve; nil: plain HTTP.
+func (a *Control) Configs() (api, ops *tls.Config) { return a.lan.configs() }
+
+// PublishTo has every later table of tokens given to publish.
+func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
 var signingExpiry = prometheus.NewDesc("dte_signing_certificate_expiry_timestamp_seconds",
 	"When the certificate ends that MH gave for the signing key; absent when it did not come in one.", nil, nil)
 
 // Describe implements prometheus.Collector.
-func (a *access) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
+func (a *Control) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
 // Collect implements prometheus.Collector.
-func (a *access) Collect(ch chan<- prometheus.Metric) {
+func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	a.broken.Collect(ch)
 	a.lan.Collect(ch)
 	if !a.signing.IsZero() {
@@ -86,8 +95,8 @@ func (a *access) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// run looks at the files until ctx ends.
-func (a *access) run(ctx context.Context) error {
+// Run looks at the files until ctx ends.
+func (a *Control) Run(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -110,7 +119,7 @@ func (a *access) run(ctx context.Context) error {
 }
 
 // look reads the token file if it is another. One that cannot be used leaves the tokens before it good.
-func (a *access) look() {
+func (a *Control) look() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := stampOf(a.cfg.Tokens)
@@ -129,7 +138,7 @@ func (a *access) look() {
 }
 
 // put makes a file live and records what is new in it.
-func (a *access) put(file *config.TokenFile, from string) error {
+func (a *Control) put(file *config.TokenFile, from string) error {
 	table, err := tokens(a.cfg, file)
 	if err != nil {
 		return err
@@ -142,7 +151,7 @@ func (a *access) put(file *config.TokenFile, from string) error {
 }
 
 // recordChanges records how the live file differs from what the trail knows.
-func (a *access) recordChanges(from string) {
+func (a *Control) recordChanges(from string) {
 	now := make(map[string]string)
 	for _, t := range a.file.Tokens {
 		now[strconv.FormatInt(t.ID, 10)] = mark(&t)
@@ -207,7 +216,7 @@ func mark(t *config.Token) string {
 
 // edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the meantime
 // is recorded first, as his.
-func (a *access) edit(by operators.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info operators.TokenInfo, secret string, err error) {
+func (a *Control) edit(by operators.By, what, target string, change func(*config.TokenFile) (*config.Token, string, error)) (info operators.TokenInfo, secret string, err error) {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,7 +242,7 @@ func (a *access) edit(by operators.By, what, target string, change func(*config.
 }
 
 // Tokens implements operators.Keeper.
-func (a *access) Tokens() []operators.TokenInfo {
+func (a *Control) Tokens() []operators.TokenInfo {
 	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,7 +254,7 @@ func (a *access) Tokens() []operators.TokenInfo {
 }
 
 // NewToken implements operators.Keeper.
-func (a *access) NewToken(by operators.By, t operators.TokenInfo) (operators.TokenInfo, string, error) {
+func (a *Control) NewToken(by operators.By, t operators.TokenInfo) (operators.TokenInfo, string, error) {
 	return a.edit(by, "token.new", "", func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Add(a.cfg, t.Name, t.Point, t.Permissions, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
@@ -253,7 +262,7 @@ func (a *access) NewToken(by operators.By, t operators.TokenInfo) (operators.Tok
 }
 
 // RotateToken implements operators.Keeper.
-func (a *access) RotateToken(by operators.By, id int64, grace time.Duration) (operators.TokenInfo, string, error) {
+func (a *Control) RotateToken(by operators.By, id int64, grace time.Duration) (operators.TokenInfo, string, error) {
 	return a.edit(by, "token.rotate", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, secret, err := f.Rotate(id, grace, by.Who, a.cfg.Now())
 		return k, secret, fault(err)
@@ -261,7 +270,7 @@ func (a *access) RotateToken(by operators.By, id int64, grace time.Duration) (op
 }
 
 // RevokeToken implements operators.Keeper.
-func (a *access) RevokeToken(by operators.By, id int64) (operators.TokenInfo, error) {
+func (a *Control) RevokeToken(by operators.By, id int64) (operators.TokenInfo, error) {
 	info, _, err := a.edit(by, "token.revoke", strconv.FormatInt(id, 10), func(f *config.TokenFile) (*config.Token, string, error) {
 		k, err := f.Revoke(id, by.Who, a.cfg.Now())
 		return k, "", fault(err)

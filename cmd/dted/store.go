@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"dtegate/cmd/dted/box"
+	"dtegate/cmd/dted/config"
+	"dtegate/engine/vouch"
+	"dtegate/storage"
+)
+
+// openStore opens the store behind its gate, or says what a person has to do before it can be opened.
+func openStore(d *daemon, cfg *config.Config) (err error) {
+	d.link = cfg.Authority.Link()
+	d.gate = box.NewGate(cfg, d.link, d.log)
+	options := cfg.Store(d.log)
+	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
+	options.Carry = func(file string, end int64) {
+		if s := d.shipper.Load(); s != nil { // it is made later than the store
+			s.Carry(file, end)
+		}
+	}
+	d.store, err = storage.Open(options)
+	if errors.Is(err, storage.ErrMark) {
+		return fmt.Errorf("%w; dtectl mark show says which file is what: dtectl mark move when it lies elsewhere, dtectl reconcile --new-mark when it is lost", err)
+	}
+	if err != nil {
+		return err
+	}
+	if d.store.Restored() != nil {
+		return fmt.Errorf("%w: run dtectl reconcile", storage.ErrRestored)
+	}
+	return d.gate.Guard(d.store, cfg.Now, d.log)
+}
+
+// openBoxKey reads the key by which this box knows its own records, or makes it at the first start. Without one the box goes
+// on: what it records then bears no mark, and a rule computes only if pinned keys have signed it.
+func openBoxKey(cfg *config.Config, log *slog.Logger) *vouch.Key {
+	key, made, err := cfg.MakeBox()
+	switch {
+	case err != nil:
+		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute", "error", err)
+		return nil
+	case made:
+		log.Info("made the box's key", "file", cfg.BoxKey, "id", key.ID())
+	}
+	return key
+}
