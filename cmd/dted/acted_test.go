@@ -10,7 +10,7 @@ import (
 // failed admin logins are counted and in the trail.
 func TestActs(t *testing.T) {
 	t.Parallel()
-	o := newBranch(t).operated()
+	o := newBranch(t, "invalidacion/v3").operated()
 	o.withInbox()
 	o.start()
 	r := o.sold(sale01) // by token 11

@@ -82,7 +82,7 @@ func object(t *testing.T, body []byte) map[string]any {
 // type; the signature verifies with an independent implementation and its payload is dteJson.
 func TestAPI_Records(t *testing.T) {
 	t.Parallel()
-	b := newBranch(t)
+	b := newBranch(t, "dte03/v4")
 	b.start()
 	defer b.stop()
 	number := map[string]int{}
@@ -180,7 +180,7 @@ func checkPublished(t *testing.T, kind string, document []byte) {
 // TestAPI_BadInput: each a clear 4xx with paths, and none spends a number.
 func TestAPI_BadInput(t *testing.T) {
 	t.Parallel()
-	b := newBranch(t)
+	b := newBranch(t, "dte03/v4")
 	b.start()
 	defer b.stop()
 	with := func(body, old, new string) string {
@@ -340,7 +340,7 @@ func TestAPI_Access(t *testing.T) {
 // TestAPI_Permissions: a token with one permission is refused everything that takes another, and spends no number.
 func TestAPI_Permissions(t *testing.T) {
 	t.Parallel()
-	b := newBranch(t)
+	b := newBranch(t, everyRule...)
 	b.start()
 	original := map[string]string{}
 	for path, body := range map[string]string{"/dte/dte01": sale01, "/dte/dte03": sale03} {

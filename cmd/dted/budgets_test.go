@@ -48,7 +48,7 @@ func TestBudgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{branch: newBranch(t), bare: bare}
+	b := &bench{branch: newBranch(t, everyRule...), bare: bare}
 	if b.disk, err = os.Create(filepath.Join(b.dir, "bare")); err != nil {
 		t.Fatal(err)
 	}

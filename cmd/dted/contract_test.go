@@ -70,7 +70,7 @@ func whole() bool {
 
 // TestContract asks for what no other test does: the contract itself, its page, and a page of documents.
 func TestContract(t *testing.T) {
-	b := newBranch(t)
+	b := newBranch(t, everyRule...)
 	b.start()
 	defer b.stop()
 	for _, path := range []string{"/openapi.json", "/docs", "/dte/documentos?limite=1", "/dte/cambios"} {

@@ -51,7 +51,7 @@ func newDrill(t *testing.T) *drill {
 			t.Skip("the runbook's orders use " + tool + ", which is not here")
 		}
 	}
-	d := &drill{operation: newBranch(t).operated(), book: readRunbook(t), typed: make(map[string]bool), root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}
+	d := &drill{operation: newBranch(t, everyRule...).operated(), book: readRunbook(t), typed: make(map[string]bool), root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}
 	d.under = func(*exec.Cmd) error { return d.credentials() }
 	d.mh = string(regexp.MustCompile(`authority = \{url = "([^"]+)"`).FindSubmatch(d.read(filepath.Join(d.dir, "dted.toml")))[1])
 	d.branch.dir = d.at("/etc/dted")

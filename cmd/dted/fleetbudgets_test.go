@@ -20,15 +20,15 @@ func TestFleetSale(t *testing.T) {
 	}
 	row := rows(t)
 	alone := func(copied bool) *branch {
-		b := newBranch(t)
+		b := newBranch(t, everyRule...)
 		if copied {
 			b.prefix("second_copy = \"copy\"\n")
 		}
 		return b
 	}
-	agent := newBranch(t)
+	agent := newBranch(t, everyRule...)
 	agent.withFleet(t)
-	silent := newBranch(t)
+	silent := newBranch(t, everyRule...)
 	silent.withFleet(t)
 	silent.hush(t)
 	async, _ := shipping(t, "async")

@@ -38,7 +38,7 @@ func TestGeneratedClients(t *testing.T) {
 	if !*generated {
 		t.Skip("make clients runs it")
 	}
-	b := newBranch(t)
+	b := newBranch(t, everyRule...)
 	b.start()
 	defer b.stop()
 	g := &generators{branch: b, dir: filepath.Join(plugintest.Root(t), "var", "clients")}

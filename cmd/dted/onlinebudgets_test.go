@@ -15,7 +15,7 @@ func TestOnline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{branch: newBranch(t), bare: bare}
+	b := &bench{branch: newBranch(t, everyRule...), bare: bare}
 	b.row = rows(t)
 	b.startLazily()
 	defer b.stop()

@@ -20,7 +20,7 @@ import (
 // appliance are killed on the way; one document is held by a return until that is in the list too. Each is taken back once.
 func TestOperator_Invalidate(t *testing.T) {
 	t.Parallel()
-	o := newBranch(t).operated()
+	o := newBranch(t, "retorno/v1", "invalidacion/v3").operated()
 	o.start()
 	defer o.stop()
 	right := o.sold(sale01)

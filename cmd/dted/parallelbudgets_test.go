@@ -93,7 +93,7 @@ func (b *bench) together(t *testing.T) {
 		} else {
 			t.Setenv("TMPDIR", memory)
 		}
-		m := &bench{branch: newBranch(t), bare: b.bare}
+		m := &bench{branch: newBranch(t, everyRule...), bare: b.bare}
 		m.startLazily()
 		m.outage(t)
 		over := m.overHTTP(t)

@@ -51,7 +51,7 @@ func TestPeers(t *testing.T) {
 		t.Skip("make bench-peers runs it")
 	}
 	const rounds = 30
-	ours := &contender{name: "dted", bench: &bench{branch: newBranch(t)}, sold: 1}
+	ours := &contender{name: "dted", bench: &bench{branch: newBranch(t, everyRule...)}, sold: 1}
 	b := ours.bench
 	b.startLazily()
 	defer b.stop()

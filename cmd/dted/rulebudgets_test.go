@@ -101,7 +101,7 @@ func median(list []float64) float64 {
 // activations: one bundle with 100 golden cases at a branch at rest, whose module's code is compiled anew, or comes from
 // the cache.
 func activations(t *testing.T, row func(string, float64, float64, string)) {
-	b := newBranch(t)
+	b := newBranch(t, everyRule...)
 	b.reconfigure(filepath.Join(plugintest.Root(t), "var", "build", "cache"), "cache")
 	b.start()
 	defer b.stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			b := newBranch(t)
+			b := newBranch(t, rulesOf(t, file)...)
 			s := &story{b: b}
 			if strings.HasPrefix(t.Name(), "TestScripts/entrega") {
 				s.inbox = b.withInbox()
@@ -43,6 +44,21 @@ func TestScripts(t *testing.T) {
 			}})
 		})
 	}
+}
+
+// rulesOf are the rules of the routes that a story names.
+func rulesOf(t *testing.T, file string) (rules []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range everyRule {
+		if strings.Contains(string(text), "/dte/"+path.Dir(name)) {
+			rules = append(rules, name)
+		}
+	}
+	return rules
 }
 
 // story is a script's last answer.

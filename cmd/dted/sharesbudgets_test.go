@@ -31,7 +31,7 @@ const (
 // token, asks for all that it can, and asks again at once, or ten milliseconds after it was told to wait: what it costs to
 // answer a flood of requests is the wire's matter and no share. The quiet till sells ten lines a few dozen times a second.
 func shares(t *testing.T, row func(string, float64, float64, string)) {
-	b := newBranch(t)
+	b := newBranch(t, everyRule...)
 	b.reconfigure(", rate = 100000, burst = 100000", "")
 	b.start()
 	defer b.stop()

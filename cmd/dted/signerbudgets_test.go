@@ -37,7 +37,7 @@ func TestSigner(t *testing.T) {
 	}
 	var processes []*exec.Cmd
 	for i, c := range all {
-		c.bench = &bench{branch: newBranch(t)}
+		c.bench = &bench{branch: newBranch(t, everyRule...)}
 		if i > 0 {
 			socket := filepath.Join(dir, fmt.Sprint(i))
 			processes = append(processes, startSigner(t, c.bench, signer, socket, []string{"go", "openssl"}[i-1]))

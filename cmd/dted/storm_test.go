@@ -78,7 +78,7 @@ type given struct{ key, code, number, estado, jws string }
 
 // playStorm runs a store through some lives, each of which ends by a power cut, and then compares everything with everything.
 func playStorm(t *testing.T, seed uint64, lives int, all *score) {
-	s := &storm{branch: newBranch(t), r: rand.New(rand.NewPCG(seed, 24)), score: all, disk: disktest.New(disktest.AllRules[seed%3])}
+	s := &storm{branch: newBranch(t, everyRule...), r: rand.New(rand.NewPCG(seed, 24)), score: all, disk: disktest.New(disktest.AllRules[seed%3])}
 	s.at = filepath.Join(s.dir, "disk")
 	text, err := os.ReadFile(filepath.Join(s.dir, "dted.toml"))
 	if err != nil {
