@@ -75,6 +75,7 @@ const (
 // Runner sends the tests.
 type Runner struct {
 	o        Options
+	till     *till
 	status   *operator.Status
 	pools    map[string][]string // documents that others may be made against, by kind
 	filled   map[string]int      // how many of a kind were sealed when its pool was read
@@ -96,8 +97,10 @@ func New(o Options) *Runner {
 	if o.Show == nil {
 		o.Show = func(int, int, string) {}
 	}
-	return &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool), ordinals: make(map[string]int), inARow: make(map[string]int),
+	r := &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool), ordinals: make(map[string]int), inARow: make(map[string]int),
 		invalid: make(map[string]int), stopped: make(map[string]Stopped), round: -1}
+	r.till = &till{o, r.say}
+	return r
 }
 
 // Run sends until MH has sealed what it wants, or until nothing more can be done. The report tells how far the branch is in
@@ -137,7 +140,7 @@ func (r *Runner) look(ctx context.Context) error {
 		if time.Duration(tries)*time.Second > r.o.Patience {
 			return err
 		}
-		if err := r.rest(ctx, time.Second); err != nil {
+		if err := rest(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -170,7 +173,7 @@ func (r *Runner) say(what string) {
 func (r *Runner) today() string { return dte.Date(r.o.Now()) }
 
 // rest waits, or returns why ctx ended.
-func (r *Runner) rest(ctx context.Context, d time.Duration) error {
+func rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -69,12 +69,12 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 		if c.Refused == 0 || endpoints[kind] == "" {
 			continue
 		}
-		list, err := r.documents(ctx, kind, "REJECTED", p.Since)
+		list, err := r.till.documents(ctx, kind, "REJECTED", p.Since)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range list[max(0, len(list)-mostRead):] {
-			got, err := r.document(ctx, d.Code)
+			got, err := r.till.document(ctx, d.Code)
 			if err != nil {
 				return nil, err
 			}

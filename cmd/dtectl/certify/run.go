@@ -42,13 +42,13 @@ func (r *Runner) send(ctx context.Context) error {
 				return fmt.Errorf("%w: waited for %v; run it again, it goes on where it stopped", ErrAway, waited.Round(time.Second))
 			}
 			r.say(r.waitsFor())
-			if err := r.rest(ctx, poll); err != nil {
+			if err := rest(ctx, poll); err != nil {
 				return err
 			}
 			continue
 		}
 		since = time.Time{}
-		if err := r.rest(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
+		if err := rest(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
 			return err
 		}
 		r.sent = r.o.Now()
@@ -157,7 +157,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	var got record
-	err = r.insist(ctx, http.MethodPost, "/dte/"+endpoints[kind], fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
+	err = r.till.insist(ctx, http.MethodPost, "/dte/"+endpoints[kind], fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal), text, &got)
 	var no *refused
 	if errors.As(err, &no) {
 		r.unissued(kind, origin, no)
@@ -218,7 +218,7 @@ func (r *Runner) fillPools(ctx context.Context) error {
 		if len(r.pools[kind]) > 0 || sealed == r.filled[kind] {
 			continue
 		}
-		list, err := r.documents(ctx, kind, "PROCESSED", r.status.Authorisation.Since)
+		list, err := r.till.documents(ctx, kind, "PROCESSED", r.status.Authorisation.Since)
 		if err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	if kind != "05" {
 		at = len(pool) - 1 - at // not those of the credit notes, nor those that are invalidated
 	}
-	d, err := r.document(ctx, pool[at])
+	d, err := r.till.document(ctx, pool[at])
 	if err != nil {
 		return nil, "", err
 	}
@@ -278,7 +278,7 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 		return err
 	}
 	var got record
-	err = r.insist(ctx, http.MethodPost, "/dte/invalidacion/"+pool[at], "", text, &got)
+	err = r.till.insist(ctx, http.MethodPost, "/dte/invalidacion/"+pool[at], "", text, &got)
 	var no *refused
 	switch {
 	case errors.As(err, &no):

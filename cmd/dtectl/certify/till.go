@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"dtegate/engine/dte"
 )
 
 // record is what an answer says of a document.
@@ -56,20 +58,26 @@ func (r *refused) answer() string {
 	return text
 }
 
+// till is a till of the branch, as the tills' API knows it.
+type till struct {
+	o   Options
+	say func(what string) // hears why the branch is asked again
+}
+
 // ask makes one request of the tills' API. A refusal that will not change is *refused; any other error may pass.
-func (r *Runner) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.o.URL, "/")+path, bytes.NewReader(body))
+func (t *till) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.o.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("x-api-token", r.o.Token)
+	req.Header.Set("x-api-token", t.o.Token)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	resp, err := r.o.Client.Do(req)
+	resp, err := t.o.Client.Do(req)
 	if err != nil {
 		return fmt.Errorf("asking the branch (is it running?): %w", err)
 	}
@@ -99,9 +107,9 @@ func (r *Runner) ask(ctx context.Context, method, path, key string, body []byte,
 
 // insist asks until there is an answer that will not change. The same key makes the same sale of every try, also across a
 // restart of the branch.
-func (r *Runner) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
-	for pause, begun := 100*time.Millisecond, r.o.Now(); ; pause = min(2*pause, 5*time.Second) {
-		err := r.ask(ctx, method, path, key, body, into)
+func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
+	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
+		err := t.ask(ctx, method, path, key, body, into)
 		var no *refused
 		switch {
 		case err == nil || errors.As(err, &no):
@@ -109,23 +117,23 @@ func (r *Runner) insist(ctx context.Context, method, path, key string, body []by
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if r.o.Now().Sub(begun) > r.o.Patience {
-			return fmt.Errorf("no answer for %v: %w", r.o.Patience, err)
+		if t.o.Now().Sub(begun) > t.o.Patience {
+			return fmt.Errorf("no answer for %v: %w", t.o.Patience, err)
 		}
-		r.say(err.Error() + "; asking again")
-		if err := r.rest(ctx, pause); err != nil {
+		t.say(err.Error() + "; asking again")
+		if err := rest(ctx, pause); err != nil {
 			return err
 		}
 	}
 }
 
 // documents lists what the token's point of sale issued of a kind, in a state, by time of issue.
-func (r *Runner) documents(ctx context.Context, kind, estado, since string) (all []record, err error) {
+func (t *till) documents(ctx context.Context, kind, estado, since string) (all []record, err error) {
 	first, err := time.Parse(time.DateOnly, since)
 	if err != nil {
 		return nil, fmt.Errorf("since when tests count: %w", err)
 	}
-	last, err := time.Parse(time.DateOnly, r.today())
+	last, err := time.Parse(time.DateOnly, dte.Date(t.o.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +146,7 @@ func (r *Runner) documents(ctx context.Context, kind, estado, since string) (all
 				Documents []record `json:"documentos"`
 				Next      *string  `json:"siguiente"`
 			}
-			if err := r.insist(ctx, http.MethodGet, query+cursor, "", nil, &page); err != nil {
+			if err := t.insist(ctx, http.MethodGet, query+cursor, "", nil, &page); err != nil {
 				return nil, err
 			}
 			all = append(all, page.Documents...)
@@ -152,7 +160,7 @@ func (r *Runner) documents(ctx context.Context, kind, estado, since string) (all
 }
 
 // document reads one document.
-func (r *Runner) document(ctx context.Context, code string) (*record, error) {
+func (t *till) document(ctx context.Context, code string) (*record, error) {
 	d := new(record)
-	return d, r.insist(ctx, http.MethodGet, "/dte/documento/"+code, "", nil, d)
+	return d, t.insist(ctx, http.MethodGet, "/dte/documento/"+code, "", nil, d)
 }
