@@ -41,6 +41,7 @@ var weekStory = map[string]string{
 	"DTELateRejection":              "MH takes what was issued in contingency",
 	"DTERefusedDeadlineNear":        "nothing waits for a correction",
 	"DTEQueueStuck":                 "documents of yesterday wait at the start in the morning",
+	"DTEQueueUnreadable":            "every record is one that this version wrote",
 	"DTERuleFailing":                "sales that a rule refuses are no failures of it",
 	"DTERuleRefused":                "a rule is pushed in the middle of the week",
 	"DTERuleReturned":               "nobody goes back",

@@ -69,6 +69,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	gauge("dte_refused_documents_deadline_timestamp_seconds", 0)
 	put("dte_late_rejections_total", `, document="01"`, 0)
 	gauge("dte_queue_oldest_timestamp_seconds", unix(b.oldest))
+	gauge("dte_queue_unreadable_records", 0)
 
 	put("dte_rule_failures_total", `, reason="trap"`, 0)
 	put("dte_rules_refused", `, reason="unvouched"`, 0)

@@ -29,7 +29,7 @@ func (e *Engine) CountBacklog() *Backlog {
 		o, err := e.countOwed()
 		if err != nil {
 			e.log.Error("counting what is owed", "error", err)
-			o = &Backlog{Backlog: contingency.Backlog{At: e.now().UTC(), Waiting: map[string]int{}}}
+			o = e.owed.uncounted(e.now())
 		}
 		e.owed.last = o
 	}
@@ -38,11 +38,23 @@ func (e *Engine) CountBacklog() *Backlog {
 	return &now
 }
 
+// uncounted is the last count, which says that it is not one of now: what is owed must never look as if there were nothing.
+func (c *backlogCache) uncounted(now time.Time) *Backlog {
+	o := &Backlog{Backlog: contingency.Backlog{Waiting: map[string]int{}}}
+	if c.last != nil {
+		*o = *c.last
+	}
+	o.At, o.Unreadable = now.UTC(), max(1, o.Unreadable)
+	return o
+}
+
 func (e *Engine) countOwed() (*Backlog, error) {
 	toMH, err := e.contingency.CountBacklog()
 	if err != nil {
 		return nil, err
 	}
 	o := &Backlog{Backlog: *toMH}
-	return o, e.outbox.CountUndelivered(&o.Delivery)
+	err = e.outbox.CountUndelivered(&o.Delivery)
+	o.Unreadable += o.Delivery.Unreadable
+	return o, err
 }

@@ -2,6 +2,13 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
@@ -13,12 +20,6 @@ import (
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
 	"dtegate/storage"
-	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
-	"sync/atomic"
-	"time"
 )
 
 // core is what all parts of an engine share: what they read, and the one way to change a document.
@@ -37,12 +38,13 @@ type core struct {
 	rand    io.Reader
 	sends   atomic.Int64
 	onAct   func(Act)
+	unread  *record.Unread
 	metrics *metrics
 }
 
 func newCore(o Options) *core {
 	c := &core{Register: register.New(o.Store, o.Shelf, o.Issuer, o.Logger), store: o.Store, signer: o.Signer, client: o.Authority, shelf: o.Shelf, issuer: o.Issuer,
-		rules: func() *rulebook.Book { return o.Rules }, log: o.Logger, now: o.Now, rand: o.Rand, onAct: o.Acted, metrics: newMetrics()}
+		rules: func() *rulebook.Book { return o.Rules }, log: o.Logger, now: o.Now, rand: o.Rand, onAct: o.Acted, unread: record.NewUnread(o.Logger), metrics: newMetrics()}
 	if c.shelf != nil {
 		c.rules = c.shelf.Book
 	}

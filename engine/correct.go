@@ -135,7 +135,8 @@ func (c *corrections) expireCorrections(ctx context.Context) (progress bool, err
 	for _, entry := range refused {
 		h, err := record.DecodeHead(entry)
 		if err != nil {
-			return progress, err
+			c.unread.Note(record.QueueCorrect, err)
+			continue
 		}
 		late := !entry.Due.At.After(c.now())
 		if !late && !c.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {

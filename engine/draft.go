@@ -3,6 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fair"
@@ -11,10 +16,6 @@ import (
 	"dtegate/engine/rulebook"
 	"dtegate/engine/seller"
 	"dtegate/storage"
-	"errors"
-	"fmt"
-	"strconv"
-	"time"
 )
 
 // sales make documents of what tills say: complete, computed, filled, signed. They store nothing.
@@ -114,7 +115,7 @@ func (s *sales) compute(ctx context.Context, r *rulebook.Rule, d *draft) (*ruleb
 	switch {
 	case err == nil:
 		s.shelf.Answered(r, d.request.Caller.Point.ID)
-	case err != nil && s.shelf != nil && ctx.Err() == nil:
+	case s.shelf != nil && ctx.Err() == nil:
 		r, computed, faults, err = s.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay, dte.Date(d.now)), d.facts, err)
 	}
 	var refused *refusal.Error

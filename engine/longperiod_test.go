@@ -175,3 +175,19 @@ func TestLongPeriod_Waits(t *testing.T) {
 		b.audit()
 	})
 }
+
+// TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is no part of that one: its event waits
+// for nobody.
+func TestLongPeriod_ShortAfterLong(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.restart(func(p *contingency.Options) { p.AwaitReport = 12 * time.Hour })
+		b.outageOf(70*time.Hour, "long")
+		time.Sleep(20*time.Hour + 10*time.Minute)
+		b.outageOf(10*time.Minute, "short")
+		time.Sleep(20 * time.Minute)
+		if got := b.sim.Received(); got.Events != 2 || got.Documents != 2 {
+			b.t.Errorf("MH has %+v", got)
+		}
+		b.audit()
+	})
+}

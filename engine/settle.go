@@ -125,17 +125,19 @@ func (s *settlement) conclude(ctx context.Context, d standing, how sending) (sta
 		}
 		to = record.Accepted
 	default:
-		return s.postpone(ctx, d, &next, o, impatient)
+		return s.postpone(ctx, d, o, impatient)
 	}
 	next.Response = o.Response
 	entry, err := s.move(ctx, d.entry, storage.Change{To: to, Announce: how.late}, &next)
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
-// postpone makes the contingency form of a document whose normal form MH has not decided; h is its head, to be changed. MH is probed: when it does not
+// postpone makes the contingency form of a document whose normal form MH has not decided. MH is probed: when it does not
 // answer either, the branch is in contingency; else the trouble is this document's. The till that did not want to wait
 // does not wait for the probe.
-func (s *settlement) postpone(ctx context.Context, d standing, h *record.Head, o authority.Outcome, impatient bool) (standing, error) {
+func (s *settlement) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
+	changed := *d.head
+	h := &changed
 	if impatient {
 		s.contingency.Suspect()
 	} else if err := s.contingency.Check(ctx, h.CreatedAt); err != nil {
@@ -191,6 +193,10 @@ func (s *settlement) Recover(ctx context.Context, before time.Time) error {
 		}
 		settled := 0
 		for _, entry := range open {
+			if _, err := record.DecodeHead(entry); err != nil {
+				s.unread.Note(record.QueueSettle, err)
+				continue
+			}
 			_, err := s.settleDocument(ctx, entry.Code, true)
 			switch {
 			case errors.Is(err, errPutOff):

@@ -30,10 +30,19 @@ type Witness struct {
 
 // Ahead is a series of which a witness knows a higher number than the store.
 type Ahead struct {
-	Witness     string // "MH", "archive"
+	Witness     string // WitnessMH, WitnessArchive
 	Series      string
 	There, Here uint64
 }
+
+// Witnesses outside of the box.
+const (
+	WitnessMH      = "MH"
+	WitnessArchive = "archive"
+)
+
+// witnessNames are what tills and operators call them.
+var witnessNames = map[string]struct{ spanish, english string }{WitnessMH: {"Hacienda", "MH"}, WitnessArchive: {"el archivo", "the archive"}}
 
 // behindRetry is when a till may try again: a person has to decide.
 const behindRetry = time.Minute
@@ -44,8 +53,8 @@ func (w *Witness) stopNumbering(list []Ahead) {
 	for _, a := range list {
 		w.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
 			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
-		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", a.Witness, a.There, a.Series, a.Here))
-		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", a.Witness, a.There, a.Series, a.Here))
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", witnessNames[a.Witness].spanish, a.There, a.Series, a.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", witnessNames[a.Witness].english, a.There, a.Series, a.Here))
 	}
 	w.metrics.ahead.Set(float64(len(list)))
 	w.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
@@ -74,7 +83,8 @@ func (w *Witness) numberTaken(code string) {
 		w.log.Error("reading the document whose number MH holds", "error", err)
 		return
 	}
-	w.stopNumbering([]Ahead{{"Hacienda", entry.Series, entry.Number, entry.Number - 1}})
+	// What the store has under that number is not what MH has.
+	w.stopNumbering([]Ahead{{WitnessMH, entry.Series, entry.Number, entry.Number - 1}})
 }
 
 // maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
@@ -151,7 +161,7 @@ func (w *Witness) weighUnknown(ctx context.Context, key string, points []seller.
 		return err
 	}
 	if there > here && there > ahead[series].There {
-		ahead[series] = Ahead{"el archivo", series, there, here}
+		ahead[series] = Ahead{WitnessArchive, series, there, here}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,10 @@ func TestWitness_Archive(t *testing.T) {
 		refused(b.t, err, refusal.CodeStoreBehind, "")
 		if want := "el archivo conoce el 3 de " + b.series("01") + ", aquí el 1"; err == nil || !strings.Contains(err.Error(), want) {
 			b.t.Errorf("%v, want %s", err, want)
+		}
+		var told *refusal.Error
+		if want := "the archive knows number 3 of " + b.series("01") + ", the store 1"; !errors.As(err, &told) || !strings.Contains(told.English, want) {
+			b.t.Errorf("%+v, want %s", told, want)
 		}
 		_, err = b.engine.Issue(context.Background(), sale("4", 300))
 		refused(b.t, err, refusal.CodeStoreBehind, "")

@@ -33,14 +33,15 @@ func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 //
 // Until Append the store may be read and must not be written. A record that is not appended leaves its number unspent.
 type Appending struct {
-	s     *Store
-	keys  Keys
-	began time.Time
-	held  *held
-	turn  *turn // nil before Number
-	id    uint64
-	over  bool // everything is released
-	ok    bool // the record is stored
+	s       *Store
+	keys    Keys
+	began   time.Time
+	held    *held
+	turn    *turn // nil before Number
+	id      uint64
+	counted bool // among the store's writing
+	over    bool // everything is released
+	ok      bool // the record is stored
 }
 
 // Begin locks the idempotency key and the origins, and waits for others who hold them. Errors: ErrKeyTaken (of a repetition,
@@ -50,12 +51,13 @@ func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("appending: %w", err)
 	}
-	s.writing.Add(1)
 	a := &Appending{s: s, keys: keys, began: s.o.Now()}
 	if err := a.lock(ctx); err != nil {
 		a.Release()
 		return nil, a.failed(err)
 	}
+	a.counted = true
+	s.writing.Add(1)
 	return a, nil
 }
 
@@ -136,7 +138,9 @@ func (a *Appending) Release() {
 	if !a.ok {
 		s.metrics.refused.Inc()
 	}
-	s.writing.Add(-1)
+	if a.counted {
+		s.writing.Add(-1)
+	}
 	s.leave()
 }
 

@@ -56,6 +56,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 	for _, f := range found {
 		e, err := s.entryByID(f.id)
 		if err != nil {
+			s.suspect(err)
 			return nil, fmt.Errorf("reading queue %q: %w", queue, err)
 		}
 		// What was in the queue a moment ago may have moved since.

@@ -332,3 +332,27 @@ func TestRest(t *testing.T) {
 		sound(t, s)
 	})
 }
+
+// TestRest_SameOrigin: the log does not rest for writers that wait for a lock of the one that waits for the log.
+func TestRest_SameOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newStore(t)
+		origin := put(t, s, "a", 1).Code
+		time.Sleep(time.Second)
+		began := time.Now()
+		var writers sync.WaitGroup
+		for n := range uint64(16) {
+			writers.Go(func() {
+				_, err := s.build(ctx, Keys{Series: "b", Origins: []Code{origin}, Idempotency: idem(n + 2)}, func(slot Slot) (Draft, error) { return draft(code(n+2), slot), nil })
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Wait()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the log rested %v", took)
+		}
+		sound(t, s)
+	})
+}

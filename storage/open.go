@@ -29,7 +29,7 @@ type Store struct {
 	names       names
 	feed        *feed
 	queueStarts queueStarts
-	writing     atomic.Int32 // calls of Append under way
+	writing     atomic.Int32 // records between Begin and Release; not those that wait for a lock, which one of these may hold
 	reading     reading
 	backing     sync.Mutex // a backup is under way
 	second      *second    // nil: none is configured

@@ -132,8 +132,8 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return e.Code, [32]byte(row[8:]), nil
 }
 
-// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: an Append,
-// in its build.
+// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: between the Begin and
+// the Append of a record that names it.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	if err := s.enter(); err != nil {
 		return 0, fmt.Errorf("reading counter: %w", err)

@@ -15,6 +15,9 @@ type Backlog struct {
 	Contingency *Period   `json:"contingency"` // nil: MH is there
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
+	// Unreadable counts the records that wait and cannot be read: they are in Waiting, and no deadline here is theirs. While nothing can be
+	// counted it is 1 at least, and the rest is the last count.
+	Unreadable int `json:"unreadable,omitempty"`
 	// Oldest is when the oldest document that waits was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
 	// EventDeadline is when the first contingency event is due at MH: 24 h from the end of its cause. It is set while a
@@ -48,10 +51,10 @@ type count struct {
 
 // CountBacklog counts what the branch owes MH, by reading what waits.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
-	o := &Backlog{At: c.Now().UTC(), Waiting: make(map[string]int)}
+	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c.common, o, c.law(), make(map[string]time.Time)}
 	for _, queue := range owedQueues {
-		due, err := c.Store.Due(queue, c.Now().Add(record.Distant), record.MaxCounted)
+		due, err := c.branch.Store.Due(queue, c.branch.Now().Add(record.Distant), record.MaxCounted)
 		if err != nil {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 		}
@@ -59,12 +62,10 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 		if queue == record.QueueCorrect && len(due) > 0 {
 			o.RefusedDeadline = due[0].Due.At
 		}
-		if queue != record.QueueReport && queue != record.QueueForward {
-			continue
-		}
 		for _, entry := range due {
-			if err := n.add(entry); err != nil {
-				return nil, err
+			if err := n.add(queue, entry); err != nil {
+				c.unread.Note(queue, err)
+				o.Unreadable++
 			}
 		}
 	}
@@ -81,10 +82,18 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a document that waits to what is owed.
-func (n *count) add(entry storage.Entry) error {
+// add adds a record that waits to what is owed: documents that MH has no event of, or that follow theirs, have deadlines.
+func (n *count) add(queue string, entry storage.Entry) error {
+	switch queue {
+	case record.QueueEvent:
+		_, err := DecodeEvent(entry)
+		return err
+	case record.QueueLot:
+		_, err := decodeLot(entry)
+		return err
+	}
 	h, err := record.DecodeHead(entry)
-	if err != nil {
+	if err != nil || queue != record.QueueReport && queue != record.QueueForward {
 		return err
 	}
 	record.Earliest(&n.Oldest, h.CreatedAt)
@@ -122,7 +131,7 @@ func (n *count) refusal(event string) (at time.Time, text string, err error) {
 	if err != nil {
 		return at, "", err
 	}
-	entry, err := n.Store.Get(storage.Code(code))
+	entry, err := n.branch.Store.Get(storage.Code(code))
 	if err != nil {
 		return at, "", err
 	}

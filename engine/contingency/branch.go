@@ -48,24 +48,25 @@ type Documents interface {
 
 // common is what the parts of a contingency share.
 type common struct {
-	Branch
+	branch  Branch
+	unread  *record.Unread
 	options Options
 	metrics *metrics
 	work    bell.Bell // something may be sent
 }
 
 // series is that of a kind of record.
-func (c *common) series(kind string) string { return c.Issuer.Ambiente + "/" + kind }
+func (c *common) series(kind string) string { return c.branch.Issuer.Ambiente + "/" + kind }
 
 // putOff puts a document off.
 func (c *common) putOff(ctx context.Context, d document, at time.Time) error {
-	_, err := c.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
+	_, err := c.branch.Documents.Move(ctx, d.entry, storage.Change{To: d.entry.State, Due: &storage.Due{Queue: d.entry.Due.Queue, At: at}}, d.head)
 	return err
 }
 
 // finish takes a record out of its queue.
 func (c *common) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
-	if _, err := record.Move(ctx, c.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
+	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)
 	}
 	return nil

@@ -51,7 +51,7 @@ func DecodeEvent(entry storage.Entry) (*Event, error) {
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
 func (e events) report(ctx context.Context) (progress bool, err error) {
-	all, err := e.waiting(record.QueueReport, e.Now().Add(record.Distant), 20_000)
+	all, err := e.waiting(record.QueueReport, e.branch.Now().Add(record.Distant), 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
@@ -59,11 +59,15 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	unripe, err := e.unripePeriods()
+	unreported := make(map[string]time.Time)
+	for _, o := range all {
+		unreported[o.head.Period] = o.head.Until
+	}
+	unripe, err := e.unripePeriods(unreported)
 	if err != nil {
 		return false, err
 	}
-	now, law := e.Now(), e.law()
+	now, law := e.branch.Now(), e.law()
 	var list []document
 	for _, o := range all {
 		switch {
@@ -93,20 +97,21 @@ func (e events) report(ctx context.Context) (progress bool, err error) {
 
 // unripePeriods are the periods that are open, or ended so recently that they may go on. Those that are long over leave the
 // queue.
-func (e events) unripePeriods() (map[string]bool, error) {
+func (e events) unripePeriods(unreported map[string]time.Time) (map[string]bool, error) {
 	periods, err := e.periods()
 	if err != nil {
 		return nil, err
 	}
-	now, law, unripe := e.Now(), e.law(), make(map[string]bool)
+	now, law, unripe := e.branch.Now(), e.law(), make(map[string]bool)
+	waiting := unreportedStretches(periods, unreported, law)
 	for _, p := range periods {
 		switch {
 		case p.Ended.IsZero() || p.Ended.Add(e.options.ReportAfter).After(now):
 			unripe[p.code.String()] = true
-		case awaitsReport(p, periods, law, e.options.AwaitReport, now):
+		case awaitsReport(p, waiting, law, e.options.AwaitReport, now):
 			unripe[p.code.String()] = true
 		case now.Sub(p.Ended) > 2*law.event:
-			if _, err := record.Move(context.Background(), e.Store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
+			if _, err := record.Move(context.Background(), e.branch.Store, storage.Code(p.code), record.PeriodEnded, storage.Change{To: record.PeriodEnded}); err != nil {
 				return nil, fmt.Errorf("closing a contingency period: %w", err)
 			}
 		}
@@ -125,11 +130,11 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 	}
 	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		i := index[o.entry.Code]
-		if !o.head.Doubtful && !e.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
+		if !o.head.Doubtful && !e.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			keep[i] = true
 			return nil
 		}
-		if wait := e.Sender.Decidable(o.head.CreatedAt, o.head.Sent); e.Now().Before(wait) {
+		if wait := e.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); e.branch.Now().Before(wait) {
 			if o.head.Period != "" {
 				mu.Lock()
 				unripe[o.head.Period] = true
@@ -137,10 +142,10 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 			}
 			return e.putOff(ctx, o, wait)
 		}
-		q := e.Sender.Query(ctx, o.code(), o.head.Document)
+		q := e.branch.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
-			_, err := e.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
+			_, err := e.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
 			return err
 		case authority.NotFound:
 			if o.head.Known {
@@ -166,7 +171,7 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 func (e events) forwardKnown(ctx context.Context, o document) error {
 	next := *o.head
 	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(e.law().documents), false, false, 0
-	_, err := e.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.Now()}}, &next)
+	_, err := e.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: e.branch.Now()}}, &next)
 	return err
 }
 
@@ -202,8 +207,8 @@ func groups(list []document, most int) []*group {
 
 // makeEvent fills, signs and stores an event. After it a crash is safe.
 func (e events) makeEvent(ctx context.Context, g *group) error {
-	now := e.Now()
-	rule, err := e.Rules().PickEvent("contingencia", e.Issuer.Ambiente, dte.Date(now))
+	now := e.branch.Now()
+	rule, err := e.branch.Rules().PickEvent("contingencia", e.branch.Issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
 	}
@@ -236,7 +241,7 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	if h.Ended, err = e.extend(h.Ended); err != nil {
 		return err
 	}
-	code, err := dte.NewCode(e.Rand)
+	code, err := dte.NewCode(e.branch.Rand)
 	if err != nil {
 		return err
 	}
@@ -244,7 +249,7 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	if len(faults) > 0 {
 		return fmt.Errorf("the contingency event breaks its layout: %v", faults)
 	}
-	jws, err := e.Signer.Right(code, record.FormNormal).Sign(ctx, document)
+	jws, err := e.branch.Signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
@@ -256,7 +261,7 @@ func (e events) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Store.Append(ctx, storage.Keys{Series: e.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
+	_, err = e.branch.Store.Append(ctx, storage.Keys{Series: e.series("evento")}, storage.Draft{Code: storage.Code(code), State: record.EventSigned, Head: head, Due: &storage.Due{Queue: record.QueueEvent, At: now},
 		Parts: []storage.Part{{Name: partEvent, Data: jws}, {Name: partCodes, Data: list}}})
 	return err
 }
@@ -280,8 +285,8 @@ func (e events) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code,
 	who := e.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", e.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: seller.Emisor(e.Issuer, seller.Point{Establishment: g.establishment}).
+			text("ambiente", e.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision", dte.Date(now)), text("hTransmision", dte.Hour(now)))},
+		dte.Member{Name: "emisor", Value: seller.Emisor(e.branch.Issuer, seller.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

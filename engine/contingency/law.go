@@ -20,7 +20,7 @@ type law struct {
 // 2.0 p.31).
 func (c *common) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour, eventDocuments: 1000, lotDocuments: 100}
-	rule, err := c.Rules().PickEvent("contingencia", c.Issuer.Ambiente, dte.Date(c.Now()))
+	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
 	if err != nil {
 		return l
 	}

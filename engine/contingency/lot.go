@@ -16,7 +16,7 @@ import (
 
 // makeLot records a lot and sends it. The record comes first: a crash leaves a lot whose documents are asked for.
 func (l *lots) makeLot(ctx context.Context, list []document) error {
-	code, err := dte.NewCode(l.Rand)
+	code, err := dte.NewCode(l.branch.Rand)
 	if err != nil {
 		return err
 	}
@@ -27,13 +27,13 @@ func (l *lots) makeLot(ctx context.Context, list []document) error {
 		}
 		next := *o.head
 		l.noteFirst(&next)
-		_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: o.entry.Due}, &next)
+		_, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: o.entry.Due}, &next)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	now := l.Now().UTC()
+	now := l.branch.Now().UTC()
 	h := &lotHead{Documents: len(list), Sent: now}
 	codes := make([]string, len(list))
 	for i, o := range list {
@@ -48,7 +48,7 @@ func (l *lots) makeLot(ctx context.Context, list []document) error {
 		return err
 	}
 	// Due when its documents may be asked for, should the process die before MH answers.
-	entry, err := l.Store.Append(ctx, storage.Keys{Series: l.series("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
+	entry, err := l.branch.Store.Append(ctx, storage.Keys{Series: l.series("lote")}, storage.Draft{Code: storage.Code(code), State: record.LotOpen, Head: head, Parts: []storage.Part{{Name: partCodes, Data: names}},
 		Due: &storage.Due{Queue: record.QueueLot, At: now.Add(l.options.LotPatience)}})
 	if err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
@@ -59,22 +59,22 @@ func (l *lots) makeLot(ctx context.Context, list []document) error {
 func (l *lots) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, list []document) error {
 	lot := authority.Lot{SendID: dte.Code(entry.Code).String()}
 	for _, o := range list {
-		jws, err := l.Store.Part(o.entry.Code, o.head.Form)
+		jws, err := l.branch.Store.Part(o.entry.Code, o.head.Form)
 		if err != nil {
 			return err
 		}
 		lot.JWS = append(lot.JWS, string(jws))
 	}
-	out, code, text := l.Sender.Client.SubmitLot(ctx, lot)
+	out, code, text := l.branch.Sender.Client.SubmitLot(ctx, lot)
 	switch {
 	case out.Kind == authority.Accepted:
 		h.Code = code
 		l.metrics.lots.WithLabelValues("received").Inc()
-		return l.moveLot(ctx, entry, record.LotOpen, h, l.Now().Add(l.options.LotPoll))
+		return l.moveLot(ctx, entry, record.LotOpen, h, l.branch.Now().Add(l.options.LotPoll))
 	case out.Kind == authority.Rejected:
 		// One of them may be to blame: halves find it.
 		l.metrics.lots.WithLabelValues("rejected").Inc()
-		l.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
+		l.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
 		codes := make([]storage.Code, len(list))
 		for i, o := range list {
 			codes[i] = o.entry.Code
@@ -100,10 +100,10 @@ func (l *lots) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, lis
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	l.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
+	l.branch.Logger.Warn("no answer to a lot", "documents", len(list), refusal.LogAttr(out.Err))
 	l.watch.Suspect()
 	h.Doubtful = true
-	return l.moveLot(ctx, entry, record.LotOpen, h, l.Now().Add(l.options.LotPatience))
+	return l.moveLot(ctx, entry, record.LotOpen, h, l.branch.Now().Add(l.options.LotPatience))
 }
 
 func (l *lots) moveLot(ctx context.Context, entry storage.Entry, to storage.State, h *lotHead, at time.Time) error {
@@ -111,20 +111,33 @@ func (l *lots) moveLot(ctx context.Context, entry storage.Entry, to storage.Stat
 	if err != nil {
 		return err
 	}
-	if _, err := record.Move(ctx, l.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
+	if _, err := record.Move(ctx, l.branch.Store, entry.Code, entry.State, storage.Change{To: to, Head: head, Due: &storage.Due{Queue: record.QueueLot, At: at}}); err != nil {
 		return fmt.Errorf("recording a lot: %w", err)
 	}
 	return nil
 }
 
+func decodeLot(entry storage.Entry) (*lotHead, error) {
+	h := new(lotHead)
+	if err := json.Unmarshal(entry.Head, h); err != nil {
+		return nil, fmt.Errorf("decoding lot %s: %w", dte.Code(entry.Code), err)
+	}
+	return h, nil
+}
+
 // poll asks MH for the results of the lots that are due.
 func (l *lots) poll(ctx context.Context) (progress bool, err error) {
-	due, err := l.Store.Due(record.QueueLot, l.Now(), 100)
+	due, err := l.branch.Store.Due(record.QueueLot, l.branch.Now(), 100)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
 	for _, entry := range due {
-		done, err := l.pollLot(ctx, entry)
+		h, err := decodeLot(entry)
+		if err != nil {
+			l.unread.Note(record.QueueLot, err)
+			continue
+		}
+		done, err := l.pollLot(ctx, entry, h)
 		if err != nil {
 			return progress, err
 		}
@@ -133,24 +146,20 @@ func (l *lots) poll(ctx context.Context) (progress bool, err error) {
 	return progress, nil
 }
 
-func (l *lots) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
-	h := new(lotHead)
-	if err := json.Unmarshal(entry.Head, h); err != nil {
-		return false, fmt.Errorf("decoding lot: %w", err)
-	}
+func (l *lots) pollLot(ctx context.Context, entry storage.Entry, h *lotHead) (done bool, err error) {
 	var outcomes map[string]authority.Outcome
 	if h.Code != "" {
 		var done, known bool
-		outcomes, done, known, err = l.Sender.Client.QueryLot(ctx, h.Code)
-		late := l.Now().Sub(h.Sent) > l.options.LotPatience
+		outcomes, done, known, err = l.branch.Sender.Client.QueryLot(ctx, h.Code)
+		late := l.branch.Now().Sub(h.Sent) > l.options.LotPatience
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, ctx.Err()
 		case err != nil:
-			l.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
+			l.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
 		case !late && (!known || !done):
-			return false, l.moveLot(ctx, entry, record.LotOpen, h, l.Now().Add(l.options.LotPoll))
+			return false, l.moveLot(ctx, entry, record.LotOpen, h, l.branch.Now().Add(l.options.LotPoll))
 		}
 		// What has no result by now is asked for by itself.
 	}
@@ -164,12 +173,12 @@ func (l *lots) pollLot(ctx context.Context, entry storage.Entry) (done bool, err
 		code := o.code()
 		out, told := outcomes[code]
 		if !told || out.Kind == authority.Unknown {
-			out = l.Sender.Query(ctx, o.code(), o.head.Document)
+			out = l.branch.Sender.Query(ctx, o.code(), o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
 				return ErrAway
 			case authority.Accepted:
-				_, err := l.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
+				_, err := l.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
 				return err
 			case authority.NotFound:
 				mu.Lock()

@@ -57,7 +57,7 @@ func (l *lots) forget(code storage.Code) {
 
 // forward sends documents whose event is sealed: by lot, or alone when there is one.
 func (l *lots) forward(ctx context.Context) (progress bool, err error) {
-	lots, err := l.Store.Due(record.QueueLot, l.Now().Add(record.Distant), 1000)
+	lots, err := l.branch.Store.Due(record.QueueLot, l.branch.Now().Add(record.Distant), 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}
@@ -73,7 +73,7 @@ func (l *lots) forward(ctx context.Context) (progress bool, err error) {
 	if l.options.LotSize > 0 {
 		most = min(most, l.options.LotSize)
 	}
-	due, err := l.waiting(record.QueueForward, l.Now(), (room+len(lots))*most)
+	due, err := l.waiting(record.QueueForward, l.branch.Now(), (room+len(lots))*most)
 	if err != nil {
 		return false, err
 	}
@@ -113,22 +113,22 @@ func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) 
 	var mu sync.Mutex
 	held := make(map[storage.Code]bool)
 	err := eachDocument(ctx, list, func(ctx context.Context, o document) error {
-		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
+		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
-		if wait := l.Sender.Decidable(o.head.CreatedAt, o.head.Sent); l.Now().Before(wait) {
+		if wait := l.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); l.branch.Now().Before(wait) {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
 			return l.putOff(ctx, o, wait)
 		}
-		q := l.Sender.Query(ctx, o.code(), o.head.Document)
+		q := l.branch.Sender.Query(ctx, o.code(), o.head.Document)
 		switch q.Kind {
 		case authority.Accepted:
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			_, err := l.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
+			_, err := l.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
 			return err
 		case authority.NotFound:
 			return nil
@@ -153,25 +153,25 @@ func (l *lots) result(ctx context.Context, o document, out authority.Outcome) er
 	case authority.Accepted:
 		next.Response = out.Response
 		l.forget(o.entry.Code)
-		_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
+		_, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
-		switch q := l.Sender.SettleRefusal(ctx, o.code(), o.head.Document, out, o.head.Sent); q.Kind {
+		switch q := l.branch.Sender.SettleRefusal(ctx, o.code(), o.head.Document, out, o.head.Sent); q.Kind {
 		case authority.Accepted:
-			_, err := l.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, 0)
+			_, err := l.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, 0)
 			return err
 		case authority.Unknown:
 			return l.doubt(ctx, o)
 		}
-		next.Response, next.Refused = out.Response, l.Now().UTC()
+		next.Response, next.Refused = out.Response, l.branch.Now().UTC()
 		change := storage.Change{To: record.Rejected, Announce: true}
 		if until := next.CorrectableUntil(l.law().correction); !until.IsZero() {
 			change.Due = &storage.Due{Queue: record.QueueCorrect, At: until}
 		}
 		l.forget(o.entry.Code)
 		l.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
-		l.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
-		_, err := l.Documents.Move(ctx, o.entry, change, &next)
+		l.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text", record.RefusalText(out.Response))
+		_, err := l.branch.Documents.Move(ctx, o.entry, change, &next)
 		return err
 	}
 	return l.doubt(ctx, o)
@@ -179,10 +179,10 @@ func (l *lots) result(ctx context.Context, o document, out authority.Outcome) er
 
 // authorityTime is MH's time; the box's before MH has said anything. It does not jump with the box's clock.
 func (l *lots) authorityTime() time.Time {
-	if at := l.Sender.Client.Time(); !at.IsZero() {
+	if at := l.branch.Sender.Client.Time(); !at.IsZero() {
 		return at.UTC()
 	}
-	return l.Now().UTC()
+	return l.branch.Now().UTC()
 }
 
 // doubt leaves a document that MH may have or may not.
@@ -191,14 +191,14 @@ func (l *lots) doubt(ctx context.Context, o document) error {
 	if next.Forwarded.IsZero() {
 		next.Forwarded = next.CreatedAt // in a lot, by a branch that needed no time of it: the normal form was never sent
 	}
-	next.Doubtful, next.Sent = true, l.Now().UTC()
-	_, err := l.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(l.Sender.Policy.DoubtFor)}}, &next)
+	next.Doubtful, next.Sent = true, l.branch.Now().UTC()
+	_, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: o.entry.State, Due: &storage.Due{Queue: record.QueueForward, At: next.Sent.Add(l.branch.Sender.Policy.DoubtFor)}}, &next)
 	return err
 }
 
 // forwardOne sends a document alone.
 func (l *lots) forwardOne(ctx context.Context, o document) error {
-	jws, err := l.Store.Part(o.entry.Code, o.head.Form)
+	jws, err := l.branch.Store.Part(o.entry.Code, o.head.Form)
 	if err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (l *lots) forwardOne(ctx context.Context, o document) error {
 	if o, err = l.sendingNow(ctx, o); err != nil {
 		return err
 	}
-	out := l.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
-		Code: o.code(), JWS: string(jws), SendID: l.SendID()})
+	out := l.branch.Sender.Client.Submit(ctx, authority.Submission{Document: o.head.Document, Version: o.head.Version,
+		Code: o.code(), JWS: string(jws), SendID: l.branch.SendID()})
 	if out.Unreachable() {
 		if err := l.notSent(ctx, before); err != nil {
 			return err
@@ -228,10 +228,10 @@ func (l *lots) forwardOne(ctx context.Context, o document) error {
 // sendingNow notes, durably, that the contingency form is about to be sent: a crash leaves the document doubtful.
 func (l *lots) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
-	now := l.Now().UTC()
+	now := l.branch.Now().UTC()
 	next.Doubtful, next.Sent = true, now
 	l.noteFirst(&next)
-	entry, err := l.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
+	entry, err := l.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}, &next)
 	return document{entry, &next}, err
 }
 
@@ -252,6 +252,6 @@ func (l *lots) noteFirst(h *record.Head) {
 // notSent takes back what was noted of a document before it was sent: MH certainly has not received it, and may yet seal
 // its normal form.
 func (l *lots) notSent(ctx context.Context, before document) error {
-	_, err := l.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
+	_, err := l.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due}, before.head)
 	return err
 }

@@ -85,6 +85,8 @@ var owedGauges = func() []gauge {
 		func(o *Backlog) time.Time { return o.RefusedDeadline })
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		func(o *Backlog) time.Time { return o.Oldest })
+	add("dte_queue_unreadable_records", "Records that wait, for MH or for delivery, and cannot be read: the others go on, and no deadline counts these. 1 at least while nothing can be counted.",
+		func(o *Backlog) float64 { return float64(o.Unreadable) })
 	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, invalidate, correct.", []string{"queue"}, nil)
 	return append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
 		for _, queue := range owedQueues {

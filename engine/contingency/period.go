@@ -48,7 +48,7 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 
 // periods returns the open period and those of the last two days, by their beginning.
 func (c *common) periods() ([]*Period, error) {
-	entries, err := c.Store.Due(record.QueuePeriod, c.Now().Add(record.Distant), 10_000)
+	entries, err := c.branch.Store.Due(record.QueuePeriod, c.branch.Now().Add(record.Distant), 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
@@ -67,7 +67,7 @@ func (c *common) periodOf(code string) (*Period, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry, err := c.Store.Get(storage.Code(id))
+	entry, err := c.branch.Store.Get(storage.Code(id))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (c *common) periodOf(code string) (*Period, error) {
 // extend returns the end of a cause that could not be reported in time because the next one began before: for MH it is one
 // cause, which ended with the last.
 func (e events) extend(ended time.Time) (time.Time, error) {
-	now, most := e.Now(), e.law().event
+	now, most := e.branch.Now(), e.law().event
 	if now.Sub(ended) < most-time.Hour {
 		return ended, nil
 	}

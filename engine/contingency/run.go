@@ -30,7 +30,7 @@ type Contingency struct {
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing.
 func New(b Branch, o Options) (*Contingency, error) {
 	o.setDefaults()
-	in := &common{Branch: b, options: o, metrics: newMetrics(), work: bell.New()}
+	in := &common{branch: b, unread: record.NewUnread(b.Logger), options: o, metrics: newMetrics(), work: bell.New()}
 	w := &Watch{common: in, suspicion: bell.New()}
 	c := &Contingency{common: in, Watch: w, Reports: &Reports{in, w}, events: events{in}, lots: &lots{common: in, watch: w}}
 	return c, w.restore()
@@ -45,16 +45,16 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.Now().Add(c.SettleAfter) // everything: no request is older than this process
+	before := c.branch.Now().Add(c.branch.SettleAfter) // everything: no request is older than this process
 	var swept time.Time
 	for ctx.Err() == nil {
-		if now := c.Now(); now.Sub(swept) >= c.Every || now.Before(swept) {
-			c.Documents.Settle(ctx, before)
+		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {
+			c.branch.Documents.Settle(ctx, before)
 			swept, before = now, now
 		}
 		next, err := c.drain(ctx)
 		if err != nil && ctx.Err() == nil {
-			c.Logger.Error("sending what is owed", "error", err)
+			c.branch.Logger.Error("sending what is owed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -72,20 +72,20 @@ func (c *Contingency) Run(ctx context.Context) {
 // drain sends what is owed as far as it goes: results first, then events, then documents. It stops where MH is away. next
 // is when there may be more to do.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
-	steps := []func(context.Context) (progress bool, err error){c.lots.poll, c.events.send, c.events.report, c.lots.forward, c.Documents.ExpireCorrections}
+	steps := []func(context.Context) (progress bool, err error){c.lots.poll, c.events.send, c.events.report, c.lots.forward, c.branch.Documents.ExpireCorrections}
 	for ctx.Err() == nil {
 		if c.Current() != nil {
-			return c.Every, nil
+			return c.branch.Every, nil
 		}
 		again := false
 		for _, step := range steps {
 			progress, err := step(ctx)
 			if errors.Is(err, ErrAway) {
 				c.Suspect()
-				return c.Every, nil
+				return c.branch.Every, nil
 			}
 			if err != nil {
-				return c.Every, err
+				return c.branch.Every, err
 			}
 			again = again || progress
 		}
@@ -98,9 +98,9 @@ func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error)
 
 // timeToNext is the time until something is due, at most Every.
 func (c *Contingency) timeToNext() (time.Duration, error) {
-	now, next := c.Now(), c.Every
+	now, next := c.branch.Now(), c.branch.Every
 	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
-		first, err := c.Store.Due(queue, now.Add(next), 1)
+		first, err := c.branch.Store.Due(queue, now.Add(next), 1)
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", queue, err)
 		}

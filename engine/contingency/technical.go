@@ -27,8 +27,8 @@ type ReportNote struct {
 	Reference string    `json:"reference"` // how MH or the operator names the report
 }
 
-// stretch is one contingency as MH counts it: a period, or several, where each began before the one before it could be
-// reported.
+// stretch is one contingency as MH counts it: a period, or several, where less than the time that the law gives for an event lies
+// between the end of one and the beginning of the next.
 type stretch struct {
 	began, ended time.Time // ended is zero while it goes on
 	periods      []*Period // by their beginning, at least one
@@ -71,6 +71,15 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
+// unreportedStretches joins, of periods sorted by their beginning, those that go on and those of which documents still wait for a sealed
+// event: what MH has an event of is no part of a contingency that needs a technical report. unreported has the latter by code.
+func unreportedStretches(periods []*Period, unreported map[string]time.Time, law law) []*stretch {
+	return stretches(slices.DeleteFunc(slices.Clone(periods), func(p *Period) bool {
+		_, waits := unreported[p.code.String()]
+		return !waits && !p.Ended.IsZero()
+	}), law.event)
+}
+
 // longContingency is the oldest stretch that needs a technical report, or else the one that goes on; nil when there is
 // neither. unreported holds the periods, by code, of which documents still wait for a sealed event.
 func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, error) {
@@ -92,14 +101,10 @@ func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, er
 		}
 		all = append(all, p)
 	}
-	all = slices.DeleteFunc(all, func(p *Period) bool {
-		_, waits := unreported[p.code.String()]
-		return !waits && !p.Ended.IsZero()
-	})
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
-	law, now := r.law(), r.Now()
+	law, now := r.law(), r.branch.Now()
 	var current *stretch
-	for _, s := range stretches(all, law.event) {
+	for _, s := range unreportedStretches(all, unreported, law) {
 		if s.tooLong(law, now) && s.reportNote() == nil {
 			return s, nil
 		}
@@ -111,12 +116,12 @@ func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, er
 }
 
 // awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
-func awaitsReport(p *Period, periods []*Period, law law, most time.Duration, now time.Time) bool {
+func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now time.Time) bool {
 	most = min(most, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {
 		return false
 	}
-	for _, s := range stretches(periods, law.event) {
+	for _, s := range list {
 		if slices.Contains(s.periods, p) {
 			return s.tooLong(law, now) && s.reportNote() == nil
 		}
@@ -166,8 +171,8 @@ func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error)
 		return nil, err
 	}
 	law := r.law()
-	report := &TechnicalReport{Needed: s.tooLong(law, r.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
-		Issuer: r.Issuer.Facts.Append(nil), Ambiente: r.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.reportNote()}
+	report := &TechnicalReport{Needed: s.tooLong(law, r.branch.Now()), NeededFrom: s.needsReportFrom(law), Began: s.began, Ended: s.ended, Periods: s.periods,
+		Issuer: r.branch.Issuer.Facts.Append(nil), Ambiente: r.branch.Issuer.Ambiente, Who: r.options.Responsible, Noted: s.reportNote()}
 	if !s.ended.IsZero() {
 		report.EventDue = s.ended.Add(law.event)
 	}
@@ -177,7 +182,7 @@ func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error)
 
 // reportable is the stretch that a technical report would be about.
 func (r *Reports) reportable() (*stretch, error) {
-	waiting, err := r.waiting(record.QueueReport, r.Now().Add(record.Distant), record.MaxCounted)
+	waiting, err := r.waiting(record.QueueReport, r.branch.Now().Add(record.Distant), record.MaxCounted)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -223,7 +228,7 @@ func (r *Reports) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, 
 	}
 	var counts []ReportCount
 	after := func(h *record.Head) bool { return !s.ended.IsZero() && h.CreatedAt.After(s.ended) }
-	err := record.EachDocument(ctx, r.Store, dte.Date(s.began), after, func(_ storage.Entry, h *record.Head) error {
+	err := record.EachDocument(ctx, r.branch.Store, dte.Date(s.began), after, func(_ storage.Entry, h *record.Head) error {
 		if in[h.Period] {
 			counts = countIn(counts, h)
 		}
@@ -262,12 +267,12 @@ func (r *Reports) NoteTechnicalReport(ctx context.Context, reference string) err
 	if err != nil {
 		return err
 	}
-	note := &ReportNote{At: r.Now().UTC().Truncate(time.Second), Reference: reference}
+	note := &ReportNote{At: r.branch.Now().UTC().Truncate(time.Second), Reference: reference}
 	p, err := r.watch.note(ctx, s.periods[len(s.periods)-1].code.String(), note)
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	r.Logger.Info("MH has the technical report", "reference", reference, "began", p.Began)
+	r.branch.Logger.Info("MH has the technical report", "reference", reference, "began", p.Began)
 	r.work.Ring()
 	return nil
 }

@@ -37,7 +37,7 @@ func (w *Watch) restore() error {
 	for _, p := range list {
 		if p.Ended.IsZero() {
 			w.period = p
-			w.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+			w.branch.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (w *Watch) enter(ctx context.Context, p Period) error {
 		}
 		w.period = last
 	} else {
-		if p.code, err = dte.NewCode(w.Rand); err != nil {
+		if p.code, err = dte.NewCode(w.branch.Rand); err != nil {
 			return err
 		}
 		p.Began = p.Began.UTC().Truncate(time.Second)
@@ -86,16 +86,16 @@ func (w *Watch) enter(ctx context.Context, p Period) error {
 		if err != nil {
 			return err
 		}
-		_, err = w.Store.Append(ctx, storage.Keys{Series: w.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
+		_, err = w.branch.Store.Append(ctx, storage.Keys{Series: w.series("contingencia")}, storage.Draft{Code: storage.Code(p.code), State: record.PeriodOpen, Head: head, Due: &storage.Due{Queue: record.QueuePeriod, At: p.Began}})
 		if err != nil {
 			return fmt.Errorf("recording the contingency: %w", err)
 		}
 		w.period = &p
 	}
-	w.begun = append(w.begun, w.Now())
+	w.begun = append(w.begun, w.branch.Now())
 	w.metrics.periods.Inc()
 	w.Suspect() // the watch begins to probe
-	w.Logger.Warn("in contingency", "cause", w.period.Cause, "motive", w.period.Motive, "resumed", w.period.Resumed)
+	w.branch.Logger.Warn("in contingency", "cause", w.period.Cause, "motive", w.period.Motive, "resumed", w.period.Resumed)
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (w *Watch) redeclare(ctx context.Context, p Period) error {
 func (w *Watch) resumable() (*Period, error) {
 	list, err := w.periods()
 	for _, p := range list {
-		if !p.Ended.IsZero() && p.Ended.Add(w.options.ReportAfter).After(w.Now()) {
+		if !p.Ended.IsZero() && p.Ended.Add(w.options.ReportAfter).After(w.branch.Now()) {
 			return p, nil
 		}
 	}
@@ -145,11 +145,11 @@ func (w *Watch) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *w.period
-	next.Ended = w.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
+	next.Ended = w.branch.Now().UTC().Truncate(time.Second).Add(time.Second) // MH counts in seconds, and no document is behind it
 	if err := w.move(ctx, &next, record.PeriodOpen, record.PeriodEnded); err != nil {
 		return err
 	}
-	w.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
+	w.branch.Logger.Info("out of contingency", "began", next.Began, "ended", next.Ended)
 	w.period = nil
 	return nil
 }
@@ -161,7 +161,7 @@ func (w *Watch) move(ctx context.Context, p *Period, from, to storage.State) err
 		return err
 	}
 	due := &storage.Due{Queue: record.QueuePeriod, At: p.Began}
-	if _, err := record.Move(ctx, w.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
+	if _, err := record.Move(ctx, w.branch.Store, storage.Code(p.code), from, storage.Change{To: to, Head: head, Due: due}); err != nil {
 		return fmt.Errorf("recording the contingency: %w", err)
 	}
 	return nil
@@ -202,7 +202,7 @@ func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
 	if len(faults) > 0 {
 		return refusal.OfOperator(faults)
 	}
-	return w.enter(ctx, Period{Began: w.Now(), Cause: cause, Motive: reason, Declared: true})
+	return w.enter(ctx, Period{Began: w.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
 // Lift takes the operator's word back: the probe ends the contingency when MH answers.
@@ -256,7 +256,7 @@ func (w *Watch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.suspicion:
-		case <-w.Reachable:
+		case <-w.branch.Reachable:
 			if w.Current() == nil {
 				continue
 			}
@@ -268,8 +268,8 @@ func (w *Watch) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case o.Kind == authority.Unknown && p == nil:
-			if err := w.enterFor(ctx, w.Now(), o); err != nil {
-				w.Logger.Error("entering contingency", "error", err)
+			if err := w.enterFor(ctx, w.branch.Now(), o); err != nil {
+				w.branch.Logger.Error("entering contingency", "error", err)
 			}
 			wait, up = w.options.ProbeEvery, time.Time{}
 		case o.Kind == authority.Unknown:
@@ -279,10 +279,10 @@ func (w *Watch) run(ctx context.Context) {
 		case p.Declared: // Lift ends it, and has MH probed at once
 			wait = min(2*wait, w.options.ProbeMax)
 		case up.IsZero():
-			wait, up = min(w.options.ProbeEvery, w.stable()), w.Now()
-		case w.Now().Sub(up) >= w.stable():
+			wait, up = min(w.options.ProbeEvery, w.stable()), w.branch.Now()
+		case w.branch.Now().Sub(up) >= w.stable():
 			if err := w.leave(ctx); err != nil {
-				w.Logger.Error("leaving contingency", "error", err)
+				w.branch.Logger.Error("leaving contingency", "error", err)
 			}
 			wait, up = w.options.ProbeEvery, time.Time{}
 			w.work.Ring()
@@ -294,7 +294,7 @@ func (w *Watch) run(ctx context.Context) {
 func (w *Watch) stable() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.begun) > 0 && w.Now().Sub(w.begun[0]) > time.Hour {
+	for len(w.begun) > 0 && w.branch.Now().Sub(w.begun[0]) > time.Hour {
 		w.begun = w.begun[1:]
 	}
 	return min(w.options.Stable<<min(max(0, len(w.begun)-1), 20), w.options.StableMax)
@@ -303,7 +303,7 @@ func (w *Watch) stable() time.Duration {
 func (w *Watch) probe(ctx context.Context) authority.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, w.options.ProbeTimeout)
 	defer cancel()
-	return w.Sender.Client.Probe(ctx)
+	return w.branch.Sender.Client.Probe(ctx)
 }
 
 // Suspect has MH probed soon.

@@ -9,7 +9,7 @@ import (
 func TestStable(t *testing.T) {
 	monday := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	now := monday
-	w := &Watch{common: &common{Branch: Branch{Now: func() time.Time { return now }}, options: Options{Stable: 2 * time.Second, StableMax: time.Minute}}}
+	w := &Watch{common: &common{branch: Branch{Now: func() time.Time { return now }}, options: Options{Stable: 2 * time.Second, StableMax: time.Minute}}}
 	for i, want := range []time.Duration{2, 2, 4, 8, 16, 32, 60, 60} {
 		if got := w.stable(); got != want*time.Second {
 			t.Errorf("after %d periods: %v", i, got)

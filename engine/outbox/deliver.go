@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +102,13 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
+		due = slices.DeleteFunc(due, func(entry storage.Entry) bool {
+			_, err := box.stepsOf(entry)
+			if err != nil {
+				box.unread.Note(record.QueueDeliver, err)
+			}
+			return err != nil
+		})
 		if len(due) == 0 {
 			break
 		}
@@ -139,7 +147,8 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		for _, entry := range all {
 			s, err := box.stepsOf(entry)
 			if err != nil {
-				return err
+				box.unread.Note(record.QueueDeliver, err)
+				continue
 			}
 			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail, &box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)

@@ -37,6 +37,7 @@ type core struct {
 	metrics  *metrics
 	delivery deliveries
 	giveWay  func() (rest func())
+	unread   *record.Unread
 }
 
 // printing makes printed versions.
@@ -83,7 +84,7 @@ type Options struct {
 
 // New returns an outbox; it starts nothing.
 func New(o Options) *Outbox {
-	c := &core{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay}
+	c := &core{docs: o.Documents, store: o.Store, issuer: o.Issuer, log: o.Logger, now: o.Now, rand: o.Rand, metrics: newMetrics(), giveWay: o.GiveWay, unread: record.NewUnread(o.Logger)}
 	c.delivery.init(o.Delivery, o.Now)
 	p := &printing{c}
 	return &Outbox{c, p, &letters{c, p}, &archiving{c, p}}

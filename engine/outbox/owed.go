@@ -20,6 +20,8 @@ type Undelivered struct {
 	// MailTrouble and ArchiveTrouble are why a server is left alone now.
 	MailTrouble    string `json:"mail_trouble,omitempty"`
 	ArchiveTrouble string `json:"archive_trouble,omitempty"`
+	// Unreadable counts the records that wait and cannot be read; nothing else here counts them.
+	Unreadable int `json:"unreadable,omitempty"`
 	// GivenUp counts what was refused for good or given up; Failures are the first hundred.
 	GivenUp  int       `json:"given_up"`
 	Failures []Failure `json:"failures,omitempty"`
@@ -46,7 +48,9 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	for _, entry := range due {
 		s, err := box.stepsOf(entry)
 		if err != nil {
-			return err
+			box.unread.Note(record.QueueDeliver, err)
+			u.Unreadable++
+			continue
 		}
 		if s.Mail.Pending() {
 			u.Mail++
@@ -78,18 +82,20 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 		if record.IsDocument(entry.State) {
 			h, err := record.DecodeHead(entry)
 			if err != nil {
-				return 0, nil, err
+				box.unread.Note(record.QueueUndelivered, err)
+				continue
 			}
 			to, token = h.Mail, h.TokenID
 		} else {
 			l, err := decodeLetter(entry)
 			if err != nil {
-				return 0, nil, err
+				box.unread.Note(record.QueueUndelivered, err)
+				continue
 			}
 			code, to, token = l.Document, l.To, l.TokenID
 		}
 		s, err := box.stepsOf(entry)
-		if err != nil {
+		if err != nil { // it was just decoded
 			return 0, nil, err
 		}
 		if s.Mail.Failed() {

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -25,12 +26,12 @@ func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 		p = p.InSpanish()
 	}
 	if p.RetryAfter > 0 {
-		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.RetryAfter.Seconds())))))
 	}
 	if p.Status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	Answer(ctx, p.Status, reply.Problem(ctx.Response.Body()[:0], p))
+	Answer(ctx, p.Status, reply.Problem(nil, p)) // what the body was may be shared
 }
 
 // Answer answers with JSON.

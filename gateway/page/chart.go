@@ -1,8 +1,9 @@
 package page
 
 import (
-	"dtegate/engine/register"
 	"fmt"
+
+	"dtegate/engine/register"
 )
 
 // chart is the day by the hour, as stacked bars. Its unit is a point of the drawing, which is chartWide by chartHigh.

@@ -49,6 +49,7 @@ var logged = map[string]string{
 	"no catalogue bundle among the rules may be used: nothing can be issued":      "Ningún catálogo de Hacienda entre las reglas puede usarse: no se emiten documentos",
 	"comparing a sale with the shadow":                                            "No se pudo comparar una venta con la regla en prueba",
 	"unloading a rule module that is not called":                                  "No se pudo sacar de la memoria una regla que no se usa",
+	"a record that waits cannot be read, the others go on":                        "Un registro pendiente no se puede leer; los demás siguen",
 	"closing an instance of a rule module":                                        "No se pudo cerrar una regla en uso",
 	"closing a rule module that nobody refers to":                                 "No se pudo cerrar una regla que ya no se usa",
 	"closing rule host":                                                           "No se pudo cerrar el motor de reglas",

@@ -2,10 +2,11 @@ package page
 
 import (
 	"bytes"
-	"dtegate/engine/register"
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/engine/register"
 )
 
 // TestParts: small pieces of the pages, to the letter.

@@ -3,12 +3,13 @@ package bundle
 import (
 	"bytes"
 	"crypto/ed25519"
-	"dtegate/rules/signed"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/rules/signed"
 )
 
 func TestCosign(t *testing.T) {

@@ -17,7 +17,7 @@
 // the same recursion ends at the same call in every engine.
 //
 // Limits. Engines set memory aside for as many items as a module says that it has, and compile for as long as its
-// functions are tangled. Therefore every count is checked here against what is there and against a limit (limits.go),
+// functions are tangled. Therefore every count is checked here against what is there and against a limit (modulelimits.go),
 // and the work of compiling is estimated and refused before it begins (work.go).
 //
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple

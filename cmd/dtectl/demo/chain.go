@@ -216,6 +216,13 @@ func (c *Command) runChain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	addresses := append(d.branches[0].addresses(), d.store, d.page)
+	for _, b := range d.branches[1:] {
+		addresses = append(addresses, b.API, b.Ops)
+	}
+	if err := awaitFree(ctx, addresses...); err != nil {
+		return err
+	}
 	at := func(name string) string { return filepath.Join(c.Dir, name) }
 	g, ctx := errgroup.WithContext(ctx)
 	run := func(pid string, start func() *exec.Cmd) { g.Go(func() error { return supervise(ctx, at(pid), start) }) }

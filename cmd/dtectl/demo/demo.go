@@ -38,6 +38,9 @@ func (c *Command) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing %s: %w", c.Dir, err)
 	}
+	if err := awaitFree(ctx, d.addresses()...); err != nil {
+		return err
+	}
 	authority := []string{"-issuers", filepath.Join(c.Dir, "issuers.json"), "-ahead", d.ahead.String()}
 	for _, file := range c.Law {
 		authority = append(authority, "-law", file)

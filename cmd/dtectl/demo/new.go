@@ -224,7 +224,11 @@ func (d *Demo) writeConfig(path string) error {
 	if err != nil {
 		return fmt.Errorf("DTESIM_SMTP_ADDR: %w", err)
 	}
-	text := fmt.Sprintf(`ambiente = "00"             # CAT-001: "00" test, "01" production
+	text := fmt.Sprintf(configText, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
+	return config.WriteFile(path, []byte(text))
+}
+
+const configText = `ambiente = "00"             # CAT-001: "00" test, "01" production
 data = "data"
 mark = "mark"               # high-water mark: put it on a second medium
 tokens = "tokens.toml"
@@ -302,6 +306,4 @@ complemento = "Calle Arce 1020"
 
 [branch]
 id = %d
-%s%s`, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
-	return config.WriteFile(path, []byte(text))
-}
+%s%s`

@@ -65,6 +65,7 @@ type Owed struct {
 	RefusedDeadline    time.Time      `json:"refused_deadline"`
 	TechnicalReport    time.Time      `json:"technical_report"`
 	Refused            string         `json:"refused"`
+	Unreadable         int            `json:"unreadable"`
 }
 
 // queues are the queues in the order in which a document passes them, with what waits there.
@@ -87,7 +88,7 @@ func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
 			total += n
 		}
 	}
-	if total == 0 && o.Waiting["correct"] == 0 && o.Refused == "" && o.TechnicalReport.IsZero() {
+	if total == 0 && o.Waiting["correct"] == 0 && o.Refused == "" && o.TechnicalReport.IsZero() && o.Unreadable == 0 {
 		screen.Fprintf(w, "nothing waits\n")
 	}
 	for _, d := range []struct {
@@ -103,6 +104,9 @@ func (o *Owed) Print(out io.Writer, now time.Time) (total int) {
 	}
 	if n := o.Waiting["correct"]; n > 0 {
 		screen.Fprintf(w, "refused by MH\t%d\tmay be corrected under their own code, the first until %s\n", n, Local(o.RefusedDeadline))
+	}
+	if o.Unreadable > 0 {
+		screen.Fprintf(w, "cannot be read\t%d\tno deadline here counts them: see the log, and dtectl fsck\n", o.Unreadable)
 	}
 	if o.Refused != "" {
 		screen.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)

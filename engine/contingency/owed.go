@@ -3,6 +3,7 @@ package contingency
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,18 +38,20 @@ func (o document) newlyCorrected() bool {
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
+// waiting are the documents of a queue, up to a time, but for those that cannot be read.
 func (c *common) waiting(queue string, before time.Time, limit int) ([]document, error) {
-	entries, err := c.Store.Due(queue, before, limit)
+	entries, err := c.branch.Store.Due(queue, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
-	list := make([]document, len(entries))
-	for i, entry := range entries {
+	list := make([]document, 0, len(entries))
+	for _, entry := range entries {
 		h, err := record.DecodeHead(entry)
 		if err != nil {
-			return nil, err
+			c.unread.Note(queue, err)
+			continue
 		}
-		list[i] = document{entry, h}
+		list = append(list, document{entry, h})
 	}
 	return list, nil
 }
@@ -63,9 +66,10 @@ func eachDocument(ctx context.Context, list []document, fn func(context.Context,
 	return g.Wait()
 }
 
-// listed are the documents that the records of a queue name, in the given states.
+// listed are the documents that the records of a queue name, in the given states. A record that does not say which it names is left out: MH
+// recognises what comes twice, and what all others are owed has its hours.
 func (c *common) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
-	records, err := c.Store.Due(queue, c.Now().Add(record.Distant), 100_000)
+	records, err := c.branch.Store.Due(queue, c.branch.Now().Add(record.Distant), 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
@@ -75,8 +79,12 @@ func (c *common) listed(queue string, states ...storage.State) (map[storage.Code
 			continue
 		}
 		codes, err := c.codesOf(r.Code)
-		if err != nil {
+		if errors.Is(err, storage.ErrCorrupt) {
 			return nil, err
+		}
+		if err != nil {
+			c.unread.Note(queue, err)
+			continue
 		}
 		for _, c := range codes {
 			listed[c] = true
@@ -86,7 +94,7 @@ func (c *common) listed(queue string, states ...storage.State) (map[storage.Code
 }
 
 func (c *common) codesOf(shown storage.Code) ([]storage.Code, error) {
-	part, err := c.Store.Part(shown, partCodes)
+	part, err := c.branch.Store.Part(shown, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
@@ -113,7 +121,7 @@ func (c *common) documents(shown storage.Code, states ...storage.State) ([]docum
 	}
 	var list []document
 	for _, code := range codes {
-		entry, err := c.Store.Get(code)
+		entry, err := c.branch.Store.Get(code)
 		if err != nil {
 			return nil, err
 		}
