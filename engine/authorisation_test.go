@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/authorisation"
 	"dtegate/engine/authority/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/seller"
@@ -15,17 +16,17 @@ import (
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {
-	old := NewAuthorisationTally(b.engine, b.store, 1, b.now)
-	look := func(want map[string]Sealed) {
+	old := authorisation.NewTally(b.engine, b.store, 1, b.now)
+	look := func(want map[string]authorisation.Sealed) {
 		b.t.Helper()
-		for _, tally := range []*AuthorisationTally{old, NewAuthorisationTally(b.engine, b.store, 1, b.now)} {
+		for _, tally := range []*authorisation.Tally{old, authorisation.NewTally(b.engine, b.store, 1, b.now)} {
 			got, err := tally.Count(context.Background())
-			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-AuthorisationDays)) || len(got.Kinds) != len(Requirements) {
+			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-authorisation.Days)) || len(got.Kinds) != len(authorisation.Requirements) {
 				b.t.Fatalf("%+v %v", got, err)
 			}
 			for i, k := range got.Kinds {
 				expected := want[k.Kind]
-				expected.Kind, expected.Wanted = Requirements[i].Kind, Requirements[i].Wanted
+				expected.Kind, expected.Wanted = authorisation.Requirements[i].Kind, authorisation.Requirements[i].Wanted
 				if k != expected {
 					b.t.Errorf("%+v, want %+v", k, expected)
 				}
@@ -41,12 +42,12 @@ func authorise(b *box) {
 	alone := sale("late", 1130)
 	alone.TestContingency = true
 	late := b.issue(alone)
-	look(map[string]Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}})
 	time.Sleep(time.Minute)
-	look(map[string]Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}, "contingencia": {Waiting: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}, "contingencia": {Waiting: 1}})
 	b.chaos(simulator.Chaos{RejectEvents: 1}) // the event is made anew
 	time.Sleep(30 * time.Minute)
-	look(map[string]Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}})
 
 	code, err := dte.ParseCode(late.Code)
 	if err != nil {
@@ -56,9 +57,9 @@ func authorise(b *box) {
 	if _, err := b.engine.Invalidate(context.Background(), InvalidationRequest{Code: code, Kind: 2, Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
 		b.t.Fatal(err)
 	}
-	look(map[string]Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
-	b.skew.Store(int64((AuthorisationDays - 1) * 24 * time.Hour))
-	look(map[string]Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
+	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
+	b.skew.Store(int64((authorisation.Days - 1) * 24 * time.Hour))
+	look(map[string]authorisation.Sealed{"01": {Sealed: 2, Refused: 1}, "contingencia": {Sealed: 1, Refused: 1}, "invalidacion": {Sealed: 1}})
 	b.skew.Add(int64(24 * time.Hour))
 	look(nil)
 }

@@ -22,6 +22,7 @@ import (
 	"dtegate/cmd/version"
 	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/link"
 	"dtegate/engine/fleet"
@@ -123,7 +124,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate, store: d.store,
 		tally: register.NewTally(d.store, cfg.Now), access: d.access, reach: mh, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
-		status.permit = engine.NewAuthorisationTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
+		status.permit = authorisation.NewTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
 	}
 	d.fleet, err = openFleet(cfg, in, status, &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: log, now: time.Now}, log)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/version"
 	"dtegate/engine"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
@@ -31,7 +32,7 @@ type status struct {
 	gate    *box.Gate
 	store   *storage.Store
 	tally   *register.Tally
-	permit  *engine.AuthorisationTally // nil outside of the test ambiente
+	permit  *authorisation.Tally // nil outside of the test ambiente
 	month   *monthSoFar
 	access  *access.Control
 	reach   *box.Reach
@@ -106,7 +107,7 @@ func (s *status) overview() *page.Overview {
 const authorisationWait = time.Second
 
 // authorisation is how far the branch has come with the tests that MH wants of it; nil outside of the test ambiente.
-func (s *status) authorisation() *engine.Authorisation {
+func (s *status) authorisation() *authorisation.Progress {
 	if s.permit == nil {
 		return nil
 	}

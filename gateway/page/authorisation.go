@@ -3,23 +3,23 @@ package page
 import (
 	"fmt"
 
-	g "maragu.dev/gomponents"
+	"dtegate/engine/authorisation"
 
-	"dtegate/engine"
+	g "maragu.dev/gomponents"
 )
 
-// authorisation shows, in the test ambiente, how many of each kind MH has sealed of those that it wants.
-type authorisation struct {
+// permit shows, in the test ambiente, how many of each kind MH has sealed of those that it wants.
+type permit struct {
 	Lines   []queue
 	Note    string
 	Partial bool
 }
 
-func newAuthorisation(lang string, a *engine.Authorisation) *authorisation {
+func newAuthorisation(lang string, a *authorisation.Progress) *permit {
 	if a == nil {
 		return nil
 	}
-	shown := &authorisation{Partial: a.Partial}
+	shown := &permit{Partial: a.Partial}
 	missing := 0
 	for _, k := range a.Kinds {
 		q := queue{Name: say(lang, "document."+k.Kind), N: fmt.Sprintf("%s %s %s", count(k.Sealed), say(lang, "authorisation.of"), count(k.Wanted))}
@@ -43,7 +43,7 @@ func newAuthorisation(lang string, a *engine.Authorisation) *authorisation {
 	return shown
 }
 
-func (a *authorisation) html(t func(string) string) g.Node {
+func (a *permit) html(t func(string) string) g.Node {
 	return el("section", class("progress"), txt("h2", t("authorisation")),
 		txt("p", a.Note),
 		g.If(a.Partial, el("p", class("partial"), g.Text(t("authorisation.partial")))),

@@ -22,8 +22,8 @@ type board struct {
 	Total          string
 	Partial        bool
 	Documents      []named
-	Authorisation  *authorisation // nil outside of the test ambiente
-	Month          string         // its name; "" while it is counted
+	Authorisation  *permit // nil outside of the test ambiente
+	Month          string  // its name; "" while it is counted
 	MonthLines     []monthLine
 	Waiting        []queue
 	Deadlines      []deadline

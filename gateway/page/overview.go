@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/engine"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/register"
 	"dtegate/engine/shelf"
 )
@@ -25,7 +26,7 @@ type Overview struct {
 	Owed    *engine.Backlog
 	Today   register.Today
 	// Authorisation is nil outside of the test ambiente.
-	Authorisation *engine.Authorisation
+	Authorisation *authorisation.Progress
 	Rules         *shelf.Listing
 	// Month is nil while it is counted for the first time.
 	Month *Month

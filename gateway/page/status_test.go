@@ -13,6 +13,7 @@ import (
 
 	"dtegate/cmd/cmdtest/browsertest"
 	"dtegate/engine"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
@@ -49,7 +50,7 @@ func overviews() map[string]*Overview {
 	}
 	offline := normal()
 	offline.Ambiente = "00"
-	offline.Authorisation = &engine.Authorisation{Since: "2026-10-04", Partial: true, Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
+	offline.Authorisation = &authorisation.Progress{Since: "2026-10-04", Partial: true, Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
 		{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5}, {Kind: "contingencia", Wanted: 5, Sealed: 4}}}
 	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
 	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now, Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1}, Oldest: now.Add(-51 * time.Minute),
@@ -76,7 +77,7 @@ func overviews() map[string]*Overview {
 	stopped.Stopped = &refusal.Error{Code: refusal.CodeStorageFull, Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando",
 		English: "The store's disk has 120 MiB free and keeps 512 for what is issued already: nothing new is issued", Err: errors.New("secret")}
 	stopped.Free = 120 << 20
-	done := engine.Authorisation{Since: "2026-10-04", Kinds: []engine.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
+	done := authorisation.Progress{Since: "2026-10-04", Kinds: []authorisation.Sealed{{Kind: "01", Wanted: 90, Sealed: 91}}}
 	quiet := &Overview{Authorisation: &done, At: now, Started: now.Add(-9 * time.Second), Version: "(devel)", Ambiente: "00", Branch: 1, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now, Waiting: map[string]int{}}}, Today: register.Today{Partial: true}}
 	return map[string]*Overview{"normal": normal(), "contingency": offline, "late": late, "stopped": stopped, "quiet": quiet}
 }

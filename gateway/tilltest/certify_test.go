@@ -14,7 +14,7 @@ import (
 
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dtectl/operator"
-	"dtegate/engine"
+	"dtegate/engine/authorisation"
 	"dtegate/engine/authority/simulator"
 	"dtegate/gateway/tilltest"
 )
@@ -23,7 +23,7 @@ import (
 type branch struct {
 	*tilltest.Branch
 	t      *testing.T
-	tally  *engine.AuthorisationTally
+	tally  *authorisation.Tally
 	wanted map[string]int // instead of MH's
 }
 
@@ -31,7 +31,7 @@ var opened = time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) *branch {
 	b := &branch{Branch: tilltest.Open(t, "00", opened), t: t}
-	b.tally = engine.NewAuthorisationTally(b.Engine, b.Store, 1, b.Now)
+	b.tally = authorisation.NewTally(b.Engine, b.Store, 1, b.Now)
 	return b
 }
 
@@ -70,7 +70,7 @@ func (b *branch) chaos(c simulator.Chaos) {
 // sent already, and would rightly be given one more than is wanted.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
-	for _, r := range engine.Requirements {
+	for _, r := range authorisation.Requirements {
 		wanted[r.Kind] = r.Wanted
 		if !all {
 			wanted[r.Kind] = max(2, r.Wanted/15)

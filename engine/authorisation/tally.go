@@ -1,4 +1,6 @@
-package engine
+// Package authorisation counts how far a branch has come with the documents and events that MH wants to see in the test ambiente before it
+// authorises an issuer (Manual Funcional 2.0, XXIV).
+package authorisation
 
 import (
 	"context"
@@ -24,11 +26,11 @@ type Requirement struct {
 // Requirements are the minimum of Manual Funcional 2.0, XXIV, for what this branch issues.
 var Requirements = []Requirement{{"01", 90}, {"03", 75}, {"05", 50}, {"06", 25}, {"07", 50}, {"14", 25}, {"18", 5}, {"invalidacion", 5}, {"contingencia", 5}}
 
-// AuthorisationDays is how long an issuer has for them, in days: MH gives two months.
-const AuthorisationDays = 62
+// Days is how long an issuer has for them, in days: MH gives two months.
+const Days = 62
 
-// Authorisation is how far the branch has come with the documents and events that MH wants in the test ambiente.
-type Authorisation struct {
+// Progress is how far the branch has come with the documents and events that MH wants in the test ambiente.
+type Progress struct {
 	Since string   `json:"since"` // yyyy-mm-dd: what is older does not count
 	Kinds []Sealed `json:"kinds"` // in the order of Requirements
 	// Partial: there is more than was counted yet; the next call goes on.
@@ -45,10 +47,15 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// AuthorisationTally counts from the branch's own records what MH wants for the authorisation. The documents are those of
-// the ledger; of the events a call reads what has come since the call before, and at most authorisationStep records.
-type AuthorisationTally struct {
-	engine *Engine
+// Ledger lists the documents of a branch with their totals.
+type Ledger interface {
+	List(context.Context, register.Filter, seller.Caller) (*register.Listing, error)
+}
+
+// Tally counts from the branch's own records what MH wants for the authorisation. The documents are those of
+// the ledger; of the events a call reads what has come since the call before, and at most mostEvents records.
+type Tally struct {
+	ledger Ledger
 	store  *storage.Store
 	branch int64
 	now    func() time.Time
@@ -61,28 +68,28 @@ type AuthorisationTally struct {
 	refused  []time.Time    // when MH refused those that it refused
 }
 
-// NewAuthorisationTally returns a tally that has counted nothing, of a branch in the test ambiente.
-func NewAuthorisationTally(e *Engine, store *storage.Store, branch int64, now func() time.Time) *AuthorisationTally {
-	return &AuthorisationTally{engine: e, store: store, branch: branch, now: now}
+// NewTally returns a tally that has counted nothing, of a branch in the test ambiente.
+func NewTally(ledger Ledger, store *storage.Store, branch int64, now func() time.Time) *Tally {
+	return &Tally{ledger: ledger, store: store, branch: branch, now: now}
 }
 
 // Count goes on counting and returns how far the branch has come. Where the documents cannot be added up before ctx ends,
 // the answer is partial.
-func (t *AuthorisationTally) Count(ctx context.Context) (*Authorisation, error) {
+func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	today, err := time.Parse(time.DateOnly, dte.Date(t.now()))
 	if err != nil {
 		return nil, err
 	}
-	first := today.AddDate(0, 0, 1-AuthorisationDays)
-	a := &Authorisation{Since: first.Format(time.DateOnly)}
+	first := today.AddDate(0, 0, 1-Days)
+	a := &Progress{Since: first.Format(time.DateOnly)}
 	counts := make(map[string]*Sealed, len(Requirements))
 	for _, r := range Requirements {
 		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
 	}
 	for day := first; !day.After(today); day = day.AddDate(0, 0, register.MaxDays) {
-		l, err := t.engine.List(ctx, register.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, register.MaxDays-1).Format(time.DateOnly), Limit: 1},
+		l, err := t.ledger.List(ctx, register.Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0, register.MaxDays-1).Format(time.DateOnly), Limit: 1},
 			seller.Caller{Point: seller.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
@@ -140,7 +147,7 @@ func countSince(list []time.Time, day string) (n int) {
 }
 
 // countEvents reads the contingency events that have come since the call before.
-func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
+func (t *Tally) countEvents(since string) (more bool, err error) {
 	if !t.began {
 		if t.last, err = record.FirstID(t.store, since); err != nil {
 			return false, err
@@ -161,7 +168,7 @@ func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
 	}
 	n := 0
 	err = t.store.Records(t.last, func(entry storage.Entry) error {
-		if n++; n > authorisationStep {
+		if n++; n > mostEvents {
 			return record.ErrEnough
 		}
 		if err := t.countEvent(entry); err != nil {
@@ -176,10 +183,10 @@ func (t *AuthorisationTally) countEvents(since string) (more bool, err error) {
 	return false, err
 }
 
-// authorisationStep is the most records that one call reads: about a tenth of a second of a small box.
-const authorisationStep = 10_000
+// mostEvents is the most records that one call reads: about a tenth of a second of a small box.
+const mostEvents = 10_000
 
-func (t *AuthorisationTally) countEvent(entry storage.Entry) error {
+func (t *Tally) countEvent(entry storage.Entry) error {
 	if entry.State < record.EventSigned || entry.State > record.EventDone {
 		return nil
 	}
