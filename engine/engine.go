@@ -18,6 +18,7 @@ import (
 	"dtegate/engine/seller"
 	"dtegate/engine/shelf"
 	"dtegate/engine/sign"
+	"dtegate/engine/witness"
 	"dtegate/storage"
 )
 
@@ -57,11 +58,11 @@ type Engine struct {
 	*settlement
 	*invalidations
 	*corrections
-	*Witness
 
-	keys storage.Locks // idempotency keys at work
-	gate func(seller.Point) error
-	owed backlogCache
+	witness *witness.Guard
+	keys    storage.Locks // idempotency keys at work
+	gate    func(seller.Point) error
+	owed    backlogCache
 }
 
 // New returns an engine; it starts nothing.
@@ -93,12 +94,12 @@ func New(o Options) (e *Engine, err error) {
 	e.origins = &origins{c}
 	e.sales = &sales{core: c, origins: e.origins, large: newLarge(c.now)}
 	e.invalidations = &invalidations{c, e.origins}
-	e.Witness = &Witness{core: c}
+	e.witness = witness.New(c.store, c.issuer, c.outbox.Archive(), c.log)
 	if e.settlement, err = newSettlement(c, o); err != nil {
 		return nil, err
 	}
 	e.corrections = &corrections{c, e.sales, e.settlement}
-	e.sender.Taken = e.numberTaken
+	e.sender.Taken = e.witness.NumberTaken
 	e.contingency, err = contingency.New(contingency.Branch{Documents: deferred{e}, Store: c.store, Signer: c.signer, Sender: e.sender, Rules: c.rules, Issuer: c.issuer,
 		Logger: c.log, Now: c.now, Rand: c.rand, SendID: c.sendID, Reachable: o.Reachable, Every: o.RecoverEvery, SettleAfter: settleAfter}, o.Contingency)
 	return e, err
@@ -116,6 +117,9 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // Contingency is how the branch lives without MH.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
+
+// Witness hears of numbers that the store lacks.
+func (e *Engine) Witness() *witness.Guard { return e.witness }
 
 // sweep settles documents that nobody settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {

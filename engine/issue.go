@@ -150,7 +150,7 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.gate(req.Caller.Point); err != nil {
 		return nil, err
 	}
-	if err := e.Behind(); err != nil {
+	if err := e.witness.Behind(); err != nil {
 		return nil, err
 	}
 	now := e.now()

@@ -30,7 +30,6 @@ type metrics struct {
 
 	corrections *prometheus.CounterVec
 	adopted     *prometheus.CounterVec
-	ahead       prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -48,8 +47,6 @@ func newMetrics() *metrics {
 			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."}, []string{"result"}),
 		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
 			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
-		ahead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
-			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."}),
 		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
 			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
@@ -89,11 +86,11 @@ func (m *metrics) invalidated(r *record.View, err error) {
 
 // own are the metrics that count as things happen.
 func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted, m.ahead}
+	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted}
 }
 
 func (e *Engine) collectors() []prometheus.Collector {
-	return slices.Concat(e.metrics.own(), e.outbox.Counters(), e.contingency.Counters())
+	return slices.Concat(e.metrics.own(), []prometheus.Collector{e.witness.Gauge()}, e.outbox.Counters(), e.contingency.Counters())
 }
 
 // Describe makes the engine its own collector.

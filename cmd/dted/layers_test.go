@@ -67,7 +67,9 @@ var layers = map[string][]string{
 	"engine/outbox":                        {"engine/seller", "engine/mail", "engine/bell", "engine/pdf", "engine/fair", "engine/archive", "storage", "engine/refusal", "engine/record", "engine/dte"},
 	"engine/contingency":                   {"engine/dte/schema", "engine/authority", "engine/bell", "engine/dte", "engine/record", "engine/refusal", "engine/rulebook", "engine/seller", "engine/sign", "storage"},
 	"engine/register":                      {"engine/dte", "engine/ledger", "engine/outbox", "engine/record", "engine/refusal", "engine/seller", "engine/shelf", "storage"},
-	"engine":                               {"engine/dte/schema", "engine/contingency", "engine/register", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
+	"engine/witness":                       {"storage", "engine/seller", "engine/refusal", "engine/record", "engine/dte", "engine/archive"},
+	"engine":                               {"engine/witness", "engine/dte/schema", "engine/contingency", "engine/register", "engine/outbox", "engine/seller", "engine/shelf", "engine/rulebook", "engine/record", "engine/refusal", "engine/fair", "engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage"},
+	"engine/authorisation":                 {"storage", "engine/seller", "engine/register", "engine/record", "engine/dte", "engine/contingency"},
 
 	"gateway/codes":       {"engine/refusal"},
 	"gateway/operators":   {"engine", "engine/audit", "engine/contingency", "engine/dte", "engine/month", "engine/outbox", "engine/refusal", "engine/seller", "engine/shelf", "gateway/codes", "gateway/door", "gateway/exchange", "gateway/form", "gateway/page", "gateway/problem"},
@@ -106,7 +108,6 @@ var layers = map[string][]string{
 	"cmd/dtectl/setup":         {"cmd/dtectl/operator", "cmd/dted/config", "cmd/screen", "engine/authority", "engine/dte", "engine/sign", "gateway/certificate", "storage"},
 	"cmd/dtectl/bundles":       {"gateway/form", "cmd/dted/start", "plugins", "engine/dte", "rules/bundle", "rules/abi", "rules", "engine/rulebook", "cmd/screen", "cmd/dted/config", "cmd/dtectl/workshop", "cmd/dtectl/operator"},
 	"cmd/dtectl/demo":          {"engine/sign", "engine/dte", "cmd/dtectl/workshop", "cmd/dtectl/setup", "cmd/dtectl/bundles", "rules/bundle", "plugins", "cmd/screen", "cmd/dted/config", "cmd/dtectl/operator", "cmd/dtectl/fleet"},
-	"engine/authorisation":     {"storage", "engine/seller", "engine/register", "engine/record", "engine/dte", "engine/contingency"},
 	"cmd/dtectl":               {"cmd/dtectl/demo", "cmd/dtectl/bundles", "engine/contingency", "cmd/dtectl/certify", "cmd/dtectl/fleet", "cmd/screen", "cmd/version", "cmd/dted/config", "engine/books", "engine/month", "engine/pdf", "engine/dte", "storage", "cmd/dtectl/operator", "cmd/dtectl/disk", "cmd/dtectl/doctor", "cmd/dtectl/setup"},
 	"cmd/dtesim":               {"engine/authority/simulator", "rules/bundle"},
 }

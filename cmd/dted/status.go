@@ -47,7 +47,7 @@ func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
 	}
-	if err := s.engine.Behind(); err != nil {
+	if err := s.engine.Witness().Behind(); err != nil {
 		return err
 	}
 	return s.gate.Check()

@@ -39,7 +39,9 @@ func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool,
 		close(w.done)
 		return w, nil
 	}
-	w.ask = func(ctx context.Context, from, to time.Time) error { return d.engine.AskArchive(ctx, points, from, to) }
+	w.ask = func(ctx context.Context, from, to time.Time) error {
+		return d.engine.Witness().AskArchive(ctx, points, from, to)
+	}
 	return w, nil
 }
 

@@ -27,7 +27,7 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem", "gateway/exchange", "gateway/operators", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency", "engine/register", "engine/rulebook", "engine/shelf", "engine/outbox", "engine/dte", "engine/dte/schema", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted", "cmd/dted/box"}
+var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem", "gateway/exchange", "gateway/operators", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency", "engine/register", "engine/rulebook", "engine/witness", "engine/shelf", "engine/outbox", "engine/dte", "engine/dte/schema", "plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14", "plugins/retorno", "cmd/dted", "cmd/dted/box"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {

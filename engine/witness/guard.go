@@ -1,0 +1,183 @@
+// Package witness hears of numbers that the store lacks. They can be known elsewhere: an old copy of the store was put back, or another
+// box numbers the same series. MH cannot be asked for the last number of a series: its query takes a codigoGeneracion (MT1 §4.3). It says so
+// when a number is used twice, and the archive lists what was sealed.
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/seller"
+	"dtegate/storage"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Guard stops the numbering once a witness outside of the box knows more numbers than the store.
+type Guard struct {
+	store   *storage.Store
+	issuer  seller.Issuer
+	archive *archive.Archive // nil: there is none
+	log     *slog.Logger
+	ahead   atomic.Pointer[refusal.Error] // what every new document is refused with
+	series  prometheus.Gauge
+}
+
+// New returns a guard that has heard of nothing.
+func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
+	return &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
+		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."})}
+}
+
+// Gauge counts the series of which a witness knows a higher number than the store.
+func (g *Guard) Gauge() prometheus.Collector { return g.series }
+
+// Ahead is a series of which a witness knows a higher number than the store.
+type Ahead struct {
+	Witness     string // MH, Archive
+	Series      string
+	There, Here uint64
+}
+
+// Witnesses outside of the box.
+const (
+	MH      = "MH"
+	Archive = "archive"
+)
+
+// names are what tills and operators call them.
+var names = map[string]struct{ spanish, english string }{MH: {"Hacienda", "MH"}, Archive: {"el archivo", "the archive"}}
+
+// behindRetry is when a till may try again: a person has to decide.
+const behindRetry = time.Minute
+
+// stopNumbering refuses every new document from now on, until the process ends: its next number may be another document's.
+func (g *Guard) stopNumbering(list []Ahead) {
+	var said, english []string
+	for _, a := range list {
+		g.log.Error("another medium knows more numbers than the store: nothing is numbered before dtectl reconcile",
+			"witness", a.Witness, "series", a.Series, "there", a.There, "here", a.Here)
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[a.Witness].spanish, a.There, a.Series, a.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[a.Witness].english, a.There, a.Series, a.Here))
+	}
+	g.series.Set(float64(len(list)))
+	g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
+		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
+			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl reconcile",
+		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
+}
+
+// Behind is nil while no witness outside of the box knows more numbers than the store; else a *refusal.Error of CodeStoreBehind.
+func (g *Guard) Behind() error {
+	if err := g.ahead.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// NumberTaken is told that MH holds a number of ours under another code. The document is refused and its number spent; the
+// next ones would meet the same.
+func (g *Guard) NumberTaken(code string) {
+	id, err := dte.ParseCode(code)
+	var entry storage.Entry
+	if err == nil {
+		entry, err = g.store.Get(storage.Code(id))
+	}
+	if err != nil {
+		g.log.Error("reading the document whose number MH holds", "error", err)
+		return
+	}
+	// What the store has under that number is not what MH has.
+	g.stopNumbering([]Ahead{{MH, entry.Series, entry.Number, entry.Number - 1}})
+}
+
+// maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
+const maxUnknown = 500
+
+// AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
+// are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
+func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
+	if g.archive == nil {
+		return nil
+	}
+	ahead := make(map[string]Ahead)
+	unknown := 0
+	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
+		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" + strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		for o, err := range g.archive.List(ctx, prefix) {
+			if err != nil {
+				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
+			}
+			code, err := dte.ParseCode(strings.TrimSuffix(path.Base(o.Key), ".json"))
+			if err != nil {
+				continue // a PDF
+			}
+			if _, err := g.store.Get(storage.Code(code)); !errors.Is(err, storage.ErrNotFound) {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if unknown++; unknown > maxUnknown {
+				g.log.Warn("the archive holds many documents that this store does not know: only the latest were compared", "read", maxUnknown)
+				break
+			}
+			if err := g.weighUnknown(ctx, o.Key, points, ahead); err != nil {
+				return err
+			}
+		}
+	}
+	if len(ahead) == 0 {
+		return nil
+	}
+	var list []Ahead
+	for _, a := range ahead {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b Ahead) int { return strings.Compare(a.Series, b.Series) })
+	g.stopNumbering(list)
+	return nil
+}
+
+// weighUnknown compares the number of an archived document with those of its series.
+func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point, ahead map[string]Ahead) error {
+	data, err := g.archive.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", key, err)
+	}
+	v, err := dte.Parse(data)
+	if err != nil {
+		return nil //nolint:nilerr // nothing that this product has put there
+	}
+	id := v.Get("identificacion")
+	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()
+	if len(control) != 31 || len(date) != 10 {
+		return nil
+	}
+	mine := slices.ContainsFunc(points, func(p seller.Point) bool { return p.Establishment == control[7:11] && p.PointOfSale == control[11:15] })
+	there, err := strconv.ParseUint(control[16:], 10, 64)
+	if err != nil || !mine {
+		return nil //nolint:nilerr // as above
+	}
+	series := fmt.Sprintf("%s/%s/%s/%s/%s", g.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
+	here, err := g.store.LastNumber(series)
+	if err != nil {
+		return err
+	}
+	if there > here && there > ahead[series].There {
+		ahead[series] = Ahead{Archive, series, there, here}
+	}
+	return nil
+}
