@@ -82,12 +82,16 @@ func TestOperators_English(t *testing.T) {
 
 // TestGate_English: each error by which the box itself stops issuing has its own words in English, with the same facts.
 func TestGate_English(t *testing.T) {
-	files, err := filepath.Glob("../cmd/dted/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, room := range [...]string{"../cmd/dted", "../cmd/dted/box", "../engine/witness"} {
+		list, err := filepath.Glob(room + "/*.go")
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%s: %d files, %v", room, len(list), err)
+		}
+		files = append(files, list...)
 	}
 	found := 0
-	for _, file := range append(files, "../engine/witness.go") {
+	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}

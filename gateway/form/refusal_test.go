@@ -15,7 +15,7 @@ func TestRefusal(t *testing.T) {
 		refusal.CodeValidation: {{Path: "receptor.correo", Code: dte.FaultRequired}, {Path: "receptor.nit", Code: dte.FaultFormat}, {Path: "nit", Code: dte.FaultRequired}, {Path: "items", Code: dte.FaultRequired}},
 	} {
 		for _, f := range list {
-			r := (&Filled{form: &Form{receptor: []string{"nombre", "nit"}}, Faults: []dte.Fault{f}}).Refusal()
+			r := (&Filled{form: &Form{receptor: []string{"nombre", "nit"}}, reader: reader{faults{[]dte.Fault{f}}}}).Refusal()
 			if r.Type != want || (len(r.RequiredFields) == 2) != (want == own) {
 				t.Errorf("%+v: %+v", f, r)
 			}

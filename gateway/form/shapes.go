@@ -3,7 +3,6 @@ package form
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -25,11 +24,6 @@ func (d *Filled) alternatives() {
 			d.contradict(pair[0], pair[1])
 		}
 	}
-}
-
-func (d *Filled) contradict(a, b string) {
-	d.fault(a, dte.FaultCondition, "Contradice a "+b)
-	d.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
 
 // maxEntry is the longest value of an entry of the appendix, in characters.
@@ -88,18 +82,6 @@ func (d *Filled) noteOrigin() {
 	}
 }
 
-// code reads a generation code. One that is missing or of another kind has its fault already.
-func (d *Filled) code(v dte.Value, path string) dte.Code {
-	if v.Kind() != dte.KindString {
-		return dte.Code{}
-	}
-	c, err := dte.ParseCode(v.Text())
-	if err != nil {
-		d.fault(path, dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
-	}
-	return c
-}
-
 // maxWithholdings is the most lines of a withholding voucher (FACTS §1.8).
 const maxWithholdings = 500
 
@@ -139,94 +121,6 @@ func (d *Filled) withholdings() {
 	if len(items) > 0 {
 		d.Facts = d.Facts.With("cuerpoDocumento", dte.Arr(items...))
 	}
-}
-
-// requestPath is the request's name of a fact.
-func (d *Filled) requestPath(path string) string {
-	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.form.origin == "codigoGeneracion" && !hasValue(d.body.Get("codigoGeneracion")) {
-			return "documentoRelacionado.codigoGeneracion"
-		}
-		return d.form.origin
-	}
-	if path == "" { // of the document as a whole: of its lines together
-		path = "cuerpoDocumento"
-	}
-	in, rest := inRoot, path
-	if below, ok := strings.CutPrefix(path, "resumen."); ok {
-		in, rest = inResumen, below
-	}
-	name, rest := segment(rest)
-	if in == inRoot && name == "apendice" {
-		return d.appendixPath(rest)
-	}
-	if in == inResumen && name == "pagos" && !hasValue(d.body.Get("pagos")) {
-		return "pago" + strings.TrimPrefix(rest, "[0]")
-	}
-	match := d.fieldOf(in, name)
-	if match == nil && in == inResumen { // a total: what it is made of
-		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
-	}
-	if match == nil {
-		return path
-	}
-	return match.name + match.pathBelow(rest)
-}
-
-// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
-func (d *Filled) appendixPath(rest string) string {
-	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
-	n, err := strconv.Atoi(number)
-	switch {
-	case !ok || err != nil:
-		return "apendice"
-	case n < len(d.entries):
-		return d.entries[n]
-	}
-	return index("apendice", n-len(d.entries)) + below
-}
-
-// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that
-// the request uses.
-func (d *Filled) fieldOf(in place, fact string) (match *field) {
-	name, _ := segment(fact)
-	for i := range d.form.fields {
-		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || hasValue(d.body.Get(f.name))) {
-			match = f
-		}
-	}
-	if match == nil && in == inResumen && name == "pagos" {
-		return d.fieldOf(inPagos, "pago")
-	}
-	return match
-}
-
-// pathBelow names what lies under a field: rest begins with an index, a dot, or nothing.
-func (f *field) pathBelow(rest string) string {
-	prefix := ""
-	if strings.HasPrefix(rest, "[") {
-		end := strings.IndexByte(rest, ']') + 1
-		prefix, rest = rest[:end], rest[end:]
-	}
-	inner, ok := strings.CutPrefix(rest, ".")
-	if !ok {
-		return prefix + rest
-	}
-	name, rest := segment(inner)
-	for i := range f.members {
-		if m := &f.members[i]; m.factName() == name {
-			return prefix + "." + m.name + m.pathBelow(rest)
-		}
-	}
-	return prefix // computed: of the line as a whole
-}
-
-// segment cuts a path behind its first name.
-func segment(path string) (name, rest string) {
-	if i := strings.IndexAny(path, ".["); i >= 0 {
-		return path[:i], path[i:]
-	}
-	return path, ""
 }
 
 // specialUnits gives lines that are a tax or a charge beside the tax base the unit that MH wants of them (MF2 pp.30, 33),

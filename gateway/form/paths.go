@@ -1,0 +1,216 @@
+package form
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"dtegate/engine/dte"
+)
+
+// This file leads from facts back to the request: what a rule finds wrong with a fact is told at the member that it came from, once.
+
+// MergeMore adds what find finds wrong beside the faults, unless no more will be listed. unread are the facts that the faults
+// left out.
+func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
+	if !d.full() {
+		d.Merge(find(d.unread()))
+	}
+}
+
+// Merge adds faults of facts, at the request's own paths, less those that are told already at or above their path.
+func (d *Filled) Merge(found []dte.Fault) {
+next:
+	for _, f := range found {
+		if d.full() {
+			return
+		}
+		if name, ok := strings.CutPrefix(f.Path, "resumen."); ok && d.fieldOf(inResumen, name) == nil {
+			f.Message = totalName(name) + " " + f.Message
+		}
+		f.Message = Sentence(f.Message)
+		f.Path = d.requestPath(f.Path)
+		for _, have := range d.Faults {
+			if have.Path == f.Path || strings.HasPrefix(f.Path, have.Path+".") || strings.HasPrefix(f.Path, have.Path+"[") {
+				continue next
+			}
+		}
+		d.fault(f.Path, f.Code, f.Message)
+	}
+}
+
+// Sentence begins a message with a capital letter, as all those of a request do.
+func Sentence(message string) string {
+	first, size := utf8.DecodeRuneInString(message)
+	return string(unicode.ToUpper(first)) + message[size:]
+}
+
+// totalName is what people call a total that the rule computes.
+func totalName(field string) string {
+	switch field {
+	case "montoTotalOperacion":
+		return "El monto total de la operación"
+	case "totalPagar":
+		return "El total a pagar"
+	case "subTotal", "subTotalVentas":
+		return "El subtotal"
+	}
+	return "El total calculado (" + field + ")"
+}
+
+// unread are the facts, by path without indexes, that the faults of a request left out: what depends on one cannot be added
+// up. Of a member that nobody knows, it is the object that holds it: the member may be a misspelt one.
+func (d *Filled) unread() (paths []string) {
+	for _, f := range d.Faults {
+		path := f.Path
+		if f.Code == dte.FaultUnknown {
+			path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		}
+		fact, there := d.factOf(path)
+		if !there || f.Code == dte.FaultUnknown {
+			paths = append(paths, fact)
+		}
+	}
+	return paths
+}
+
+// factOf is the path, without indexes, of the fact that a member of the request becomes, and whether the facts have it.
+func (d *Filled) factOf(path string) (fact string, there bool) {
+	fields, v, prefix := d.form.fields, d.Facts, ""
+	for path != "" {
+		name, rest := segment(path)
+		var f *field
+		for i := range fields {
+			if fields[i].name == name {
+				f = &fields[i]
+			}
+		}
+		if f == nil {
+			return prefix, false
+		}
+		step := f.factName()
+		switch {
+		case prefix == "" && f.place == inResumen:
+			v, prefix = v.Get("resumen"), "resumen."
+		case prefix == "" && f.place == inPagos:
+			v, prefix, step = v.Get("resumen").Get("pagos").Index(0), "resumen.pagos", ""
+		case prefix == "" && (f.place == inApendice || f.place == nowhere):
+			return f.name, true // no amount depends on it
+		}
+		if step != "" {
+			v, prefix = v.Get(step), strings.TrimSuffix(prefix, ".")+dot(prefix)+step
+		}
+		if number, ok := strings.CutPrefix(rest, "["); ok {
+			number, rest, _ = strings.Cut(number, "]")
+			v = v.Index(position(number))
+		}
+		fields, path = f.members, strings.TrimPrefix(rest, ".")
+	}
+	return prefix, v.Exists()
+}
+
+func dot(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return "."
+}
+
+// position is the index that a path names; of a list shorter than that it names nothing.
+func position(text string) (n int) {
+	for _, c := range text {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// requestPath is the request's name of a fact.
+func (d *Filled) requestPath(path string) string {
+	if path == "origen" || strings.HasPrefix(path, "origen.") {
+		if d.form.origin == "codigoGeneracion" && !hasValue(d.body.Get("codigoGeneracion")) {
+			return "documentoRelacionado.codigoGeneracion"
+		}
+		return d.form.origin
+	}
+	if path == "" { // of the document as a whole: of its lines together
+		path = "cuerpoDocumento"
+	}
+	in, rest := inRoot, path
+	if below, ok := strings.CutPrefix(path, "resumen."); ok {
+		in, rest = inResumen, below
+	}
+	name, rest := segment(rest)
+	if in == inRoot && name == "apendice" {
+		return d.appendixPath(rest)
+	}
+	if in == inResumen && name == "pagos" && !hasValue(d.body.Get("pagos")) {
+		return "pago" + strings.TrimPrefix(rest, "[0]")
+	}
+	match := d.fieldOf(in, name)
+	if match == nil && in == inResumen { // a total: what it is made of
+		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
+	}
+	if match == nil {
+		return path
+	}
+	return match.name + match.pathBelow(rest)
+}
+
+// appendixPath is the request's name of what lies under the appendix: the first entries are members of the request's own.
+func (d *Filled) appendixPath(rest string) string {
+	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+	n, err := strconv.Atoi(number)
+	switch {
+	case !ok || err != nil:
+		return "apendice"
+	case n < len(d.entries):
+		return d.entries[n]
+	}
+	return index("apendice", n-len(d.entries)) + below
+}
+
+// fieldOf is the member of the request that a fact comes from, nil if none does; of two names for one thing, the one that
+// the request uses.
+func (d *Filled) fieldOf(in place, fact string) (match *field) {
+	name, _ := segment(fact)
+	for i := range d.form.fields {
+		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil || hasValue(d.body.Get(f.name))) {
+			match = f
+		}
+	}
+	if match == nil && in == inResumen && name == "pagos" {
+		return d.fieldOf(inPagos, "pago")
+	}
+	return match
+}
+
+// pathBelow names what lies under a field: rest begins with an index, a dot, or nothing.
+func (f *field) pathBelow(rest string) string {
+	prefix := ""
+	if strings.HasPrefix(rest, "[") {
+		end := strings.IndexByte(rest, ']') + 1
+		prefix, rest = rest[:end], rest[end:]
+	}
+	inner, ok := strings.CutPrefix(rest, ".")
+	if !ok {
+		return prefix + rest
+	}
+	name, rest := segment(inner)
+	for i := range f.members {
+		if m := &f.members[i]; m.factName() == name {
+			return prefix + "." + m.name + m.pathBelow(rest)
+		}
+	}
+	return prefix // computed: of the line as a whole
+}
+
+// segment cuts a path behind its first name.
+func segment(path string) (name, rest string) {
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		return path[:i], path[i:]
+	}
+	return path, ""
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,207 @@
+package form
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"dtegate/engine/dte"
+	"dtegate/rules/near"
+)
+
+// reader checks the members of a request against the tables, and makes their facts.
+type reader struct{ faults }
+
+// hasValue tells that a member is there and not null: null is SPEC's way to leave an optional member out.
+func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
+
+// value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.
+func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
+	if !hasValue(v) {
+		if f.required {
+			r.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio")
+		}
+		return f.preset
+	}
+	switch f.shape {
+	case isText:
+		if v.Kind() != dte.KindString {
+			return r.wrong(prefix+f.name, "Debe ser un texto")
+		}
+		return r.text(v, f, prefix+f.name)
+	case isFlag:
+		if v.Kind() != dte.KindBool {
+			return r.wrong(prefix+f.name, "Debe ser true o false")
+		}
+	case isNumber, isInteger:
+		return r.number(v, f, prefix)
+	case isObject:
+		if v.Kind() != dte.KindObject {
+			return r.wrong(prefix+f.name, "Debe ser un grupo de datos, no un solo valor")
+		}
+		o := r.object(v, f, prefix+f.name+".", nil)
+		if f.person {
+			o = r.identities(o, prefix+f.name+".")
+		}
+		return o
+	case isList:
+		return r.list(v, f, prefix+f.name)
+	case isTexts:
+		if v.Kind() != dte.KindArray || v.Len() > f.limit {
+			return r.wrong(prefix+f.name, "Debe ser una lista de a lo sumo "+strconv.Itoa(f.limit)+" textos")
+		}
+		for i := range v.Len() {
+			if v.Index(i).Kind() != dte.KindString {
+				return r.wrong(index(prefix+f.name, i), "Debe ser un texto")
+			}
+		}
+	}
+	return v
+}
+
+func (r *reader) number(v dte.Value, f *field, prefix string) dte.Value {
+	if v.Kind() != dte.KindNumber {
+		return r.wrong(prefix+f.name, "Debe ser un número")
+	}
+	a, err := v.Amount()
+	switch {
+	case errors.Is(err, dte.ErrPrecision):
+		r.fault(prefix+f.name, dte.FaultPrecision, "Lleva a lo sumo 8 decimales")
+		return dte.Value{}
+	case err != nil:
+		r.fault(prefix+f.name, dte.FaultRange, "Debe estar por debajo de 92,000,000,000")
+		return dte.Value{}
+	}
+	if _, whole := v.Int(); f.shape == isInteger && !whole {
+		return r.wrong(prefix+f.name, "Debe ser un número entero")
+	}
+	switch {
+	case f.min != nil && f.above && a <= *f.min:
+		r.fault(prefix+f.name, dte.FaultRange, "Debe ser mayor que "+f.min.String())
+	case f.min != nil && a < *f.min, f.max != nil && a > *f.max:
+		r.fault(prefix+f.name, dte.FaultRange, f.bounds())
+	default:
+		return v
+	}
+	return dte.Value{}
+}
+
+func (f *field) bounds() string {
+	if f.max == nil {
+		return "No puede ser menor que " + f.min.String()
+	}
+	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
+}
+
+// object checks the members of an object, whose paths begin with prefix; first come before them in the fact.
+func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
+	if !f.loose {
+		r.unknown(v, f.members, prefix)
+	}
+	const presets = 2 // most that an object has
+	members := make([]dte.Member, 0, len(first)+min(len(f.members), v.Len()+presets))
+	members = append(members, first...)
+	for i := range f.members {
+		m := &f.members[i]
+		if x := r.value(v.Get(m.name), m, prefix); x.Exists() {
+			members = append(members, dte.Member{Name: m.factName(), Value: x})
+		}
+	}
+	return dte.Obj(members...)
+}
+
+func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
+	if v.Kind() != dte.KindArray {
+		return r.wrong(path, "Debe ser una lista")
+	}
+	if v.Len() == 0 || v.Len() > f.limit {
+		r.fault(path, dte.FaultCount, fmt.Sprintf("Lleva de 1 a %d elementos, trae %d", f.limit, v.Len()))
+		return dte.Value{}
+	}
+	items := make([]dte.Value, 0, v.Len())
+	for i := range v.Len() {
+		if r.full() {
+			break
+		}
+		if v.Index(i).Kind() != dte.KindObject {
+			r.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
+			items = append(items, dte.Obj()) // so that those behind it keep their places
+			continue
+		}
+		var first []dte.Member
+		if f.numbered {
+			first = []dte.Member{{Name: "numItem", Value: dte.Int(int64(i + 1))}}
+		}
+		items = append(items, r.object(v.Index(i), f, index(path, i)+".", first))
+	}
+	return dte.Arr(items...)
+}
+
+// unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
+func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
+	for _, m := range v.Members() {
+		if r.full() {
+			return
+		}
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == m.Name }) {
+			r.fault(prefix+m.Name, dte.FaultUnknown, "No se conoce este campo"+hint(m.Name, fields))
+		}
+	}
+}
+
+// hint names the field that a misspelt name is nearest to, if any is near.
+func hint(name string, fields []field) string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].name
+	}
+	if i, letters := near.Of(name, names); i >= 0 && letters < 3 {
+		return "; ¿quiso decir " + names[i] + "?"
+	}
+	return ""
+}
+
+// text checks a text that is there: something to read, and nothing that cannot be printed. A blank one is like none where
+// that changes nothing, and refused where a code or a name is due.
+func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
+	s := v.Text()
+	switch {
+	case strings.ContainsFunc(s, func(c rune) bool { return invisible(c) && !(f.lines && (c == '\n' || c == '\r')) }):
+		message := "Lleva un carácter que no se puede imprimir"
+		if strings.ContainsAny(s, "\r\n\t") {
+			message = "Va en una sola línea y sin tabuladores"
+		}
+		r.fault(path, dte.FaultPattern, message)
+	case strings.ContainsFunc(s, func(c rune) bool { return unicode.IsPrint(c) && c != ' ' }):
+		return v
+	case f.blank:
+		return f.preset
+	case f.required:
+		r.fault(path, dte.FaultRequired, "Es obligatorio y está vacío")
+	default:
+		r.fault(path, dte.FaultLength, "Está vacío: escríbalo u omítalo")
+	}
+	return dte.Value{}
+}
+
+// invisible tells a character that cannot be printed: control characters, and format characters such as a space of no
+// width. The joiner of emoji is none, nor is any space.
+func invisible(r rune) bool {
+	const joiner = '\u200d'
+	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
+}
+
+// code reads a generation code. One that is missing or of another kind has its fault already.
+func (r *reader) code(v dte.Value, path string) dte.Code {
+	if v.Kind() != dte.KindString {
+		return dte.Code{}
+	}
+	c, err := dte.ParseCode(v.Text())
+	if err != nil {
+		r.fault(path, dte.FaultPattern, "No es un código de generación: son 36 caracteres en cinco grupos, con guiones")
+	}
+	return c
+}
