@@ -41,6 +41,7 @@ import (
 // daemon is the whole appliance, wired. This file is the only wiring.
 type daemon struct {
 	log      *slog.Logger
+	now      func() time.Time // the branch's clock
 	store    *storage.Store
 	host     *rules.Host
 	tester   *rules.Host // an interpreter for unproven rules; nil when host is one
@@ -68,7 +69,7 @@ const unloadRulesAfter = 10 * time.Minute
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
 	memory := new(recent)
 	log = slog.New(memory.over(log.Handler()))
-	d = &daemon{log: log}
+	d = &daemon{log: log, now: cfg.Now}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -78,10 +79,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := start.Refusal(faults); err != nil {
 		return d, err
 	}
-	exposed, _ := start.Exposed(cfg)
-	for _, err := range exposed {
-		log.Warn("a secret is open to others", "error", err)
-	}
+	warnExposed(cfg, log)
 	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2), CacheDir: cfg.Rules.Cache,
 		UnloadAfter: unloadRulesAfter, Logger: log})
 	if err != nil {
@@ -95,8 +93,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	boxKey := openBoxKey(cfg, log)
 	d.trail = audit.New(d.store, cfg.Ambiente, boxKey, cfg.Now)
-	d.shelf, err = openShelf(ctx, d, cfg, in, boxKey)
-	if err != nil {
+	if d.shelf, err = openShelf(ctx, d, cfg, in, boxKey); err != nil {
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
@@ -104,10 +101,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	mh := box.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT, Password: authority.Password(in.Password),
 		Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh, Now: cfg.Now, AnswerTimeout: time.Duration(cfg.Authority.AnswerTimeout), Rehearsal: cfg.Authority.Rehearsal})
-	d.engine, err = engine.New(engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf,
-		Issuer: start.Issuer(cfg), Policy: authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)}, Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: log, Now: cfg.Now,
-		Acted: func(a engine.Act) { recordAct(d.trail, a, log) }})
-	if err != nil {
+	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
 	if d.witness, err = newWitness(d, start.Points(cfg), d.gate.LastActivity(), in.Delivery.Archive != nil, cfg.Now); err != nil {
@@ -126,30 +120,11 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if cfg.Ambiente == "00" {
 		status.permit = authorisation.NewTally(d.engine, d.store, cfg.Branch.ID, cfg.Now)
 	}
-	d.fleet, err = openFleet(cfg, in, status, &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: log, now: time.Now}, log)
-	if err != nil {
+	if err := joinChain(d, cfg, in, status, registry); err != nil {
 		return d, err
 	}
-	status.fleet = d.fleet
-	if status.shipper, err = openShipper(cfg, in, d.fleet, d.store, log); err != nil {
-		return d, err
-	}
-	if status.shipper != nil {
-		d.shipper.Store(status.shipper)
-		registry.MustRegister(status.shipper)
-	}
-	if d.fleet != nil {
-		d.gate.Obey(d.fleet.Fence())
-		registry.MustRegister(d.fleet)
-	}
-	apiTLS, opsTLS := d.access.Configs()
 	d.backups = newBackups(d.store, log)
-	d.gateway = gateway.New(gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.Table(), Issuer: information(cfg), Logger: log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
-		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
-		APITLS: apiTLS, OpsTLS: opsTLS, Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)}, Usage: register.NewUsage(d.store, d.shelf, cfg.Now()).Of,
-		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
-		Operators: operators.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: status.ready, Status: status.show, Overview: status.overview,
-			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}})
+	d.gateway = gateway.New(gatewayOptions(d, cfg, in, status, registry))
 	d.access.PublishTo(d.gateway.SetTokens)
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, start.Listening("api.listen", err)
@@ -159,6 +134,32 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}
 	d.pulse = box.NewPulse(d.store, d.gate, status.ready, log)
 	return d, nil
+}
+
+// warnExposed warns of secrets that others can read.
+func warnExposed(cfg *config.Config, log *slog.Logger) {
+	exposed, _ := start.Exposed(cfg)
+	for _, err := range exposed {
+		log.Warn("a secret is open to others", "error", err)
+	}
+}
+
+func engineOptions(d *daemon, cfg *config.Config, in *start.Inputs, client *authority.Client) engine.Options {
+	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client, Shelf: d.shelf, Issuer: start.Issuer(cfg),
+		Policy:      authority.Policy{Resends: cfg.Authority.Resends, DoubtFor: time.Duration(cfg.Contingency.DoubtFor)},
+		Contingency: contingencyOptions(cfg.Contingency), Reachable: d.link.Ready(), Gate: d.admit, Logger: d.log, Now: cfg.Now,
+		Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
+}
+
+func gatewayOptions(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) gateway.Options {
+	apiTLS, opsTLS := d.access.Configs()
+	return gateway.Options{Sales: d.engine, Documents: d.engine, Tokens: d.access.Table(), Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry,
+		PaymentCodes: cfg.Payments, Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins, APITLS: apiTLS, OpsTLS: opsTLS,
+		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: cfg.API.Burst, Large: int64(cfg.API.LargeBytes), Daily: int64(cfg.API.DailyBytes)},
+		Usage:  register.NewUsage(d.store, d.shelf, cfg.Now()).Of,
+		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission", MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
+		Operators: operators.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine, Rules: d.shelf, Recall: engine.NewRecall(d.engine),
+			Ready: s.ready, Status: s.show, Overview: s.overview, AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups, Books: month.New(d.store)}}
 }
 
 // Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
@@ -206,7 +207,7 @@ func (d *daemon) admit(at seller.Point) error {
 	if err := d.gate.Admit(); err != nil {
 		return err
 	}
-	return box.CheckClosed(d.fleet, at, time.Now())
+	return box.CheckClosed(d.fleet, at, d.now()) // a document bears the year of the branch's clock
 }
 
 func (d *daemon) close() {

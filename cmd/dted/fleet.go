@@ -17,7 +17,29 @@ import (
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
+
+// joinChain makes a branch one of a chain: its agent, the fence that each sale passes, and what ships the second copy. Without
+// [fleet] it does nothing.
+func joinChain(d *daemon, cfg *config.Config, in *start.Inputs, s *status, registry *prometheus.Registry) (err error) {
+	rules := &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now}
+	if d.fleet, err = openFleet(cfg, in, s, rules, d.log); err != nil || d.fleet == nil {
+		return err
+	}
+	s.fleet = d.fleet
+	if s.shipper, err = openShipper(cfg, in, d.fleet, d.store, d.log); err != nil {
+		return err
+	}
+	if s.shipper != nil {
+		d.shipper.Store(s.shipper)
+		registry.MustRegister(s.shipper)
+	}
+	d.gate.Obey(d.fleet.Fence())
+	registry.MustRegister(d.fleet)
+	return nil
+}
 
 // openFleet makes the agent of a branch that is one of a chain; nil without [fleet]. It asks the store nothing yet.
 func openFleet(cfg *config.Config, in *start.Inputs, s *status, rules *centreRules, log *slog.Logger) (*fleet.Agent, error) {
