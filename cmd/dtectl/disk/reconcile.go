@@ -73,31 +73,25 @@ func reconcile(ctx context.Context, cfg *config.Config, c Reconcile) (err error)
 	}
 	switch {
 	case r != nil:
+		return c.settle(ctx, cfg, store, r)
 	case store.Behind() != nil:
 		return c.giveUp(ctx, cfg, store)
 	case taken != nil && len(c.Skip) == 0:
 		return nil
-	default:
-		return c.skip(ctx, cfg, store)
 	}
-	possible := possibleSeries(cfg, r.Taken, cfg.Now())
+	return c.skip(ctx, cfg, store)
+}
+
+// settle makes a restored store one that issues again, by what the operator knows of its last numbers. Without that it says
+// what is to be settled.
+func (c *Reconcile) settle(ctx context.Context, cfg *config.Config, store *storage.Store, r *storage.Restoration) error {
 	printRestoration(screen.Out, r)
-	var plan []storage.Skip
-	switch {
-	case c.AcceptMark && (c.Advance > 0 || c.TrustCopy) || c.TrustCopy && c.Advance > 0:
-		return errors.New("one of --accept-mark, --advance and --trust-copy")
-	case c.TrustCopy && !r.Copy:
-		return errors.New("--trust-copy: the store came from a backup, which lacks what was issued after it")
-	case c.TrustCopy:
-		plan = r.TrustCopy(possible)
-	case c.AcceptMark:
-		if plan, err = r.AcceptMark(possible); err != nil {
-			return err
-		}
-	case c.Advance > 0:
-		plan = r.Advance(c.Advance, possible)
-	default:
+	if !c.AcceptMark && !c.TrustCopy && c.Advance == 0 {
 		return nil
+	}
+	plan, err := c.plan(r, possibleSeries(cfg, r.Taken, cfg.Now()))
+	if err != nil {
+		return err
 	}
 	if c.AcceptMissing {
 		store.AcceptMissing()
@@ -114,6 +108,25 @@ func reconcile(ctx context.Context, cfg *config.Config, c Reconcile) (err error)
 	if err := recordReconciled(ctx, cfg, store, len(plan), c.Reason+missingText(r.Missing)); err != nil {
 		return err
 	}
+	return printPlan(plan)
+}
+
+// plan is where each series goes on, by the one of the three options that was given.
+func (c *Reconcile) plan(r *storage.Restoration, possible []string) ([]storage.Skip, error) {
+	switch {
+	case c.AcceptMark && (c.Advance > 0 || c.TrustCopy) || c.TrustCopy && c.Advance > 0:
+		return nil, errors.New("one of --accept-mark, --advance and --trust-copy")
+	case c.TrustCopy && !r.Copy:
+		return nil, errors.New("--trust-copy: the store came from a backup, which lacks what was issued after it")
+	case c.TrustCopy:
+		return r.TrustCopy(possible), nil
+	case c.AcceptMark:
+		return r.AcceptMark(possible)
+	}
+	return r.Advance(c.Advance, possible), nil
+}
+
+func printPlan(plan []storage.Skip) error {
 	screen.Printf("reconciled: these series go on at\n")
 	w := tabwriter.NewWriter(screen.Out, 0, 0, 2, ' ', 0)
 	report := make(map[string]uint64)
