@@ -126,7 +126,7 @@ func (c *corrections) correct(ctx context.Context, entry storage.Entry, h *recor
 func (c *corrections) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := c.now()
 	if len(c.sender.Lost) > 0 {
-		until = until.Add(record.Distant)
+		until = record.Whenever
 	}
 	refused, err := c.store.Due(record.QueueCorrect, until, 1000)
 	if err != nil {

@@ -152,7 +152,7 @@ func everyType(b *box, l layouts) {
 	if got := b.drawn(o); got != [5]int64{} {
 		b.t.Errorf("refused documents hold %v", got)
 	}
-	refused, err := b.store.Due(record.QueueCorrect, b.now().Add(record.Distant), 100)
+	refused, err := b.store.Due(record.QueueCorrect, record.Whenever, 100)
 	if err != nil {
 		b.t.Fatal(err)
 	}

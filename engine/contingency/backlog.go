@@ -54,7 +54,7 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c.common, o, c.law(), make(map[string]time.Time)}
 	for _, queue := range owedQueues {
-		due, err := c.branch.Store.Due(queue, c.branch.Now().Add(record.Distant), record.MaxCounted)
+		due, err := c.branch.Store.Due(queue, record.Whenever, record.MaxCounted)
 		if err != nil {
 			return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 		}

@@ -51,7 +51,7 @@ func DecodeEvent(entry storage.Entry) (*Event, error) {
 // report makes events of the documents that no event lists yet. Doubtful ones are asked for first: what MH holds is not
 // in contingency.
 func (e events) report(ctx context.Context) (progress bool, err error) {
-	all, err := e.waiting(record.QueueReport, e.branch.Now().Add(record.Distant), 20_000)
+	all, err := e.waiting(record.QueueReport, record.Whenever, 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}

@@ -57,7 +57,7 @@ func (l *lots) forget(code storage.Code) {
 
 // forward sends documents whose event is sealed: by lot, or alone when there is one.
 func (l *lots) forward(ctx context.Context) (progress bool, err error) {
-	lots, err := l.branch.Store.Due(record.QueueLot, l.branch.Now().Add(record.Distant), 1000)
+	lots, err := l.branch.Store.Due(record.QueueLot, record.Whenever, 1000)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
 	}

@@ -69,7 +69,7 @@ func eachDocument(ctx context.Context, list []document, fn func(context.Context,
 // listed are the documents that the records of a queue name, in the given states. A record that does not say which it names is left out: MH
 // recognises what comes twice, and what all others are owed has its hours.
 func (c *common) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
-	records, err := c.branch.Store.Due(queue, c.branch.Now().Add(record.Distant), 100_000)
+	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}

@@ -48,7 +48,7 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 
 // periods returns the open period and those of the last two days, by their beginning.
 func (c *common) periods() ([]*Period, error) {
-	entries, err := c.branch.Store.Due(record.QueuePeriod, c.branch.Now().Add(record.Distant), 10_000)
+	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}

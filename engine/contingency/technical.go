@@ -182,7 +182,7 @@ func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error)
 
 // reportable is the stretch that a technical report would be about.
 func (r *Reports) reportable() (*stretch, error) {
-	waiting, err := r.waiting(record.QueueReport, r.branch.Now().Add(record.Distant), record.MaxCounted)
+	waiting, err := r.waiting(record.QueueReport, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}

@@ -71,7 +71,7 @@ func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document fu
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), record.MaxCounted)
+	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}

@@ -139,7 +139,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		if !b.mayRetry(box.now()) {
 			continue
 		}
-		all, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), deliverMany)
+		all, err := box.store.Due(record.QueueDeliver, record.Whenever, deliverMany)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}

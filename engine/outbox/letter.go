@@ -184,7 +184,7 @@ func (box *letters) deliverLetter(ctx context.Context, entry storage.Entry, away
 
 // clearGivenUp takes a document that has been mailed after all out of the list of those that were given up.
 func (box *core) clearGivenUp(ctx context.Context, code dte.Code) error {
-	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), deliverMany)
+	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}

@@ -41,7 +41,7 @@ type Failure struct {
 const maxFailures = 100
 
 func (box *Outbox) CountUndelivered(u *Undelivered) error {
-	due, err := box.store.Due(record.QueueDeliver, box.now().Add(record.Distant), record.MaxCounted)
+	due, err := box.store.Due(record.QueueDeliver, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
@@ -73,7 +73,7 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 
 // failures counts what was given up, and lists at most so many of it.
 func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
-	failed, err := box.store.Due(record.QueueUndelivered, box.now().Add(record.Distant), record.MaxCounted)
+	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}

@@ -16,7 +16,7 @@ var lettersBefore = map[storage.State]storage.State{64: record.LetterOpen, 65: r
 // start. Letters that were sent wait in no queue and keep their number: nothing reads them again.
 func (box *letters) renumberLetters(ctx context.Context) error {
 	for _, queue := range []string{record.QueueDeliver, record.QueueUndelivered} {
-		waiting, err := box.store.Due(queue, box.now().Add(record.Distant), record.MaxCounted)
+		waiting, err := box.store.Due(queue, record.Whenever, record.MaxCounted)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", queue, err)
 		}

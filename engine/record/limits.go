@@ -1,9 +1,12 @@
 package record
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Distant is later than anything is due.
-const Distant = 100 * 365 * 24 * time.Hour
+// Whenever is the latest time that a queue holds: all that stands in a queue is due then.
+var Whenever = time.Unix(0, math.MaxInt64)
 
 // MaxCounted is the most records of a queue that are counted.
 const MaxCounted = 100_000
