@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Advance moves a record from one state to another, in one durable batch. When it is in another state than from,
-// nothing happens and the error is a *ConflictError; from and to may be the same, to move its due time for example.
-// ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while waiting for the locks.
+// Advance moves a record from one state to another, in one durable batch. If the record is in another state than from, nothing
+// happens and the error is a *ConflictError. from and to may be the same, for example to move the due time. Other errors:
+// ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while it waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
 	if err := s.enter(); err != nil {
 		return Entry{}, fmt.Errorf("advancing: %w", err)

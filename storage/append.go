@@ -10,8 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is on
-// the disk: after that a crash is safe, before it nothing has happened. Errors: those of Begin, Number and Appending.Append.
+// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is on the
+// disk: after that a crash loses nothing, and before that nothing has happened. Errors: those of Begin, Number and
+// Appending.Append.
 func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {
@@ -24,14 +25,14 @@ func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	return a.Append(d)
 }
 
-// Appending is a record on its way into the store. Its owner, one goroutine, takes these steps in order:
+// Appending is a record that is being stored. Its owner, one goroutine, takes these steps in order:
 //
-//	a, err := s.Begin(ctx, keys) // what the record depends on stands still: check it, refuse it
+//	a, err := s.Begin(ctx, keys) // the keys and origins are locked: check them, or refuse the record
 //	defer a.Release()
-//	slot, err := a.Number()      // others have the numbers behind it: make the record
+//	slot, err := a.Number()      // other records have the next numbers: make the record
 //	entry, err := a.Append(d)    // durable
 //
-// Until Append the store may be read and must not be written. A record that is not appended leaves its number unspent.
+// Before Append the owner may read the store and must not write to it. If the record is not appended, its number is not spent.
 type Appending struct {
 	s       *Store
 	keys    Keys
@@ -44,9 +45,9 @@ type Appending struct {
 	ok      bool // the record is stored
 }
 
-// Begin locks the idempotency key and the origins, and waits for others who hold them. Errors: ErrKeyTaken (of a repetition,
-// which has waited for the first one), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt, ErrClosed, and ctx's while waiting; ctx
-// is not looked at later.
+// Begin locks the idempotency key and the origins, and waits while others hold them. Errors: ErrKeyTaken (for a repeated
+// request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt, ErrClosed, and ctx's
+// while it waits. ctx has no effect later.
 func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("appending: %w", err)
@@ -94,8 +95,9 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// Number takes the next number of the series, behind those of the records that are being made. Once numbered, a record has
-// later numbers queued behind it: when it is not appended, these fail too, with ErrTurn. What can be refused is refused before.
+// Number takes the next number of the series, after the numbers of the records that are being made. Once numbered, a record has
+// later numbers queued behind it: if it is not appended, these records fail too, with ErrTurn. Therefore refuse a record before
+// Number.
 func (a *Appending) Number() (Slot, error) {
 	turn, err := a.s.turns.take(a.keys.Series, a.s.series)
 	if err != nil {
@@ -121,7 +123,7 @@ func (a *Appending) Append(d Draft) (Entry, error) {
 	return e, nil
 }
 
-// Release lets everything go: the number, unless the record is stored, and the locks. It may be called again.
+// Release gives back the number, unless the record is stored, and releases the locks. It may be called again.
 func (a *Appending) Release() {
 	if a.over {
 		return

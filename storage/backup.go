@@ -33,15 +33,15 @@ const (
 	backupSums  = "SHA256SUMS"
 )
 
-// Progress is told how much of a long work is done, in bytes or as many as make the whole; never from two goroutines
-// at once.
+// Progress is called with how much of a long task is done, and with the total. Both count the same unit: bytes, or items such
+// as links of the journal. It is never called from two goroutines at once.
 type Progress func(done, total int64)
 
-// Backup copies the store as it is now into a new folder, best on another medium, while issuing goes on. The copy is
-// written aside, synced, walked as Fsck does, and gets its name last: a folder of that name is a whole backup. It needs
-// as much space there as the store takes, and next to none here.
+// Backup copies the store as it is now into a new folder, best on another medium, while issuing continues. The copy is written
+// under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder of that name is a
+// complete backup. It needs as much space there as the store takes, and almost none here.
 //
-// ErrExists when dir is there; ErrCorrupt, and no backup, when the copy contradicts itself. A crash leaves dir + ".new",
+// ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir + ".new",
 // which the next Backup to dir removes.
 func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Backup, error) {
 	if !s.backing.TryLock() {
@@ -197,8 +197,8 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *m
 	return report, nil
 }
 
-// CheckBackup reads a whole backup: every digest, and then every row. Of o it takes FS and Logger. ErrNoStore when there
-// is none, ErrCorrupt.
+// CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if there is
+// no backup, ErrCorrupt.
 func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (*Backup, error) {
 	o.Dir = dir
 	if err := o.setDefaults(); err != nil {

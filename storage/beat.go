@@ -7,11 +7,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Beat writes a row of its own and returns when the disk has it: the store still commits. A disk that hangs keeps it
-// waiting. at is kept to the nanosecond, in years 1678-2262; see LastBeat.
+// Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the disk
+// hangs, Beat waits. at is stored in nanoseconds, for the years 1678-2262; see LastBeat.
 //
-// A damaged store beats too: it has stopped issuing by itself, and a process started anew would not know why.
-// ErrReadOnly, ErrClosed.
+// Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know the
+// reason. ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("beating: %w", err)
@@ -31,7 +31,8 @@ func (s *Store) Beat(at time.Time) error {
 	return nil
 }
 
-// LastBeat is what the latest Beat said; of a store that never beat, it is its last change. Zero: neither.
+// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero if there
+// is no change either.
 func (s *Store) LastBeat() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err

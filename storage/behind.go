@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Witness is a medium that knows more of this store's history than the store does, as when store and mark were put back
-// as they were at an earlier moment. While there is one, nothing is numbered: see TakeCopy and GiveUp.
+// Witness is a medium that knows more of this store's history than the store, for example after store and mark were put back to
+// an earlier state. While there is a Witness, the store takes no number: see TakeCopy and GiveUp.
 type Witness struct {
 	Medium   string  `json:"medium"` // WitnessCopy or WitnessMark
 	Path     string  `json:"path"`
@@ -19,8 +19,8 @@ type Witness struct {
 	Series   []Ahead `json:"series"`
 }
 
-// Ahead is how far a series got in the store and on the medium. Changes is how many changes of its records, new ones
-// included, only the medium has; 0: it is not known.
+// Ahead is how far a series got in the store and on the medium. Changes counts the changes of its records that only the medium
+// has, new records included; 0: not known.
 type Ahead struct {
 	Series  string `json:"series"` // empty: the store does not have it, and the mark is of the first format, without names
 	Here    uint64 `json:"here"`   // last number in the store
@@ -62,7 +62,8 @@ func (a Ahead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media that know more than this store, none when it may number. The caller does not alter it.
+// Behind returns the media that know more than this store; if there is none, the store may take numbers. The caller must not
+// change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
 		return *list

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Create makes an empty store and its mark. ErrExists when Dir is there, or a mark that has counted anything: it may be
-// all that is left of a lost store, whose numbers must not be used again.
+// Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark may be
+// all that is left of a lost store, and its numbers must not be used again.
 //
 // A crash in the middle leaves no store; Create can then be repeated.
 func Create(o Options) error {

@@ -28,8 +28,8 @@ var (
 	inTable    = regexp.MustCompile(`file (\d{6,})`)
 )
 
-// Explain says of an error that a damaged store made which file it is about and what helps, in one line. Other errors stay as
-// they are.
+// Explain adds to an error of a damaged store the file concerned and the remedy, in one line. It returns other errors
+// unchanged.
 func Explain(err error) error {
 	var said *damagedError
 	if errors.As(err, &said) || !errors.Is(damaged(err), ErrCorrupt) {

@@ -1,10 +1,10 @@
 // Package storage keeps what must survive a crash: numbered records, their parts, the keys that make a retry harmless, the queues of what
 // is due, and a journal of all changes, chained by hashes. It knows bytes and integers, never a document.
 //
-// What it promises: the numbers of a series run 1, 2, 3 … without gap or duplicate after any crash; when Append or
-// Advance has returned, its change is on the disk; nothing can be read that a crash could still take away.
+// It promises three things. The numbers of a series are 1, 2, 3 … without gap or duplicate after any crash. When Append or
+// Advance has returned, its change is on the disk. Nobody can read a change that a crash could still remove.
 //
-// What lies on the disk, and what each thing is worth:
+// These files are on the disk:
 //
 //	Dir        a Pebble store. Losing it is losing the documents.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them.
-// They stay in the queue: Advance takes them out or moves them. One that is being moved just now may be left out.
+// Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them. They stay
+// in the queue: Advance removes or moves them. A record that is being moved at this moment may be missing.
 func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading queue %q: %w", queue, err)

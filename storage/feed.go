@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Announcement is a change that a reader of Changes should learn of, once and in order.
+// Announcement is a change that a reader of Changes gets once, and in order.
 type Announcement struct {
 	Sequence uint64 // from 1, growing; gaps are possible
 	Code     Code
@@ -33,18 +33,18 @@ func (f *feed) ring(sequence uint64) {
 	f.next = make(chan struct{})
 }
 
-// Announced returns a channel that is closed when there may be an announcement behind those that Changes shows by now.
+// Announced returns a channel that is closed when there may be an announcement after those that Changes returns now.
 func (s *Store) Announced() <-chan struct{} {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
 	return s.feed.next
 }
 
-// LastAnnounced is the greatest sequence number that Changes may have shown by now, 0 before the first.
+// LastAnnounced is the greatest sequence number that Changes may have returned until now; 0 before the first.
 func (s *Store) LastAnnounced() uint64 { return s.feed.floor() - 1 }
 
-// Changes returns the announcements behind a sequence number, in order, at most limit. What it shows is durable, and
-// none will appear in between later: a reader who remembers the last number misses none and sees none twice.
+// Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no announcement
+// will appear between them later. Therefore a reader that remembers the last number misses none and sees none twice.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading changes: %w", err)

@@ -16,20 +16,20 @@ type Report struct {
 	Documents int
 	Series    int
 	Last      map[string]uint64 // last number of each series
-	Lost      []Lost            // numbers that were given up: no contradiction, and worth knowing
-	Missing   []Missing         // what a damaged second copy did not tell when the store was rebuilt from it: the same
+	Lost      []Lost            // numbers that were given up: this is no contradiction
+	Missing   []Missing         // what a damaged second copy lacked when the store was rebuilt from it: no contradiction either
 	Problems  []Problem         // none in a sound store; at most MaxProblems
 	Affected  []Affected        // documents of which something cannot be read; at most MaxProblems
 }
 
-// Problem is one contradiction, or what cannot be read.
+// Problem is one contradiction, or one thing that cannot be read.
 type Problem struct {
 	Where  string // the row, or the file
 	What   string
 	Detail string // Pebble's own words, where it has any
 }
 
-// Affected is a document, or several of one series, of which something cannot be read.
+// Affected is a document, or several of one series, that cannot be read completely.
 type Affected struct {
 	Series   string
 	From, To uint64 // numbers
@@ -39,12 +39,12 @@ type Affected struct {
 
 func (p Problem) String() string { return p.Where + ": " + p.What }
 
-// MaxProblems is where Fsck stops listing.
+// MaxProblems is the largest number of problems that Fsck lists.
 const MaxProblems = 1000
 
-// Fsck walks every row of the store, as it is at one moment, and checks it against every other that speaks of the same
-// thing: numbers without gap or duplicate, the journal's chain, the digests of records and parts, the indexes both ways,
-// and the mark. It reads all data and needs memory for the series only. Issuing may go on meanwhile.
+// Fsck reads every row of the store, as it is at one moment, and compares it with all other rows about the same thing: numbers
+// without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and the
+// mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("checking store: %w", err)
@@ -64,7 +64,7 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// Check is Fsck for a store that is not open, perhaps because Open refuses it. It alters nothing.
+// Check is Fsck for a store that is not open, also for a store that Open refuses. It changes nothing.
 func Check(ctx context.Context, o Options) (*Report, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

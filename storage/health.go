@@ -22,8 +22,8 @@ func (d *damage) err() error {
 // note remembers a message, and says whether it is the first.
 func (d *damage) note(message string) bool { return d.first.CompareAndSwap(nil, &message) }
 
-// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It asks no disk
-// and costs nothing: a probe may call it as often as it likes.
+// Health is nil while the store can take a new record: ErrCorrupt, ErrTables, ErrRestored, ErrReadOnly. It reads no disk and
+// costs almost nothing: a probe may call it at any rate.
 func (s *Store) Health() error {
 	if err := s.writable(); err != nil {
 		return err

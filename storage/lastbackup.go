@@ -19,8 +19,8 @@ func (s *Store) noteBackup(taken time.Time) {
 	}
 }
 
-// LastBackup is when the latest backup of this store was taken that was checked to its last row; zero: none was, as in a
-// store that was itself rebuilt or restored from an older one.
+// LastBackup is when the latest backup of this store was taken that was checked to its last row. Zero: there was none, for
+// example in a store that was itself rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err

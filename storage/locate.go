@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Located is a document that a damaged store does not read whole, and the media that hold it. Several numbers of which no medium
-// knows anything are one Located.
+// Located is a document that cannot be read completely in a damaged store, and the media that hold it. Consecutive numbers that
+// no medium knows are one Located.
 type Located struct {
 	Affected
 	Media []Holding // the best first; empty: none of those that were asked
@@ -21,11 +21,11 @@ type Holding struct {
 	Older  bool   // the medium has an earlier state of the document: a journal names a later one
 }
 
-// Locate finds the documents that Check named, in the media that Repair would take them from, and alters nothing. It reads each
-// medium twice, with the reader of Repair. Beyond MaxProblems documents it searches no more, and returns the rest of the list
-// with no media.
+// Locate finds the documents that Check named, in the media from which Repair would take them, and changes nothing. It reads
+// each medium twice, with the reader of Repair. It searches at most MaxProblems documents, and returns the rest of the list
+// without media.
 //
-// The second result names what of each medium cannot be read. Errors: ErrInUse, ErrNoStore, or ErrCorrupt when nothing tells
+// The second result names what cannot be read of each medium. Errors: ErrInUse, ErrNoStore, or ErrCorrupt if nothing shows
 // which store this is.
 func Locate(ctx context.Context, from RepairFrom, list []Affected, o Options) (_ []Located, _ []RepairSource, err error) {
 	if err := o.setDefaults(); err != nil {

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Locks is a table of named locks; its zero value is ready. In the store's own the names sort in the order in which everybody
-// takes them, so nobody waits in a circle: idempotency keys, then records (by code), then series. A waiter gives up with its
-// context.
+// Locks is a table of named locks; its zero value is ready. In the store's own table everybody takes the locks in the order of
+// their names, which prevents deadlocks: idempotency keys, then records (by code), then series. A waiter stops waiting when its
+// context ends.
 type Locks struct {
 	mu    sync.Mutex
 	named map[string]*namedLock
@@ -30,7 +30,7 @@ type held struct {
 	names []string
 }
 
-// Acquire waits for the lock called name, or for ctx to end. release lets go of it, once.
+// Acquire waits for the lock called name, or until ctx ends. release releases the lock; further calls do nothing.
 func (l *Locks) Acquire(ctx context.Context, name string) (release func(), err error) {
 	h, err := l.acquire(ctx, name)
 	if err != nil {

@@ -53,13 +53,13 @@ func (s *Store) noteMark() {
 
 // The kinds of a MarkState.
 const (
-	MarkSound      = "sound"      // this store's, and the store holds all that it says
+	MarkSound      = "sound"      // this store's, and the store has all numbers of the mark
 	MarkMissing    = "missing"    // there is no file
-	MarkUnreadable = "unreadable" // neither slot is whole, or the medium does not read it
+	MarkUnreadable = "unreadable" // neither slot is complete, or the medium cannot read it
 	MarkForeign    = "foreign"    // another store's
-	MarkOld        = "old"        // this store's, put back or left behind: the store knows a newer one
+	MarkOld        = "old"        // this store's, but old: the store knows a newer mark
 	MarkLater      = "later"      // of a store that was restored from this one: this store is the older of the two
-	MarkAhead      = "ahead"      // this store's, and says more than the store holds
+	MarkAhead      = "ahead"      // this store's, with higher numbers than the store's
 )
 
 // MarkState is what one mark file is to a store.
@@ -67,7 +67,7 @@ type MarkState struct {
 	Path string
 	Kind string
 	What string // in a sentence
-	// Ahead is what the mark says and the store lacks, of a MarkAhead.
+	// Ahead lists what the store lacks, if the kind is MarkAhead.
 	Ahead *Witness
 
 	generation uint64
@@ -222,7 +222,7 @@ func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	return writeNewMark(o.FS, o.MarkPath, j.id, reached{j.names.all(), j.last}, firstSlot, generation)
 }
 
-// LookAtMark tells what the mark file at a path is to this store, and alters nothing; "" is the configured one.
+// LookAtMark returns what the mark file at a path is to this store, and changes nothing; "" is the configured file.
 func (s *Store) LookAtMark(path string) (MarkState, error) {
 	if err := s.enter(); err != nil {
 		return MarkState{}, err

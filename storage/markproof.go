@@ -9,9 +9,9 @@ import (
 // proofTries is how often the mark is read in one proof: a read that meets two writes sees neither slot whole.
 const proofTries = 3
 
-// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A mark that
-// was deleted, whose medium was unmounted, or whose medium has become read-only does not disturb the running store before
-// the next number; the next start refuses it. ErrMark says that it would. A medium that hangs keeps the caller waiting.
+// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running store
+// does not notice that its mark was deleted, or that the medium was unmounted or has become read-only; but the next start
+// refuses such a mark. ErrMark: the next start would refuse. If the medium hangs, ProveMark waits.
 func (s *Store) ProveMark() error {
 	if s.mark == nil {
 		return fmt.Errorf("proving the mark: %w", ErrReadOnly)
@@ -27,7 +27,7 @@ func (s *Store) ProveMark() error {
 	return nil
 }
 
-// MarkProved is when the mark's file was last opened by its path and said what was written to it.
+// MarkProved is when the mark's file was last opened by its path and held what was written to it.
 func (s *Store) MarkProved() time.Time {
 	if s.mark == nil {
 		return time.Time{}

@@ -170,8 +170,8 @@ type Space struct {
 	Store uint64 // used by the store
 }
 
-// Space asks the filesystem. A full disk ends the process, so issue nothing new long before: compaction and the log
-// need room of their own (64 MiB is little).
+// Space asks the filesystem. A full disk ends the process. Therefore stop issuing long before: compaction and the log need room
+// of their own (64 MiB is little).
 func (s *Store) Space() (Space, error) {
 	if err := s.enter(); err != nil {
 		return Space{}, err

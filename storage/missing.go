@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Missing is what a damaged second copy does not tell of a series. The series goes on behind the furthest number that the
-// rest of the copy names, so no number is used twice.
+// Missing is what a damaged second copy lacks of a series. The series continues after the highest number that the rest of the
+// copy names. Therefore no number is used twice.
 type Missing struct {
 	Series  string
 	Numbers []Span   // of which nothing is there

@@ -23,27 +23,28 @@ type MarkProof struct {
 	Documents int
 	Series    int
 	Last      time.Time // the last moment that the store knows; zero: an empty one
-	// Doubts are why the store may lack documents that it issued, in sentences. None: it is proven to hold all.
+	// Doubts are the reasons why the store may lack documents that it issued, in sentences. None: the store is proven to hold all
+	// documents.
 	Doubts []string
-	// Made: there is a new mark. False: there are doubts and nothing was altered, or Owed.
+	// Made: there is a new mark. False: there are doubts and nothing was changed, or Owed.
 	Made bool
-	// Owed: the store is to be reconciled, see Restoration: nobody knows what was spent.
+	// Owed: the store must be reconciled, because nobody knows which numbers were spent; see Restoration.
 	Owed bool
-	// Aside is where what lay in the mark's place is now, "" when nothing lay there.
+	// Aside is the new path of the file that was in the mark's place, "" if there was none.
 	Aside string
 }
 
-// NewMark makes a new mark for a store whose own is lost, unreadable, an old one, or another store's. First it proves the store:
-// every row and the chains of the journals are walked, and the second copy in the folder second ("": there is none) must
-// end exactly where the store ends. The store must not be open.
+// NewMark makes a new mark for a store whose mark is lost, unreadable, old, or another store's. First it proves the store: it
+// checks every row and the chains of the journals, and the second copy in the folder second ("": there is none) must end
+// exactly where the store ends. The store must not be open.
 //
-// Proven, the store gets its mark and goes on where it was. With doubts, nothing happens unless doubted is true: then the store
-// becomes one to be reconciled whose mark is lost, and issues nothing before Reconcile has moved every series further than it
-// can have got. What lay in the mark's place is renamed, never deleted.
+// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless doubted is
+// true. If doubted is true, the store must be reconciled as a store whose mark is lost: it issues nothing before Reconcile has
+// moved every series above the highest number that it can have reached. A file in the mark's place is renamed, never deleted.
 //
-// ErrMarkSound; ErrMark when the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk or use
-// Reconcile; ErrCorrupt when the walk finds a problem; ErrNoStore, ErrInUse. It can be repeated after a crash: until it is
-// complete no mark is valid, and the store does not open or issues nothing.
+// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk or use
+// Reconcile; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can be repeated: until it is
+// complete no mark is valid, and the store does not open, or issues nothing.
 func NewMark(ctx context.Context, second string, doubted bool, o Options, progress Progress) (*MarkProof, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -252,14 +253,15 @@ func setMarkAside(o *Options, kind string) (string, error) {
 	return aside, syncDir(o.FS, o.FS.PathDir(o.MarkPath))
 }
 
-// MoveMark brings the store's mark from another path to the configured one: to another medium, for example. from is where
-// the mark lies; "" is where the store last used it. The store must not be open. It returns where the mark was taken from.
+// MoveMark moves the store's mark from another path to the configured path, for example to another medium. from is the path of
+// the mark; "" is the path where the store last used it. The store must not be open. MoveMark returns the path from which it
+// took the mark.
 //
-// At every moment one of the two files is the mark: the new one is written whole, then the store notes it, and then the old one
-// is renamed to from + ".moved" where its medium still takes that. After a crash it can be repeated.
+// At every moment one of the two files is the mark: the new file is written completely, then the store notes it, and then the
+// old file is renamed to from + ".moved", if its medium still allows that. After a crash it can be repeated.
 //
-// ErrMark when what lies at from is not this store's newest mark; ErrExists when something else than an old mark of
-// this store lies at the configured path; ErrNoStore, ErrInUse.
+// ErrMark if the file at from is not this store's newest mark; ErrExists if there is a file at the configured path that is not
+// an old mark of this store; ErrNoStore, ErrInUse.
 func MoveMark(from string, o Options) (string, error) {
 	if err := o.setDefaults(); err != nil {
 		return "", err

@@ -296,7 +296,7 @@ func lastID(db *pebble.DB, table byte) (id uint64, err error) {
 	return id, errors.Join(err, it.Error(), it.Close())
 }
 
-// Close waits for the calls under way, then closes. Later calls return ErrClosed; it is safe to call Close again.
+// Close waits for the running calls, then closes the store. Later calls return ErrClosed; it is safe to call Close again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// OpenReadOnly opens a store that nobody has open, also one that Open refuses, to read it: nothing of it is altered.
-// ErrNoStore, ErrInUse, ErrCorrupt.
+// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process may have
+// it open. ErrNoStore, ErrInUse, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenBackup opens the store inside a backup to read it. Of o it takes FS, Logger and Now.
+// OpenBackup opens the store inside a backup for reading. It uses only FS, Logger and Now of o.
 func OpenBackup(dir string, o Options) (*Store, error) {
 	o.Dir = dir
 	if err := o.setDefaults(); err != nil {
@@ -33,7 +33,7 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-// CheckMark compares the store with the mark's file: ErrMark.
+// CheckMark compares the store with the mark's file. ErrMark if they do not agree.
 func (s *Store) CheckMark() error {
 	if err := s.enter(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *Store) CheckMark() error {
 	return nil
 }
 
-// LastChange is when the latest change of any record was written, by the clock of then; zero in an empty store.
+// LastChange is when the latest change of any record was written, by the box's clock at that time; zero in an empty store.
 func (s *Store) LastChange() (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err
@@ -77,16 +77,16 @@ func (s *Store) lastChange() (time.Time, error) {
 	return time.Unix(0, latest).UTC(), nil
 }
 
-// CopyState is what doctor tells of a second copy: the witness that it is, if it knows more than the store, and what
-// scrubbing last came to.
+// CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of the last
+// scrub.
 type CopyState struct {
 	Witness *Witness
 	Scrub   Scrub
 	There   bool // there is a copy
 }
 
-// LookAtCopy reads the end of a second copy beside a store that is open to read, and alters nothing. ErrNoStore when it is
-// another store's; ErrCorrupt when nothing of its end can be read.
+// LookAtCopy reads the end of a second copy beside a store that is open for reading, and changes nothing. ErrNoStore if it is
+// another store's copy; ErrCorrupt if its end cannot be read.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	if err := s.enter(); err != nil {
 		return c, err

@@ -18,27 +18,28 @@ type Options struct {
 	Dir string
 	// MarkPath is the file of the high-water mark, best on another medium. Default: Dir + ".mark".
 	MarkPath string
-	// FS holds both. Default: the operating system's.
+	// FS is the file system of both. Default: the operating system's.
 	FS vfs.FS
-	// Logger gets what Pebble and the store have to say. Default: nothing.
+	// Logger gets the messages of Pebble and of the store. Default: they are dropped.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium that gets every change too, before it is acknowledged; see Rebuild. Empty:
-	// none. SecondPatience is how long a change waits for it, default 2 s: a medium that takes longer is left alone.
+	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see Rebuild. Empty:
+	// none. SecondPatience is how long a change waits for the second copy, default 2 s; if the medium takes longer, the copy is no
+	// longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
-	// Carry, if not nil, is told of each change that the second copy holds on its medium: in which of its files, and at which
-	// byte the change has ended there. The change is acknowledged once Carry returns; it bounds its own time. While the copy
-	// is not live nobody is told.
+	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at which the
+	// change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not called while the copy
+	// is not live.
 	Carry func(file string, end int64)
-	// OpenBehind opens a store also when its mark says more than it holds: it can be read, and numbers nothing; see Behind.
+	// OpenBehind also opens a store that is behind its mark: it can be read, and takes no number; see Behind.
 	OpenBehind bool
-	// Fatal is called when the disk failed a write, whose fate is unknown then. It must not return: Pebble would
-	// go on and report the write as done. Default: log and exit with status 1.
+	// Fatal is called when a write to the disk failed; nobody knows then whether it is on the disk. It must not return: Pebble
+	// would continue and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
-	// FakeTime leaves out Pebble's ticking in the background, of which in testing/synctest a month is 26 million ticks, and the
-	// rests between syncs: that time does not pass while somebody waits for a mutex.
+	// FakeTime is for testing/synctest. It leaves out Pebble's background ticks, 26 million in a month, and the rests between
+	// syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
 
 	segment   uint64       // of the second copy, bytes

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// LastID is an id at or below which every record is durable, or will never be: what Records shows ends there.
+// LastID is the id at which the records that Records shows end: every record at or below it is durable, or will never be.
 func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 
 // Page returns the first records above an id, by growing id, at most limit of them (1 or more). It shows what Records

@@ -60,8 +60,8 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 	return lists[0], nil
 }
 
-// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them one
-// by one, most when they are in the order of their ids.
+// PartsOf returns the parts of each of some records that were read before, by name. It costs a third of reading them one by
+// one. It saves most if the records are in the order of their ids.
 func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading parts: %w", err)
@@ -132,8 +132,8 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return e.Code, [32]byte(row[8:]), nil
 }
 
-// Counter returns a counter, 0 when nobody has set it. It stands still only for who holds the origin: between the Begin and
-// the Append of a record that names it.
+// Counter returns a counter, 0 if nobody has set it. Only the owner of an Appending that names the origin can rely on the value,
+// from Begin to Append: the origin is locked then.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	if err := s.enter(); err != nil {
 		return 0, fmt.Errorf("reading counter: %w", err)
@@ -147,8 +147,8 @@ func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 // recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.
 const recordsChunk = 256
 
-// Records calls fn with every record above an id, by growing id. A record whose Append has not finished, and those
-// behind it, are left for the next time, so that a reader who remembers the last id misses none. fn may use the store.
+// Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not finished.
+// Therefore a reader that remembers the last id misses none at its next call. fn may use the store.
 func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reading records: %w", err)
@@ -210,7 +210,7 @@ func (s *Store) entryByID(id uint64) (entryRow, error) {
 	return e, err
 }
 
-// LastNumber is the last number of a series that was used or given up; 0 of a series that has not begun.
+// LastNumber is the last number of a series that was used or given up; 0 for a series that has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	if err := s.enter(); err != nil {
 		return 0, err

@@ -19,9 +19,9 @@ type reading struct {
 	tables atomic.Uint64 // damaged tables in it
 }
 
-// ReadTables reads every table of the store once, from the medium, and checks each block: rot is found before the day on which
-// the row is needed. pause is called after each read with its bytes, and may wait as long as it likes; its error ends the
-// pass. A damaged table stops issuing, as any damage does. Rows are not compared with each other: see Fsck.
+// ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block before the
+// day on which a row of it is needed. After each read pause is called with the number of bytes; it may wait, and its error ends
+// the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each other: see Fsck.
 func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reading tables: %w", err)
@@ -48,13 +48,13 @@ func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) err
 	return nil
 }
 
-// Reading is what the last whole reading of the store by itself came to.
+// Reading is the result of the store's last complete reading of its tables.
 type Reading struct {
 	At      time.Time `json:"at"`      // its end; zero: there was none
 	Damaged uint64    `json:"damaged"` // tables that are not as they were written
 }
 
-// LastReading returns what ReadTables last came to, also in a process before this one.
+// LastReading returns the last result of ReadTables, also of an earlier process.
 func (s *Store) LastReading() (r Reading) {
 	if at := s.reading.at.Load(); at != 0 {
 		r.At, r.Damaged = time.Unix(0, at).UTC(), s.reading.tables.Load()
@@ -70,7 +70,7 @@ func (r *reading) recall(db pebble.Reader) {
 	}
 }
 
-// Busy tells whether a record is on its way: work in the background rests longer then.
+// Busy returns whether a record is being appended: background work then rests longer.
 func (s *Store) Busy() bool { return s.writing.Load() > 0 }
 
 // eachTable checks every block of every table, and tells of the damaged ones. One that a compaction removes meanwhile is

@@ -11,12 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Rebuild makes a store of the second copy of one whose box is dead, as Restore does of a backup: walked before it gets
-// its name, and to be reconciled before it issues. It holds all that was acknowledged while the copy was live. Of the
-// copy it alters nothing; of the returned Backup, Taken is when its last change was made.
+// Rebuild makes a store from a second copy, as Restore does from a backup: the store is checked before it gets its name, and
+// must be reconciled before it issues. It holds every change that was acknowledged while the copy was live. Rebuild changes
+// nothing in the copy. Taken of the returned Backup is the time of the copy's last change.
 //
-// Of a copy that is damaged in places it takes the rest. What is missing then, by series and numbers, the returned list
-// says, and so does Restoration.Missing: the store does not issue before that is accepted.
+// From a copy that is damaged in places it takes the rest. The returned list and Restoration.Missing then name what is missing,
+// by series and numbers. The store does not issue before somebody accepts that.
 //
 // ErrExists when there is a store already; ErrNoStore when from is no second copy; ErrCorrupt when nothing of it can be
 // read; ErrMark when the mark is unreadable or another store's.

@@ -17,7 +17,7 @@ type Skip struct {
 	To     uint64
 }
 
-// Lost are numbers of a series that have no record, and why. The journal has a link for them.
+// Lost are numbers of a series that have no record, with the reason. The journal has a link for them.
 type Lost struct {
 	Series   string
 	From, To uint64 // inclusive
@@ -45,9 +45,9 @@ func decodeLost(b []byte) (r lostRow, err error) {
 	return r, c.end("lost numbers")
 }
 
-// SkipTo moves a series to a number without records up to it, durably, also in a store that Restored says is not
-// settled. The journal keeps the lost numbers and the reason, at most 1000 bytes. Being there already is no error; a
-// series never moves back.
+// SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is not
+// reconciled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series is there
+// already, that is no error; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("skipping numbers: %w", err)
@@ -94,9 +94,9 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	return nil
 }
 
-// AcceptMark is the plan that trusts the mark. Number n is acknowledged once the mark says n-1, so each series goes one
-// beyond what it says; a series that the store does not have (possible lists those that the branch may have used), one
-// beyond the furthest of those that the mark does not name. It fails when the mark is lost too.
+// AcceptMark is the plan that trusts the mark. Number n is acknowledged when the mark holds n-1. Therefore each series moves
+// one number beyond its number in the mark. possible lists series that the branch may have used and the store does not have:
+// they move one beyond the highest number that the mark holds without a name. AcceptMark fails if the mark is lost too.
 func (r *Restoration) AcceptMark(possible []string) ([]Skip, error) {
 	if r.MarkLost {
 		return nil, errors.New("the mark was lost with the store: it does not tell what was spent after the backup")
@@ -104,8 +104,9 @@ func (r *Restoration) AcceptMark(possible []string) ([]Skip, error) {
 	return r.plan(possible, func(b Behind) uint64 { return max(b.Last, b.Marked, b.Known) + 1 }), nil
 }
 
-// TrustCopy is the plan that takes a second copy for whole: it was live to the end, and a mark that is there knows no more.
-// Where it is known to be damaged, the series go on behind what it names, and behind what its unreadable end may hold.
+// TrustCopy is the plan that takes a second copy as complete: it was live until the end, and the mark, if there is one, knows
+// no more. If the copy is damaged, each series continues after the numbers that the copy names and after those that its
+// unreadable end may hold.
 func (r *Restoration) TrustCopy(possible []string) []Skip {
 	if r.Doubt == 0 && r.MarkLost {
 		possible = nil
@@ -118,7 +119,7 @@ func (r *Restoration) TrustCopy(possible []string) []Skip {
 	})
 }
 
-// Advance is the plan that moves every series n numbers forward: more than can have been spent since the backup.
+// Advance is the plan that moves every series n numbers forward; n is larger than the count of numbers spent since the backup.
 func (r *Restoration) Advance(n uint64, possible []string) []Skip {
 	return r.plan(possible, func(b Behind) uint64 { return max(b.Last+n, b.Known+n, b.Marked+1) })
 }
@@ -142,12 +143,12 @@ func (r *Restoration) plan(possible []string, to func(Behind) uint64) []Skip {
 // begun is the series under which Reconcile keeps Begun, so that the highest number of the mark never sinks.
 const begun = "begun after the backup"
 
-// Reconcile settles a restored store: it moves every series as the plan says, and the store issues from then on. The
-// plan must name every series that the store has, at least where it ends, and beyond what the mark says. Series that it
-// does not name begin at 1, so it should also name those that may have begun after the backup.
+// Reconcile settles a restored store: it moves every series as the plan says, and the store issues from then on. The plan must
+// name every series of the store, with a number that is not below the series' end and is above the mark's number. A series that
+// the plan does not name begins at 1. Therefore the plan should also name series that may have begun after the backup.
 //
-// An attempt that is cut short can be repeated; it may lose a few numbers more. ErrMissing before AcceptMissing, where
-// documents are missing.
+// An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if documents are missing and AcceptMissing
+// was not called.
 func (s *Store) Reconcile(ctx context.Context, plan []Skip, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("reconciling: %w", err)
@@ -212,5 +213,5 @@ func (s *Store) finishReconcile() error {
 	return nil
 }
 
-// AcceptMissing lets Reconcile go on although documents are missing: a person has seen which. It holds until Close.
+// AcceptMissing lets Reconcile continue although documents are missing: a person has seen the list. It is valid until Close.
 func (s *Store) AcceptMissing() { s.accepted.Store(true) }

@@ -10,25 +10,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// RepairFrom is what Repair takes rows from beside the damaged store itself, the best first. Every member may be empty.
+// RepairFrom lists the sources of rows for Repair beside the damaged store itself, the best first. Every member may be empty.
 type RepairFrom struct {
 	Copy    string   // a second copy
 	Backups []string // folders that Backup made
-	// Part asks elsewhere for a part that no medium here has, as the archive. What it returns counts when the journal says
-	// that these are the bytes; nil when there is nothing.
+	// Part asks another place, for example the archive, for a part that no medium here has. Its result is used only if the
+	// journal's digest confirms the bytes; nil if there is nothing.
 	Part func(ctx context.Context, e Entry, name string) ([]byte, error)
-	// Series tells a record's series from the record itself, where no medium knows its name any more; "" when it does not.
+	// Series returns a record's series from the record itself, for a series whose name no medium knows; "" if the record does not
+	// name it.
 	Series func(e Entry) string
 }
 
-// Repaired says what Repair did.
+// Repaired is what Repair did.
 type Repaired struct {
 	Damaged   string // where the damaged store lies now
 	Documents int
 	Last      map[string]uint64 // number of each series, as it is in the store
 	Sources   []RepairSource
-	// Whole: nothing is missing, and nothing can have been numbered behind the ends of the series. The store issues at once.
-	// Otherwise it is to be reconciled, as one that was rebuilt: see Restoration, Missing and Reconcile.
+	// Whole: nothing is missing, and no number can have been used after the ends of the series. The store issues at once.
+	// Otherwise it must be reconciled like a rebuilt store: see Restoration, Missing and Reconcile.
 	Whole   bool
 	Missing []Missing
 	Lacking []Affected // the records of which something is missing whose codes are known
@@ -45,14 +46,15 @@ type RepairSource struct {
 // ErrSound: the store has no damage that Repair mends.
 var ErrSound = errors.New("the store is not damaged")
 
-// Repair makes a new store of everything that a damaged one still reads and of what other media have, and puts it in the
-// damaged one's place, which stays beside it. The journals come first: a medium's link is taken where the chain of hashes
-// goes on through it, what the damaged store reads is preferred. Then every record and part is held against the digest in its
-// journal, whichever medium it comes from. Indexes are made anew. The new store is walked before it gets its name. No number
-// is ever given again that any of the media, or the mark, knows.
+// Repair makes a new store from everything that can still be read of a damaged store and from other media. It puts the new
+// store in the damaged store's place; the damaged store stays beside it. The journals come first: a medium's link is taken if
+// the chain of hashes continues through it, and links of the damaged store are preferred. Then every record and part is
+// compared with the digest in its journal, whichever medium it comes from. Indexes are made again. The new store is checked
+// before it gets its name. No number that a medium or the mark knows is ever used again.
 //
-// The damaged store is only read. Until the new one is whole it stays where it is, and Repair begins anew when it was cut
-// short; from then on the next Repair ends the work. The store must not be open, and needs as much room again.
+// Repair only reads the damaged store. Until the new store is complete, the damaged store stays in its place, and an
+// interrupted Repair begins from the start. After that, the next Repair finishes the work. The store must not be open, and
+// Repair needs as much room again.
 //
 // ErrSound; ErrInUse; ErrNoStore when there is no store to repair; ErrMark when the mark is unreadable or another store's.
 func Repair(ctx context.Context, from RepairFrom, o Options, progress Progress) (*Repaired, error) {

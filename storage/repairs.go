@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// RepairRecord is what a repaired store keeps of its repair until that is in the trail of acts. It is in the store before the
-// store gets its name: a crash never leaves a repaired store that does not say so.
+// RepairRecord is what a repaired store keeps of its repair until the trail of acts has it. It is in the store before the store
+// gets its name. Therefore a crash never leaves a repaired store without this record.
 type RepairRecord struct {
 	At      time.Time      `json:"at"`
 	Damaged string         `json:"damaged"` // where the damaged store lies
@@ -18,7 +18,7 @@ type RepairRecord struct {
 	Missing []string       `json:"missing"` // a sentence for each series that lacks something
 }
 
-// Unrecorded returns the repairs that are not in the trail yet, the first one first.
+// Unrecorded returns the repairs that are not in the trail yet, the oldest first.
 func (s *Store) Unrecorded() ([]RepairRecord, error) {
 	if err := s.enter(); err != nil {
 		return nil, err

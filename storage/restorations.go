@@ -8,15 +8,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Gap is a time that the store lived through and lost: it was taken back to what it was at From, at the time To. What
-// happened in between (documents sealed, numbers spent) is not in it.
+// Gap is a time that the store has lost: at the time To it was taken back to its state of the time From. It does not hold what
+// happened between them (documents sealed, numbers spent).
 type Gap struct{ From, To time.Time }
 
 // maxGaps is how many gaps are kept; the oldest are forgotten first.
 const maxGaps = 64
 
-// Gaps are the restorations that this store has been through, the oldest first. Of a store that was never restored from
-// a backup or a second copy there is none.
+// Gaps are the restorations of this store, the oldest first. A store that was never restored from a backup or a second copy has
+// none.
 func (s *Store) Gaps() ([]Gap, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("reading restorations: %w", err)

@@ -20,24 +20,22 @@ type Restoration struct {
 	Copy bool
 	// Repaired: Repair made it.
 	Repaired bool
-	// MarkLost: there was no mark beside the restored store. What was spent after the backup must be learned elsewhere:
-	// from the tills' receipts, from what was mailed, from the authority.
+	// MarkLost: there was no mark beside the restored store. Other sources must show which numbers were spent after the backup:
+	// the tills' receipts, mailed documents, the authority.
 	MarkLost bool
-	// Series are those of the store, and those that the mark names beside them: they began after the backup.
+	// Series are the store's series, and the series that only the mark names: these began after the backup.
 	Series []Behind
-	// Begun is how far series got that a mark of the first format, which has no names, says without telling which; 0 when there
-	// are none.
+	// Begun is the highest number of series that began after the backup, if the mark is of the first format, which has no names; 0
+	// if there are none.
 	Begun uint64
-	// Missing is what a damaged second copy did not tell; it must be accepted, see Reconcile.
+	// Missing is what a damaged second copy lacked; a person must accept it, see Reconcile.
 	Missing []Missing
-	// Doubt is how many changes there may have been behind the end of the copy that can be read; 0 when the mark is there
-	// to tell.
+	// Doubt is how many changes there may have been after the readable end of the copy; 0 if there is a mark, which shows it.
 	Doubt uint64
 }
 
-// Behind is how far a series got, in the store and in the mark. Where the mark does not name the series, Marked is
-// Restoration.Begun. Known is the furthest number that a
-// damaged copy names, of which it lacks the document.
+// Behind is how far a series got, in the store and in the mark. If the mark does not name the series, Marked is
+// Restoration.Begun. Known is the highest number that a damaged copy names without having its document.
 type Behind struct {
 	Series              string
 	Last, Marked, Known uint64
@@ -99,9 +97,9 @@ func decodeRestored(b []byte) (r restoredRow, err error) {
 // family tell how far numbers got, but only the very same identity means the same series by the same sequence.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
-// Restore makes a store from a backup: the files are held against their digests while they are copied aside, every row
-// is walked, and the store gets its name last. A mark at MarkPath stays as it is: it knows what was spent since. The
-// store opens then and appends nothing before Reconcile.
+// Restore makes a store from a backup: it compares the files with their digests while it copies them under a temporary name,
+// checks every row, and gives the store its name last. A mark at MarkPath stays as it is, because it knows which numbers were
+// spent since. Afterwards the store can be opened, and appends nothing before Reconcile.
 //
 // ErrExists when there is a store already; ErrNoStore when from is no backup; ErrCorrupt when it is altered; ErrMark
 // when the mark is unreadable or another store's. A crash leaves o.Dir + ".new", which the next Restore removes.
@@ -223,7 +221,7 @@ func beRestored(db *pebble.DB, id []byte, row restoredRow) error {
 	return errors.Join(err, b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
 }
 
-// Restored returns what is to be settled before this store issues, nil when nothing is. The caller does not alter it.
+// Restored returns what must be settled before this store issues, or nil. The caller must not change it.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
 // restoration reads the row, nil when there is none.

@@ -21,13 +21,13 @@ const (
 	scrubChunk = 1 << 20
 )
 
-// Scrub is what scrubbing has come to. Found and Mended count segments since the copy was begun.
+// Scrub is the result of scrubbing. Found and Mended count segments since the copy was begun.
 type Scrub struct {
 	Last     time.Time `json:"last"`     // end of the last whole pass; zero: there was none
 	Segments uint64    `json:"segments"` // of that pass
 	Found    uint64    `json:"found"`
 	Mended   uint64    `json:"mended"`
-	Bad      []string  `json:"bad,omitempty"` // what is bad now and could not be mended, and why
+	Bad      []string  `json:"bad,omitempty"` // what is damaged now and could not be repaired, with the reason
 }
 
 // scrubber belongs to a session of the copy; its own goroutine runs it.

@@ -35,7 +35,7 @@ type second struct {
 	scrub            Scrub
 }
 
-// SecondCopy is how the second copy is. Live: every change that is acknowledged is on both media.
+// SecondCopy is the state of the second copy. Live: every acknowledged change is on both media.
 type SecondCopy struct {
 	Live  bool      `json:"live"`
 	Since time.Time `json:"since"`
@@ -78,7 +78,7 @@ func newSecond(s *Store) *second {
 		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}), status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }
 
-// SecondCopy tells how the second copy is; false when none is configured.
+// SecondCopy returns the state of the second copy; false if none is configured.
 func (s *Store) SecondCopy() (SecondCopy, bool) {
 	if s.second == nil {
 		return SecondCopy{}, false

@@ -226,8 +226,8 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 	return bad, 0, nil
 }
 
-// CopyChanges counts the changes that a second copy's files hold behind a byte of one of them; "" and 0: in all of them. It reads
-// them as they lie there, also what is void.
+// CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It reads the
+// files as they are, also void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

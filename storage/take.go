@@ -12,12 +12,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TakeCopy gives a store back what its second copy holds and the store lacks: the rest of the same history, held against
-// its chain link by link before anything is written. The store must not be open. It returns what was taken, nil when the
-// copy knows no more than the store.
+// TakeCopy puts into a store what its second copy has and the store lacks: the rest of the same history, verified with the
+// chain link by link before anything is written. The store must not be open. It returns what was taken, nil if the copy knows
+// no more than the store.
 //
-// ErrDiverged when the copy goes on otherwise than the store; ErrCorrupt when it cannot be read where it goes on;
-// ErrNoStore, ErrInUse. After a crash in between the store numbers nothing until TakeCopy is repeated.
+// ErrDiverged if the copy continues differently from the store; ErrCorrupt if its continuation cannot be read; ErrNoStore,
+// ErrInUse. After a crash within TakeCopy the store takes no number until TakeCopy is repeated.
 func TakeCopy(ctx context.Context, from string, o Options, progress Progress) (*Witness, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -233,10 +233,10 @@ func (t *taking) stale(key, value []byte, queued map[uint64][]byte) (bool, error
 	return false, nil
 }
 
-// GiveUp settles a store that other media are ahead of, for good: every series goes on behind the furthest number that any
-// of them knows, and the numbers between are lost. A series that only a mark of the first format knows has no name
-// there: each of the possible ones that the store does not have goes as far. The store gets a new identity, so that its second copy is set
-// aside and begun anew. An attempt that is cut short can be repeated.
+// GiveUp settles a store that is behind other media, for good: every series continues after the highest number that any medium
+// knows, and the numbers between are lost. A mark of the first format holds no names; therefore each of the possible series
+// that the store does not have moves as far as the highest number of that mark. The store gets a new identity; therefore its
+// second copy is set aside and begun again. An interrupted attempt can be repeated.
 func (s *Store) GiveUp(ctx context.Context, possible []string, reason string) error {
 	if err := s.enter(); err != nil {
 		return fmt.Errorf("giving numbers up: %w", err)

@@ -13,7 +13,7 @@ type State uint8
 // Code identifies a record for ever; its owner chooses it.
 type Code = [16]byte
 
-// Part is a named piece of a record, written once and never altered. Name: 1 to 255 bytes.
+// Part is a named piece of a record, written once and never changed. Name: 1 to 255 bytes.
 type Part struct {
 	Name string
 	Data []byte
@@ -25,7 +25,7 @@ type Due struct {
 	At    time.Time
 }
 
-// Idempotency names a request, so that its repetition finds the record that it made. It lives as long as the record.
+// Idempotency names a request. A repetition of the request finds the record that it made. It is kept as long as the record.
 type Idempotency struct {
 	Key    [32]byte // of the caller's key, in its own scope
 	Digest [32]byte // of the request's body
@@ -35,7 +35,7 @@ type Idempotency struct {
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency
-	Origins     []Code // records that the new one draws on; their counters and states stand still until it is appended
+	Origins     []Code // records whose counters the new record uses; their counters and states cannot change until it is appended
 }
 
 // Counter is an amount kept for a line of an origin, for example what has been credited of it so far.
@@ -80,8 +80,8 @@ type Change struct {
 	Head  []byte // nil keeps the head as it is
 	Parts []Part // added; none may exist
 	Due   *Due   // replaces the old one; nil takes the record out of its queue
-	// Counters are added to what they are; a document that is refused gives back what it drew. An error, and
-	// nothing happens, when a sum leaves int64.
+	// Counters are added to the stored counters: for example, a refused document gives back what it took. If a sum leaves int64,
+	// there is an error and nothing happens.
 	Counters []Counter
 	// Announce shows the change in Changes.
 	Announce bool
