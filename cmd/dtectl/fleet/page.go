@@ -38,7 +38,7 @@ var words = map[string][2]string{
 	"live": {"in force", "en vigor"}, "seen": {"seen", "visto"}, "ago": {"ago", "atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
 	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"}, "none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
 	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ", "No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.", "Aún no se ha leído el almacén de la cadena."},
-	"all": {"all", "todas"}, "documents": {"documents today", "documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"}, "unknown": {"unknown", "sin datos"},
+	"each": {"each of them", "una por una"}, "all": {"all", "todas"}, "documents": {"documents today", "documentos hoy"}, "of": {"of", "de"}, "box": {"box", "caja"}, "sells": {"sells", "vende"}, "unknown": {"unknown", "sin datos"},
 	"CANNOT SELL": {"cannot sell", "no puede vender"}, "REPLACED": {"replaced", "reemplazada"},
 }
 
@@ -64,6 +64,7 @@ type rowView struct {
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
+	Same                             *sameView // not nil: the line is of several branches, this one the first
 }
 
 // wordView is what a concern says, in the colour of its own level.
@@ -117,16 +118,20 @@ func (v *view) fill() {
 		}
 		v.Groups = append(v.Groups, gv)
 	}
+	var shown []rowView
 	for _, r := range v.Survey.rows() {
-		rv := v.row(r)
-		if !v.shows(&rv) {
-			continue
+		if rv := v.row(r); v.shows(&rv) {
+			shown = append(shown, rv)
 		}
-		if len(v.Rows) == shownAtMost {
-			v.More++
-			continue
+	}
+	if v.Query == "" && v.Only == "" { // a search answers branch by branch
+		shown = v.gather(shown)
+	}
+	v.Rows = shown[:min(len(shown), shownAtMost)]
+	for _, r := range shown[len(v.Rows):] {
+		if v.More++; r.Same != nil {
+			v.More += r.Same.Count - 1
 		}
-		v.Rows = append(v.Rows, rv)
 	}
 }
 
