@@ -132,7 +132,7 @@ func (f withoutLogs) List(dir string) ([]string, error) {
 // Unwrap implements vfs.FS.
 func (f withoutLogs) Unwrap() vfs.FS { return f.FS }
 
-// checker walks one view of the store.
+// checker walks one view of the store, and checks the rows that are not the journal's.
 type checker struct {
 	ctx    context.Context
 	r      pebble.Reader
@@ -140,21 +140,15 @@ type checker struct {
 	rows   int
 	series map[uint32]*seriesCheck
 
-	compare func(key []byte, l *link) error // with the record that a link is about
-
 	holes *holes // what is known to be missing
 
 	partsOf     uint64 // the entry whose parts are being counted
 	parts       uint32
 	seriesBlind bool // rows of series cannot be read
-	countersSet int  // counter rows that a change in the journal left so
-
-	progress     Progress // of the journal, which is most of the work
-	links, total int64
 }
 
-func newChecker(ctx context.Context, r pebble.Reader, progress Progress) *checker {
-	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck), progress: progress}
+func newChecker(ctx context.Context, r pebble.Reader) *checker {
+	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck)}
 	var err error
 	if c.holes, err = readHoles(r); err != nil {
 		c.problemAt("lost numbers", "%v", err)
@@ -186,22 +180,23 @@ func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, p
 
 // slowFsck looks up, for every row, the rows that it speaks of.
 func slowFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error) (*Report, error) {
-	c := newChecker(ctx, r, nil)
-	c.compare = c.compareLink
+	c := newChecker(ctx, r)
+	j := &journalCheck{checker: c}
+	j.compare = j.compareLink
 	steps := []struct {
 		table byte
 		row   func(key, value []byte) error
 		end   func() error
 	}{
 		{tableMeta, c.metaRow, nil},
-		{tableSeries, c.seriesRow, nil},
-		{tableJournal, c.journalRow, c.journalEnd},
+		{tableSeries, j.seriesRow, nil},
+		{tableJournal, j.journalRow, j.journalEnd},
 		{tableEntry, c.entryRow, nil},
 		{tablePart, c.partRow, c.partsEnd},
 		{tableCode, c.codeRow, nil},
 		{tableIdem, c.idemRow, nil},
 		{tableDue, c.dueRow, nil},
-		{tableCounter, c.counterRow, c.counterEnd},
+		{tableCounter, j.counterRow, j.counterEnd},
 		{tableFeed, c.feedRow, nil},
 		{tableLost, c.lostRow, nil},
 	}

@@ -12,22 +12,23 @@ import (
 // and not what is wrong with one that is not. On a million documents it takes a quarter of the time of looking
 // everything up, and reads a slow medium in order.
 func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, bool, error) {
-	c := newChecker(ctx, r, progress)
-	q := &quick{c: c, revisions: make(map[uint64]*[4096]uint32)}
-	c.compare = q.link
+	c := newChecker(ctx, r)
+	j := &journalCheck{checker: c, progress: progress}
+	q := &quick{j: j, revisions: make(map[uint64]*[4096]uint32)}
+	j.compare = q.link
 	for _, step := range []struct {
 		table byte
 		row   func(key, value []byte) error
 	}{
 		{tableMeta, c.metaRow},
-		{tableSeries, c.seriesRow},
+		{tableSeries, j.seriesRow},
 		{tableEntry, q.entry}, // before the journal: tells which link is an entry's latest
-		{tableJournal, c.journalRow},
+		{tableJournal, j.journalRow},
 		{tablePart, q.part},
 		{tableCode, q.code},
 		{tableIdem, q.idem},
 		{tableDue, q.due},
-		{tableCounter, c.counterRow},
+		{tableCounter, j.counterRow},
 		{tableFeed, q.feed},
 		{tableLost, c.lostRow},
 	} {
@@ -35,20 +36,20 @@ func quickFsck(ctx context.Context, r pebble.Reader, marked reached, markErr err
 			return nil, false, err
 		}
 	}
-	if err := c.journalEnd(); err != nil {
+	if err := j.journalEnd(); err != nil {
 		return nil, false, err
 	}
 	if err := c.strangeRows(); err != nil {
 		return nil, false, err
 	}
 	c.checkMark(marked, markErr)
-	sound := len(c.report.Problems) == 0 && !q.bad && q.sum == [4]uint64{} && (c.countersSet == 0 || c.countersSet < 0 && len(c.holes.at) > 0)
+	sound := len(c.report.Problems) == 0 && !q.bad && q.sum == [4]uint64{} && (j.countersSet == 0 || j.countersSet < 0 && len(c.holes.at) > 0)
 	return c.report, sound, nil
 }
 
 // quick adds up what the tables say.
 type quick struct {
-	c         *checker
+	j         *journalCheck
 	sum       [4]uint64
 	bad       bool                     // something that no other row need be asked about
 	revisions map[uint64]*[4096]uint32 // of the entries, by id / 4096
@@ -93,7 +94,7 @@ func (q *quick) times(n uint64) {
 const minusOne = ^uint64(0)
 
 func (q *quick) entry(key, value []byte) error {
-	q.c.report.Documents++
+	q.j.report.Documents++
 	if len(key) != 9 {
 		q.bad = true
 		return nil
@@ -111,7 +112,7 @@ func (q *quick) entry(key, value []byte) error {
 	}
 	chunk[id%4096] = e.Revision
 	digest := sha256.Sum256(value)
-	if q.c.holes.partial[id] {
+	if q.j.holes.partial[id] {
 		q.found(id, &e)
 		return nil
 	}
@@ -146,8 +147,8 @@ func (q *quick) latest(id uint64, sequence uint32, position uint64, revision uin
 
 func (q *quick) link(key []byte, l *link) error {
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
-	if q.c.holes.partial[l.ID] {
-		return q.c.compareCounters(key, l)
+	if q.j.holes.partial[l.ID] {
+		return q.j.compareCounters(key, l)
 	}
 	switch {
 	case l.Op == opAppend && l.Revision == 1:
@@ -163,7 +164,7 @@ func (q *quick) link(key []byte, l *link) error {
 	for _, p := range l.Parts {
 		q.say(saysPart, l.ID).with(p.Digest[:]...).with([]byte(p.Name)...).times(1)
 	}
-	return q.c.compareCounters(key, l)
+	return q.j.compareCounters(key, l)
 }
 
 func (q *quick) revision(id uint64) uint32 {
@@ -179,7 +180,7 @@ func (q *quick) part(key, value []byte) error {
 		return nil
 	}
 	id := be.Uint64(key[1:])
-	if q.c.holes.partial[id] {
+	if q.j.holes.partial[id] {
 		return nil
 	}
 	digest := sha256.Sum256(value)

@@ -162,23 +162,3 @@ func (c *checker) lostRow(key, _ []byte) error {
 	}
 	return nil
 }
-
-func (c *checker) counterRow(key, value []byte) error {
-	if len(key) != 21 || len(value) != counterSize {
-		c.problem(key, "is unreadable")
-		return nil
-	}
-	c.countersSet--
-	return nil
-}
-
-// counterEnd: each counter row says how often it was set, and one change in the journals is that time.
-func (c *checker) counterEnd() error {
-	if c.countersSet < 0 && len(c.holes.at) > 0 {
-		return nil // a change that is missing may have set one
-	}
-	if c.countersSet != 0 {
-		c.problemAt("counters", "%d rows that no change has set", -c.countersSet)
-	}
-	return nil
-}

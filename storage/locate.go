@@ -31,20 +31,20 @@ func Locate(ctx context.Context, from RepairFrom, list []Affected, o Options) (_
 	if err := o.setDefaults(); err != nil {
 		return nil, nil, err
 	}
-	r := &repairer{o: &o, from: from, said: &Repaired{}, histories: newHistories()}
-	if err := r.openSources(); err != nil {
+	m := newMedia(&o, from)
+	if err := m.openSources(); err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, r.own.close()) }()
-	if r.own.db != nil {
-		if id, err := get(r.own.db, keyStore); err == nil && len(id) == 16 {
-			r.id = [16]byte(id)
+	defer func() { err = errors.Join(err, m.own.close()) }()
+	if m.own.db != nil {
+		if id, err := get(m.own.db, keyStore); err == nil && len(id) == 16 {
+			m.id = [16]byte(id)
 		}
 	}
-	if err := r.findIdentity(); err != nil {
+	if err := m.findIdentity(); err != nil {
 		return nil, nil, err
 	}
-	closers, err := r.others()
+	closers, err := m.others()
 	defer func() {
 		for _, c := range closers {
 			_ = c() // they were only read
@@ -53,17 +53,17 @@ func Locate(ctx context.Context, from RepairFrom, list []Affected, o Options) (_
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &locator{repairer: r, names: make(map[uint32]string), byID: make(map[uint64][]*sought), proof: newProof()}
+	l := &locator{media: m, names: make(map[uint32]string), byID: make(map[uint64][]*sought), proof: newProof()}
 	l.want(list)
 	if err := l.search(ctx); err != nil {
 		return nil, nil, err
 	}
-	return l.located(), r.said.Sources, nil
+	return l.located(), m.said.Sources, nil
 }
 
 // locator searches media for documents.
 type locator struct {
-	*repairer
+	*media
 	codes map[Code]Affected // the sought documents
 	spans []Affected        // sought numbers whose codes are not known
 	rest  []Affected        // too many: not searched

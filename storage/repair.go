@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // RepairFrom lists the sources of rows for Repair beside the damaged store itself, the best first. Every member may be empty.
@@ -64,7 +62,7 @@ func Repair(ctx context.Context, from RepairFrom, o Options, progress Progress) 
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	r := &repairer{o: &o, from: from, meter: &repairMeter{meter: meter{report: progress}}, said: &Repaired{}, histories: newHistories()}
+	r := &repairer{assembly: &assembly{media: newMedia(&o, from), meter: &repairMeter{meter: meter{report: progress}}}}
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
@@ -83,23 +81,10 @@ func (o *Options) damagedDir(at int64) string {
 	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 }
 
+// repairer takes a damaged store's place with a new one, in steps that a crash may end anywhere.
 type repairer struct {
-	o     *Options
-	from  RepairFrom
-	meter *repairMeter
-	said  *Repaired
-
-	own     *folder
-	sources []rowSource
-	copy    *copyChain // nil: there is none
-	db      *pebble.DB // the new store
-	id      [16]byte
-	*histories
-	proof *proof
-	row   restoredRow
-
+	*assembly
 	unsure bool // the end of the log may be damaged, although Pebble does not say so
-	known  bool // what the store says of itself has been read, all of it
 }
 
 func (r *repairer) run(ctx context.Context) error {
@@ -118,6 +103,7 @@ func (r *repairer) run(ctx context.Context) error {
 	if err := r.openSources(); err != nil {
 		return err
 	}
+	r.own.whole = r.own.whole && !r.unsure
 	if err := r.room(); err != nil {
 		return err
 	}
@@ -231,16 +217,6 @@ func (r *repairer) damaged(ctx context.Context) error {
 	case left == 0:
 		return fmt.Errorf("%w: it is to be reconciled", ErrSound)
 	}
-	return nil
-}
-
-// openSources finds out what there is to read.
-func (r *repairer) openSources() (err error) {
-	if r.own, err = openFolder(r.o, "the damaged store", true); err != nil {
-		return err
-	}
-	r.own.whole = r.own.whole && !r.unsure
-	r.sources = slices.Clone(r.own.sources)
 	return nil
 }
 

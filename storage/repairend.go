@@ -9,76 +9,76 @@ import (
 )
 
 // finish makes the indexes of what has been taken, and settles what is missing.
-func (r *repairer) finish() error {
-	was, err := restoration(r.db)
+func (a *assembly) finish() error {
+	was, err := restoration(a.db)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	if was != nil {
-		r.claim(was.Known)
+		a.claim(was.Known)
 	}
-	known, err := mend(r.db, r.told, "missing in a damaged store and in what it was repaired from")
+	known, err := mend(a.db, a.told, "missing in a damaged store and in what it was repaired from")
 	if err != nil {
 		return err
 	}
-	series, err := readAllSeries(r.db)
+	series, err := readAllSeries(a.db)
 	if err != nil {
 		return err
 	}
-	known = r.addUnreached(known, series)
-	behind, err := readBehind(r.db)
+	known = a.addUnreached(known, series)
+	behind, err := readBehind(a.db)
 	if err != nil {
-		return errors.Join(err, r.db.Delete(keyBehind, pebble.NoSync))
+		return errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync))
 	}
-	h, err := readHoles(r.db)
-	if err != nil {
-		return err
-	}
-	r.said.Missing, r.said.Lacking, err = lacking(r.db, known)
+	h, err := readHoles(a.db)
 	if err != nil {
 		return err
 	}
-	r.said.Whole = r.own.whole && was == nil && len(known) == 0 && r.accepted(h) && r.markAgrees(series)
-	if r.said.Whole {
-		r.said.Missing, r.said.Lacking = nil, nil
+	a.said.Missing, a.said.Lacking, err = lacking(a.db, known)
+	if err != nil {
+		return err
+	}
+	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.accepted(h) && a.markAgrees(series)
+	if a.said.Whole {
+		a.said.Missing, a.said.Lacking = nil, nil
 		return nil
 	}
 	for _, w := range behind { // it is settled with the rest
-		for _, a := range w.Series {
-			if a.Series != "" {
-				known = raise(known, a.Series, a.There, series)
+		for _, s := range w.Series {
+			if s.Series != "" {
+				known = raise(known, s.Series, s.There, series)
 			}
 		}
 	}
-	r.row.From, r.row.Known, r.row.Copy = r.id, known, r.copy != nil
-	if r.row.MarkLost && r.copy != nil {
-		r.row.Doubt = (r.copy.end.unread + leastChange - 1) / leastChange
+	a.row.From, a.row.Known, a.row.Copy = a.id, known, a.copy != nil
+	if a.row.MarkLost && a.copy != nil {
+		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
 	}
-	if r.row.Taken, err = soundUntil(r.db, series, h); err != nil {
+	if a.row.Taken, err = soundUntil(a.db, series, h); err != nil {
 		return err
 	}
 	if was != nil {
-		r.row.Taken = min(r.row.Taken, was.Taken)
-		r.row.Doubt = max(r.row.Doubt, was.Doubt)
+		a.row.Taken = min(a.row.Taken, was.Taken)
+		a.row.Doubt = max(a.row.Doubt, was.Doubt)
 	}
-	return r.db.Delete(keyRestored, pebble.NoSync) // place writes the new one
+	return a.db.Delete(keyRestored, pebble.NoSync) // place writes the new one
 }
 
 // claim notes numbers that are not to be given again.
-func (r *repairer) claim(known []knownSeries) {
+func (a *assembly) claim(known []knownSeries) {
 	for _, k := range known {
-		for sequence, name := range r.names {
+		for sequence, name := range a.names {
 			if name == k.Name {
-				r.furthest[sequence] = max(r.furthest[sequence], k.Last)
+				a.furthest[sequence] = max(a.furthest[sequence], k.Last)
 			}
 		}
 	}
 }
 
 // addUnreached adds the numbers that some medium names and the journals do not reach.
-func (r *repairer) addUnreached(known []knownSeries, series map[string]seriesRow) []knownSeries {
-	for _, sequence := range slices.Sorted(maps.Keys(r.furthest)) {
-		known = raise(known, r.names[sequence], r.furthest[sequence], series)
+func (a *assembly) addUnreached(known []knownSeries, series map[string]seriesRow) []knownSeries {
+	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
+		known = raise(known, a.names[sequence], a.furthest[sequence], series)
 	}
 	return known
 }
@@ -98,14 +98,14 @@ func raise(known []knownSeries, name string, to uint64, series map[string]series
 }
 
 // accepted tells whether everything that is missing was missing before, and accepted by a person.
-func (r *repairer) accepted(now *holes) bool {
+func (a *assembly) accepted(now *holes) bool {
 	if len(now.at) == 0 && len(now.partial) == 0 {
 		return true
 	}
-	if r.own.db == nil {
+	if a.own.db == nil {
 		return false
 	}
-	before, err := readHoles(r.own.db)
+	before, err := readHoles(a.own.db)
 	if err != nil {
 		return false
 	}
@@ -125,8 +125,8 @@ func (r *repairer) accepted(now *holes) bool {
 }
 
 // markAgrees tells whether the mark is this very store's and knows no number that the store lacks.
-func (r *repairer) markAgrees(series map[string]seriesRow) bool {
-	said, of, err := readMark(r.o.FS, r.o.MarkPath)
+func (a *assembly) markAgrees(series map[string]seriesRow) bool {
+	said, of, err := readMark(a.o.FS, a.o.MarkPath)
 	if err != nil {
 		return false
 	}
@@ -139,7 +139,7 @@ func (r *repairer) markAgrees(series map[string]seriesRow) bool {
 	if said.names == nil {
 		said.names = n.all()
 	}
-	return compareMark(of, r.id, said, held) == nil
+	return compareMark(of, a.id, said, held) == nil
 }
 
 // lacking lists what is missing, by series and numbers, and the records of it whose codes a journal or the record itself names.

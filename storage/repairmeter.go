@@ -8,21 +8,21 @@ type repairMeter struct {
 
 // expect says how much there is to read, once the media are known. The rows are larger than the files that hold them: the first
 // half may stand still before it ends.
-func (r *repairer) expect() {
+func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {
-		if _, size, err := listFiles(r.o.FS, dir); err == nil { // what cannot be listed is not read either
+		if _, size, err := listFiles(a.o.FS, dir); err == nil { // what cannot be listed is not read either
 			total += size
 		}
 	}
-	add(r.o.Dir)
-	if r.copy != nil {
-		add(r.o.FS.PathDir(segmentPath(r.o.FS, r.from.Copy, 1)))
+	add(a.o.Dir)
+	if a.copy != nil {
+		add(a.o.FS.PathDir(segmentPath(a.o.FS, a.from.Copy, 1)))
 	}
-	for _, dir := range r.from.Backups {
-		add(r.o.FS.PathJoin(dir, backupStore))
+	for _, dir := range a.from.Backups {
+		add(a.o.FS.PathJoin(dir, backupStore))
 	}
-	r.meter.total = 4 * total
+	a.meter.total = 4 * total
 }
 
 // read notes bytes of a row.
