@@ -48,7 +48,7 @@ func TestLaw(t *testing.T) {
 	}
 	l.stop()
 
-	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, l.source, "--day", "2027-01-01", "--law", filepath.Join(l.source, "dte01-2.2.0.dterule"))
+	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root, "--day", "2027-01-01", "--law", filepath.Join(l.source, "dte01-2.2.0.dterule"))
 	defer func() { l.stop() }()
 	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`, "dte01 2.2.0 is retired")
 	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.3    live")

@@ -65,7 +65,7 @@ func (b *bench) backtest(t *testing.T) {
 	slices.Sort(rates)
 	b.row("backtest, documents of 10 lines a second of one core, best of five", rates[4], -10_000, "/s")
 
-	s := b.sell16()
+	s := b.sell16(0)
 	defer s.stop()
 	var ratios []float64
 	pause(time.Second)
@@ -83,7 +83,7 @@ func (b *bench) backtest(t *testing.T) {
 
 // swaps: what the tills feel of bundles that come every 100 ms, good ones and bad ones.
 func (b *bench) swaps(t *testing.T) {
-	s := b.sell16()
+	s := b.sell16(0)
 	defer s.stop()
 	before := b.resident()
 	r := b.swap(s, badAndGood(t), 7)

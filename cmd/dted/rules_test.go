@@ -50,7 +50,7 @@ func (b *branch) getOps(path string) (int, []byte) {
 	return status, answer
 }
 
-// tills sell from 16 clients at 8 points of sale until stop, and note how long each sale took.
+// tills sell from 16 clients at 8 points of sale until stop, with a time between the sales of each, and note how long each sale took.
 type tills struct {
 	b     *branch
 	wg    sync.WaitGroup
@@ -60,7 +60,7 @@ type tills struct {
 	codes []string
 }
 
-func (b *branch) sell16() *tills {
+func (b *branch) sell16(between time.Duration) *tills {
 	s := &tills{b: b}
 	for c := range 16 {
 		s.wg.Go(func() {
@@ -78,6 +78,7 @@ func (b *branch) sell16() *tills {
 					s.codes = append(s.codes, decode(b.t, answer).Code)
 				}
 				s.mu.Unlock()
+				pause(between)
 			}
 		})
 	}
@@ -130,6 +131,7 @@ type swapping struct {
 	counts          map[string]int
 	took            []time.Duration // of the activations that went live
 	ratios          []float64       // p99 while rules came over p99 before, of each round
+	resident        int64           // the appliance's memory in bytes: the most after a bundle
 }
 
 // swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a bundle
@@ -157,6 +159,7 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 				r.took = append(r.took, time.Since(at))
 			}
 			r.counts[k.name]++
+			r.resident = max(r.resident, b.resident())
 			pause(max(0, 100*time.Millisecond-time.Since(at)))
 		}
 		swapped := s.lap()
@@ -169,19 +172,19 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 // TestRules_SwapUnderLoad activates bundles, good ones and every kind of bad one, while 16 clients sell: no sale fails, and
 // every document is what the bundle that it names makes of its facts. DTE_SOAK does it for five minutes.
 func TestRules_SwapUnderLoad(t *testing.T) {
-	rounds, soak := 1, os.Getenv("DTE_SOAK") != ""
+	rounds, between, soak := 1, 50*time.Millisecond, os.Getenv("DTE_SOAK") != ""
 	if soak {
-		rounds = 75 // of 4 s each with bundles coming
+		rounds, between = 75, 0 // of 4 s each with bundles coming, on a busy processor
 	}
 	b := newBranch(t)
 	kinds := badAndGood(t)
 	b.start()
 	defer b.stop()
 	b.chaos(simulator.Chaos{Outage: true}) // MH plays no part
-	s := b.sell16()
+	s := b.sell16(between)
 	defer s.stop()
 	r := b.swap(s, kinds, 1)
-	before := b.resident()
+	before := r.resident
 	more := b.swap(s, kinds, rounds)
 	s.stop()
 	after := b.resident()
@@ -290,7 +293,7 @@ func TestRules_CallerGoesAway(t *testing.T) {
 	b := newBranch(t)
 	b.start()
 	defer b.stop()
-	s := b.sell16()
+	s := b.sell16(0)
 	pause(time.Second)
 	s.stop()
 	candidate := bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)

@@ -224,7 +224,11 @@ func (d *Demo) writeConfig(path string) error {
 	if err != nil {
 		return fmt.Errorf("DTESIM_SMTP_ADDR: %w", err)
 	}
-	text := fmt.Sprintf(configText, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
+	compiled, err := filepath.Abs(filepath.Join("var", "build", "cache"))
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf(configText, d.copied, d.API, d.Ops, d.authority, d.ahead, host, port, compiled, demoNIT, demoNRC, d.branch, points.String(), d.fleet)
 	return config.WriteFile(path, []byte(text))
 }
 
@@ -273,7 +277,7 @@ passphrase_file = "signing.passphrase"
 [rules]
 folder = "rules"
 engine = "compiler"
-cache = "cache"
+cache = %q # of the checkout: its demonstrations have the same rules, compiled once
 threshold = 1
 
 [[rules.key]]
