@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
@@ -183,7 +184,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
 	s.must(err)
 	s.remote = bucket.New(a)
-	s.chain.store = s.remote
+	s.chain.Store = s.remote
 	keys := bundle.Keys{Pinned: []bundle.Key{{ID: "reglas", Public: s.rules.Private.Public().(ed25519.PublicKey)}}}
 	for i := range n {
 		b := &simulated{s: s, name: fmt.Sprintf("sucursal-%d", i), clock: s.now, broken: i%100 == 7, took: make(map[string]time.Time)}
@@ -195,7 +196,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 				b.took[r.Manifest.Version] = b.clock
 				return ""
 			}}
-		b.agent, err = fleet.New(fleet.Options{Store: b, Branch: b.name, Group: "tiendas", Director: []wire.Key{s.chain.director}, Box: wire.Signer{ID: b.name, Private: key(b.name)},
+		b.agent, err = fleet.New(fleet.Options{Store: b, Branch: b.name, Group: "tiendas", Director: []wire.Key{s.chain.Director}, Box: wire.Signer{ID: b.name, Private: key(b.name)},
 			Points: []wire.Point{{Establishment: "M001", Point: "P001"}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)), Describe: func(st *wire.Status) { st.Ready = true }})
 		s.must(err)
@@ -227,7 +228,7 @@ func TestChain(t *testing.T) {
 	s.pass(6 * time.Minute) // everybody has asked for its enrolment
 
 	// What runs is published to all.
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	opened := s.now
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.0.0", s.rules)}, Share: &all}))
 	s.pass(3 * time.Minute)
@@ -266,22 +267,22 @@ func (s *simulation) rest(present []*simulated) {
 // surveyed reads all statuses, with an empty cache and again.
 func (s *simulation) surveyed(n int) {
 	s.t.Helper()
-	s.must(os.RemoveAll(s.chain.cache))
+	s.must(os.RemoveAll(s.chain.Cache))
 	began, spent := time.Now(), processor()
-	first := newSurveyor(s.chain)
-	found, err := first.read(s.t.Context())
+	first := centre.NewSurveyor(s.chain)
+	found, err := first.Read(s.t.Context())
 	s.must(err)
 	s.verdict(fmt.Sprintf("fleet status of %d, everything read", n), time.Since(began).Seconds(), 10, "s")
 	fmt.Printf("of it %.1f s of this process on the processor\n", (processor() - spent).Seconds())
-	if got := found.counts(); got.Branches != n-n/10 || got.Selling != got.Branches {
+	if got := found.Counts(); got.Branches != n-n/10 || got.Selling != got.Branches {
 		s.t.Errorf("%+v", got)
 	}
 	began = time.Now()
-	_, err = newSurveyor(s.chain).read(s.t.Context())
+	_, err = centre.NewSurveyor(s.chain).Read(s.t.Context())
 	s.must(err)
 	s.verdict("fleet status again, enrolments in the cache", time.Since(began).Seconds(), 10, "s")
 	began = time.Now()
-	_, err = first.read(s.t.Context())
+	_, err = first.Read(s.t.Context())
 	s.must(err)
 	s.verdict("what fleet serve reads each time", time.Since(began).Seconds(), 10, "s")
 }
@@ -296,7 +297,7 @@ func processor() time.Duration {
 // harmed publishes a rule that one branch in a hundred refuses: the ring stops by itself.
 func (s *simulation) harmed(present []*simulated) {
 	s.t.Helper()
-	quarter := Percent(2500)
+	quarter := centre.Percent(2500)
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.1.0", s.rules)}, Share: &quarter, MaxFailures: 50, Soak: time.Minute}))
 	s.pass(4 * time.Minute)
 	if err := s.roll(); !errors.Is(err, errHarms) {
@@ -382,13 +383,13 @@ func (s *simulation) stolen() {
 	s.t.Helper()
 	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", wire.Signer{ID: "reglas", Private: key("thief")})} {
 		p := Publish{Files: []string{file}}
-		s.chain.config.Keys = nil // a thief does not check
+		s.chain.Config.Keys = nil // a thief does not check
 		state, files, err := p.load(s.chain)
 		s.must(err)
 		for key, data := range files {
-			s.must(s.chain.createOnce(s.t.Context(), key, data))
+			s.must(s.chain.CreateOnce(s.t.Context(), key, data))
 		}
-		_, err = s.chain.next(s.t.Context(), s.head(), "tiendas", "", time.Time{}, func(d *wire.Desired) error { d.Live = state; return nil })
+		_, err = s.chain.Next(s.t.Context(), s.head(), "tiendas", "", time.Time{}, func(d *wire.Desired) error { d.Live = state; return nil })
 		s.must(err)
 		s.pass(3 * time.Minute)
 	}

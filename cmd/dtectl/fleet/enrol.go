@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/wire"
@@ -38,12 +39,12 @@ func (c *Enrol) Run(ctx context.Context, top *Command) error {
 	return c.run(ctx, chain)
 }
 
-func (c *Enrol) run(ctx context.Context, chain *chain) error {
-	s, err := newSurveyor(chain).read(ctx)
+func (c *Enrol) run(ctx context.Context, chain *centre.Chain) error {
+	s, err := centre.NewSurveyor(chain).Read(ctx)
 	if err != nil {
 		return err
 	}
-	list := s.waiting()
+	list := waitingOf(s)
 	if len(c.Boxes) == 0 && !c.All {
 		return printWaiting(list)
 	}
@@ -68,22 +69,22 @@ func (c *Enrol) run(ctx context.Context, chain *chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: is of one branch whose box is replaced")
 	}
-	director, err := chain.sign()
+	director, err := chain.Sign()
 	if err != nil {
 		return err
 	}
 	for _, w := range chosen {
 		after := int64(0)
 		if len(points) > 0 { // before anybody may number: closed first
-			if after, err = chain.closePoints(ctx, w, points); err != nil {
+			if after, err = closePoints(ctx, chain, w, points); err != nil {
 				return err
 			}
 		}
-		epoch, err := chain.enrol(ctx, w, after, director)
+		epoch, err := enrol(ctx, chain, w, after, director)
 		if err != nil {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
-		screen.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, fingerprint(w.status.Key))
+		screen.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, centre.Fingerprint(w.status.Key))
 	}
 	return nil
 }
@@ -93,18 +94,18 @@ func (c *Enrol) run(ctx context.Context, chain *chain) error {
 const maxForeign = 16
 
 // enrol takes the next epoch that is free. after is the version that the box must know before it numbers; 0: none.
-func (c *chain) enrol(ctx context.Context, w waiting, after int64, director wire.Signer) (int64, error) {
+func enrol(ctx context.Context, c *centre.Chain, w waiting, after int64, director wire.Signer) (int64, error) {
 	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
 		data, err := wire.SealEnrolment(wire.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key, Points: append([]wire.Point{}, w.status.Points...),
-			At: c.now().UTC().Truncate(time.Second), By: c.who, After: after}, director)
+			At: c.Now().UTC().Truncate(time.Second), By: c.Who, After: after}, director)
 		if err != nil {
 			return 0, err
 		}
-		err = c.createOnce(ctx, wire.BoxKey(w.branch, epoch), data)
+		err = c.CreateOnce(ctx, wire.BoxKey(w.branch, epoch), data)
 		if !errors.Is(err, wire.ErrExists) {
 			return epoch, err
 		}
-		if _, err := newEnrolments(c).get(ctx, w.branch, epoch); !strangers(err) {
+		if _, err := centre.NewEnrolments(c).Get(ctx, w.branch, epoch); !centre.Strangers(err) {
 			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl fleet status", epoch), err)
 		}
 	}
@@ -112,7 +113,7 @@ func (c *chain) enrol(ctx context.Context, w waiting, after int64, director wire
 }
 
 // waiting are the boxes that write a status and are not enrolled.
-func (s *survey) waiting() (list []waiting) {
+func waitingOf(s *centre.Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		switch {
 		case b.Enrolment == nil && b.Status != nil:
@@ -133,8 +134,8 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 		return waiting{}, fmt.Errorf("%s: must be BRANCH=FINGERPRINT: compare the fingerprint with what the box shows", box)
 	case i < 0:
 		return waiting{}, fmt.Errorf("%s: no box of that branch waits to be enrolled", name)
-	case fingerprint(list[i].status.Key) != strings.ToLower(key):
-		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name, fingerprint(list[i].status.Key), key)
+	case centre.Fingerprint(list[i].status.Key) != strings.ToLower(key):
+		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name, centre.Fingerprint(list[i].status.Key), key)
 	case list[i].epoch > 1 && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers nothing any more", name)
 	}
@@ -152,13 +153,13 @@ func (c *Enrol) points() (points []wire.Point, err error) {
 }
 
 // closePoints publishes that points of sale of a branch are never numbered again this year, and returns the version that says so.
-func (c *chain) closePoints(ctx context.Context, w waiting, points []wire.Point) (version int64, err error) {
-	head, err := c.head(ctx, w.status.Group)
+func closePoints(ctx context.Context, c *centre.Chain, w waiting, points []wire.Point) (version int64, err error) {
+	head, err := c.Head(ctx, w.status.Group)
 	if err != nil {
 		return 0, err
 	}
-	year := c.now().In(dte.Zone).Year()
-	d, err := c.next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{}, func(d *wire.Desired) error {
+	year := c.Now().In(dte.Zone).Year()
+	d, err := c.Next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{}, func(d *wire.Desired) error {
 		d.Closed = slices.Clone(d.Closed)
 		for _, p := range points {
 			closed := wire.ClosedPoint{Branch: w.branch, Establishment: p.Establishment, Point: p.Point, Year: year, Since: w.epoch}
@@ -186,7 +187,7 @@ func printWaiting(list []waiting) error {
 		for _, p := range l.status.Points {
 			points = append(points, p.Establishment+p.Point)
 		}
-		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.branch, l.epoch, fingerprint(l.status.Key), strings.Join(points, " "), l.status.Group)
+		screen.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.branch, l.epoch, centre.Fingerprint(l.status.Key), strings.Join(points, " "), l.status.Group)
 	}
 	return w.Flush()
 }

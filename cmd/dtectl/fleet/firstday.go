@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/engine/fleet/wire"
 )
 
@@ -16,14 +17,14 @@ func FirstDay(ctx context.Context, settings string, who func() string, boxes int
 	if err != nil {
 		return err
 	}
-	surveyor := newSurveyor(chain)
+	surveyor := centre.NewSurveyor(chain)
 	for {
-		s, err := surveyor.read(ctx)
-		if err == nil && s.desired(group) != nil {
+		s, err := surveyor.Read(ctx)
+		if err == nil && s.Desired(group) != nil {
 			return nil
 		}
-		if err == nil && len(s.waiting())+enrolled(s) >= boxes {
-			if len(s.waiting()) > 0 {
+		if err == nil && len(waitingOf(s))+enrolled(s) >= boxes {
+			if len(waitingOf(s)) > 0 {
 				err = (&Enrol{All: true}).run(ctx, chain)
 			}
 			if err != nil {
@@ -37,14 +38,14 @@ func FirstDay(ctx context.Context, settings string, who func() string, boxes int
 		case <-time.After(time.Second):
 		}
 	}
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	if err := (&Publish{Group: group, Files: files, Share: &all, Running: true, MinSuccess: boxes, Reason: "what runs already"}).run(ctx, chain); err != nil {
 		return fmt.Errorf("publishing what runs already: %w", err)
 	}
 	return (&Roll{Follow: true}).Run(ctx, top)
 }
 
-func enrolled(s *survey) (n int) {
+func enrolled(s *centre.Survey) (n int) {
 	for _, b := range s.Branches {
 		if b.Enrolment != nil {
 			n++

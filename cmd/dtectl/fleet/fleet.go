@@ -4,15 +4,10 @@
 package fleet
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/dted/config"
-	"dtegate/engine/dte"
 	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/wire"
 )
@@ -36,28 +31,17 @@ type Command struct {
 	Doctor  Doctor  `cmd:"" help:"Race writers against the store, and name what it does not keep."`
 }
 
-// chain is a chain's store as its centre sees it.
-type chain struct {
-	store    wire.Lister
-	director wire.Key
-	sign     func() (wire.Signer, error) // opens the director's key, once; nil: there is none here
-	cache    string                      // folder for what never changes; empty: none
-	now      func() time.Time
-	who      string
-	config   *config.Centre
-}
-
 // open reads the settings and connects to nothing.
-func (c *Command) open() (*chain, error) {
-	centre, err := config.LoadCentre(c.Centre)
+func (c *Command) open() (*centre.Chain, error) {
+	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
 		return nil, err
 	}
-	a, err := centre.OpenStore()
+	a, err := settings.OpenStore()
 	if err != nil {
 		return nil, err
 	}
-	public, err := centre.Director.Known()
+	public, err := settings.Director.Known()
 	if err != nil {
 		return nil, err
 	}
@@ -65,47 +49,9 @@ func (c *Command) open() (*chain, error) {
 	if c.Who != nil {
 		who = c.Who()
 	}
-	return &chain{store: bucket.New(a), director: wire.Key{ID: directorID, Public: public}, cache: centre.Cache, now: time.Now, who: who, config: centre,
-		sign: func() (wire.Signer, error) {
-			private, err := centre.Director.Open()
-			return wire.Signer{ID: directorID, Private: private}, err
+	return &centre.Chain{Store: bucket.New(a), Director: wire.Key{ID: centre.DirectorID, Public: public}, Cache: settings.Cache, Now: time.Now, Who: who, Config: settings,
+		Sign: func() (wire.Signer, error) {
+			private, err := settings.Director.Open()
+			return wire.Signer{ID: centre.DirectorID, Private: private}, err
 		}}, nil
 }
-
-// directorID is what signatures name the director's key.
-const directorID = "director"
-
-// group is the one that is meant: the only one where none is named.
-func (c *chain) group(ctx context.Context, name string) (string, error) {
-	if name != "" {
-		return name, wire.CheckName(name)
-	}
-	groups, err := c.groups(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case len(groups) == 0:
-		return "", errors.New("nothing was published yet: dtectl fleet publish --group NAME FILE begins")
-	case len(groups) > 1:
-		return "", fmt.Errorf("--group: is one of %s", strings.Join(groups, ", "))
-	}
-	return groups[0], nil
-}
-
-// groups are those for which something was published.
-func (c *chain) groups(ctx context.Context) (groups []string, err error) {
-	const folder = "fleet/v1/desired/"
-	for e, err := range c.store.List(ctx, folder) {
-		if err != nil {
-			return nil, err
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(e.Key, folder), "/")
-		if wire.CheckName(name) == nil && !slices.Contains(groups, name) {
-			groups = append(groups, name)
-		}
-	}
-	return groups, nil
-}
-
-// local writes a time as people of El Salvador read it.
-func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }

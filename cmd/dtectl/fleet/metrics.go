@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
 )
 
@@ -44,9 +45,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(surveyTime, 0)
 		return
 	}
-	for _, r := range s.rows() {
+	for _, r := range s.Rows() {
 		if c.only == "" || c.only == r.Name {
-			r.collect(ch)
+			collectRow(r, ch)
 		}
 	}
 	if c.only != "" {
@@ -57,7 +58,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(groupVersion, float64(v.Version), v.Group)
 		ch <- gauge(groupExpires, seconds(v.Expires), v.Group)
 		if r := v.Rollout; r != nil {
-			m := s.measure(r, v.Group)
+			m := s.Measure(r, v.Group)
 			ch <- gauge(rolloutBoxes, float64(m.Succeeded), v.Group, "succeeded")
 			ch <- gauge(rolloutBoxes, float64(len(m.Failed)), v.Group, "failed")
 			ch <- gauge(rolloutBoxes, float64(m.Waiting), v.Group, "waiting")
@@ -66,9 +67,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (r *row) collect(ch chan<- prometheus.Metric) {
-	group := r.group()
-	ch <- gauge(branchLevel, float64(r.level()), r.Name, group)
+func collectRow(r *centre.Row, ch chan<- prometheus.Metric) {
+	group := r.Group()
+	ch <- gauge(branchLevel, float64(r.Level()), r.Name, group)
 	if !r.Seen.IsZero() {
 		ch <- gauge(branchSeen, seconds(r.Seen), r.Name, group)
 	}
@@ -112,7 +113,7 @@ func one(b bool) float64 {
 // branchMetrics is one branch's part of /metrics. A silent one answers 503, therefore Prometheus's own up tells it.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 	name, found := r.PathValue("branch"), s.latest.Load()
-	var b *branch
+	var b *centre.Branch
 	if found != nil {
 		for _, o := range found.Branches {
 			if o.Name == name {
@@ -121,11 +122,11 @@ func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case found == nil, s.surveyor.c.now().Sub(found.At) > silentAfter:
+	case found == nil, s.surveyor.Chain.Now().Sub(found.At) > centre.SilentAfter:
 		http.Error(w, "the chain's store was not read", http.StatusServiceUnavailable)
 	case b == nil:
 		http.NotFound(w, r)
-	case b.Seen.IsZero() || found.At.Sub(b.Seen) > silentAfter:
+	case b.Seen.IsZero() || found.At.Sub(b.Seen) > centre.SilentAfter:
 		http.Error(w, "the branch is silent", http.StatusServiceUnavailable)
 	default:
 		registry := prometheus.NewRegistry()
@@ -150,7 +151,7 @@ func (s *site) targets(w http.ResponseWriter, r *http.Request) {
 	list := []target{}
 	for _, b := range found.Branches {
 		if b.Enrolment != nil {
-			list = append(list, target{[]string{r.Host}, map[string]string{"__metrics_path__": "/metrics/branch/" + b.Name, "__scheme__": s.scheme, "instance": b.Name, "branch": b.Name, "group": b.group()}})
+			list = append(list, target{[]string{r.Host}, map[string]string{"__metrics_path__": "/metrics/branch/" + b.Name, "__scheme__": s.scheme, "instance": b.Name, "branch": b.Name, "group": b.Group()}})
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -165,5 +166,5 @@ func (s *site) json(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(found.report(func(*row) bool { return true }))
+	_ = json.NewEncoder(w).Encode(found.Report(func(*centre.Row) bool { return true }))
 }

@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"strings"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
+	"dtegate/engine/fleet/wire"
 )
 
 //go:embed page.css
@@ -27,7 +29,7 @@ var policy = func() string {
 // shownAtMost branches on a page; the rest is found by searching.
 const shownAtMost = 200
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": local, "visible": screen.Visible}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": centre.Local, "visible": screen.Visible}).Parse(pageText))
 
 // words of the page that depend on the language.
 var words = map[string][2]string{
@@ -45,8 +47,8 @@ var words = map[string][2]string{
 // view is what the page shows.
 type view struct {
 	Lang, Other, Query, Only string
-	Survey                   *survey
-	Counts                   counts
+	Survey                   *centre.Survey
+	Counts                   centre.Counts
 	Trouble                  string
 	Groups                   []groupView
 	Rows                     []rowView
@@ -54,13 +56,13 @@ type view struct {
 }
 
 type groupView struct {
-	*version
+	*wire.Desired
 	What, Rollout, Ring string
-	Measured            *ring
+	Measured            *centre.Ring
 }
 
 type rowView struct {
-	*row
+	*centre.Row
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
@@ -109,17 +111,17 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 }
 
 func (v *view) fill() {
-	v.Counts = v.Survey.counts()
+	v.Counts = v.Survey.Counts()
 	for _, g := range v.Survey.Groups {
-		gv := groupView{version: g, What: describe(g.Live)}
+		gv := groupView{Desired: g.Desired, What: centre.Describe(g.Live)}
 		if r := g.Rollout; r != nil {
-			m := v.Survey.measure(r, g.Group)
-			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+describe(r.State), ringIn(v.Lang, r, m.Boxes), &m
+			m := v.Survey.Measure(r, g.Group)
+			gv.Rollout, gv.Ring, gv.Measured = r.Name+" "+centre.Describe(r.State), centre.RingIn(v.Lang, r, m.Boxes), &m
 		}
 		v.Groups = append(v.Groups, gv)
 	}
 	var shown []rowView
-	for _, r := range v.Survey.rows() {
+	for _, r := range v.Survey.Rows() {
 		if rv := v.row(r); v.shows(&rv) {
 			shown = append(shown, rv)
 		}
@@ -135,13 +137,13 @@ func (v *view) fill() {
 	}
 }
 
-func (v *view) row(r *row) rowView {
-	out := rowView{row: r, Title: r.Name, Group: screen.Visible(r.group()), Level: levelNames[r.level()], State: r.state(), Seen: v.T("never")}
+func (v *view) row(r *centre.Row) rowView {
+	out := rowView{Row: r, Title: r.Name, Group: screen.Visible(r.Group()), Level: centre.LevelNames[r.Level()], State: r.State(), Seen: v.T("never")}
 	if !r.Seen.IsZero() {
-		out.Seen = span(max(0, v.Survey.At.Sub(r.Seen)))
+		out.Seen = centre.Span(max(0, v.Survey.At.Sub(r.Seen)))
 	}
 	for _, c := range r.Concerns {
-		out.Words = append(out.Words, wordView{screen.Visible(c.say(v.Lang)), levelNames[c.Level]})
+		out.Words = append(out.Words, wordView{screen.Visible(c.Say(v.Lang)), centre.LevelNames[c.Level]})
 	}
 	if st := r.Status; st != nil {
 		if st.Name != "" {
@@ -191,7 +193,7 @@ func (v *view) shows(r *rowView) bool {
 			return false
 		}
 	}
-	said := []string{r.Name, r.Title, r.group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}
+	said := []string{r.Name, r.Title, r.Row.Group(), r.State, v.T(r.State), strings.Join(r.Points, " "), strings.Join(r.Rules, " ")}
 	for _, w := range r.Words {
 		said = append(said, w.Text)
 	}

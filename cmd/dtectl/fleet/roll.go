@@ -9,14 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
 	"dtegate/engine/fleet/wire"
 )
 
 // Roll is dtectl fleet roll.
 type Roll struct {
-	Group string   `help:"One group; default: all of them."`
-	Share *Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
+	Group string          `help:"One group; default: all of them."`
+	Share *centre.Percent `help:"Percentage of the next ring; default: 5, 25, 100 in turn." placeholder:"25"`
 	// Follow goes on until the roll-outs have reached all, or one harms.
 	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
 
@@ -35,7 +36,7 @@ func (c *Roll) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	surveyor := newSurveyor(chain)
+	surveyor := centre.NewSurveyor(chain)
 	for {
 		underWay, err := c.once(ctx, chain, surveyor)
 		if err != nil || !c.Follow || !underWay {
@@ -49,8 +50,8 @@ func (c *Roll) Run(ctx context.Context, top *Command) error {
 	}
 }
 
-func (c *Roll) run(ctx context.Context, chain *chain) error {
-	_, err := c.once(ctx, chain, newSurveyor(chain))
+func (c *Roll) run(ctx context.Context, chain *centre.Chain) error {
+	_, err := c.once(ctx, chain, centre.NewSurveyor(chain))
 	return err
 }
 
@@ -68,8 +69,8 @@ func (c *Roll) say(group, format string, args ...any) {
 }
 
 // once opens what may be opened, and tells whether a roll-out was under way.
-func (c *Roll) once(ctx context.Context, chain *chain, surveyor *surveyor) (underWay bool, err error) {
-	s, err := surveyor.read(ctx)
+func (c *Roll) once(ctx context.Context, chain *centre.Chain, surveyor *centre.Surveyor) (underWay bool, err error) {
+	s, err := surveyor.Read(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +81,7 @@ func (c *Roll) once(ctx context.Context, chain *chain, surveyor *surveyor) (unde
 			continue
 		}
 		found = true
-		if head.Rollout != nil && (head.Rollout.Share < wire.Whole || s.measure(head.Rollout, head.Group).wants(head.Rollout, chain.now()) != "") {
+		if head.Rollout != nil && (head.Rollout.Share < wire.Whole || s.Measure(head.Rollout, head.Group).Wants(head.Rollout, chain.Now()) != "") {
 			underWay = true // else this is its end
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
@@ -93,35 +94,35 @@ func (c *Roll) once(ctx context.Context, chain *chain, surveyor *surveyor) (unde
 	return underWay, errors.Join(failed...)
 }
 
-func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version) error {
-	now := chain.now()
+func (c *Roll) group(ctx context.Context, chain *centre.Chain, s *centre.Survey, head *centre.Version) error {
+	now := chain.Now()
 	r := head.Rollout
 	if r == nil {
 		if head.Expires.Sub(now) > head.Expires.Sub(head.Issued)/2 {
 			c.say(head.Group, "no roll-out is on its way")
 			return nil
 		}
-		d, err := chain.next(ctx, head, head.Group, "signed again", time.Time{}, func(*wire.Desired) error { return nil })
+		d, err := chain.Next(ctx, head, head.Group, "signed again", time.Time{}, func(*wire.Desired) error { return nil })
 		if err != nil {
 			return err
 		}
-		screen.Printf("%s: signed again, good until %s\n", d.Group, local(d.Expires))
+		screen.Printf("%s: signed again, good until %s\n", d.Group, centre.Local(d.Expires))
 		return nil
 	}
-	m := s.measure(r, head.Group)
-	if m.harms(r) && !r.Held {
+	m := s.Measure(r, head.Group)
+	if m.Harms(r) && !r.Held {
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+len(m.Failed), r.Name, strings.Join(first(m.Failed, 5), " "))
-		if _, err := chain.next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
+		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error { d.Rollout.Held = true; return nil }); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)
 	}
-	if why := m.wants(r, now); why != "" {
+	if why := m.Wants(r, now); why != "" {
 		c.say(head.Group, "%s stays as it is: %s", r.Name, why)
 		return nil
 	}
 	if r.Share == wire.Whole {
-		d, err := chain.next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *wire.Desired) error {
+		d, err := chain.Next(ctx, head, head.Group, r.Name+" has reached all", time.Time{}, func(d *wire.Desired) error {
 			d.Live, d.Rollout = r.State.Over(d.Live), nil
 			return nil
 		})
@@ -130,14 +131,14 @@ func (c *Roll) group(ctx context.Context, chain *chain, s *survey, head *version
 		}
 		return printOrder(d, s)
 	}
-	share := nextShare(r.Share)
+	share := centre.NextShare(r.Share)
 	if c.Share != nil {
 		share = int(*c.Share)
 	}
 	if share <= r.Share {
-		return fmt.Errorf("--share: the ring has %s already", Percent(r.Share))
+		return fmt.Errorf("--share: the ring has %s already", centre.Percent(r.Share))
 	}
-	d, err := chain.next(ctx, head, head.Group, "", time.Time{}, func(d *wire.Desired) error {
+	d, err := chain.Next(ctx, head, head.Group, "", time.Time{}, func(d *wire.Desired) error {
 		d.Rollout.Share, d.Rollout.Opened = share, d.Issued
 		return nil
 	})
@@ -167,7 +168,7 @@ func (c *Hold) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	return chain.setHeld(ctx, c.Group, c.Reason, true)
+	return setHeld(ctx, chain, c.Group, c.Reason, true)
 }
 
 // Resume is dtectl fleet resume.
@@ -182,11 +183,11 @@ func (c *Resume) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	return chain.setHeld(ctx, c.Group, c.Reason, false)
+	return setHeld(ctx, chain, c.Group, c.Reason, false)
 }
 
-func (c *chain) setHeld(ctx context.Context, name, reason string, held bool) error {
-	head, s, err := c.look(ctx, name)
+func setHeld(ctx context.Context, c *centre.Chain, name, reason string, held bool) error {
+	head, s, err := look(ctx, c, name)
 	if err != nil {
 		return err
 	}
@@ -194,9 +195,9 @@ func (c *chain) setHeld(ctx context.Context, name, reason string, held bool) err
 		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringWords(head.Rollout, s.measure(head.Rollout, head.Group).Boxes))
+		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, centre.RingWords(head.Rollout, s.Measure(head.Rollout, head.Group).Boxes))
 	}
-	d, err := c.next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error {
+	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, func(d *wire.Desired) error {
 		d.Rollout.Held = held
 		if !held {
 			d.Rollout.Opened = d.Issued
@@ -210,16 +211,16 @@ func (c *chain) setHeld(ctx context.Context, name, reason string, held bool) err
 }
 
 // look reads the chain and the head of a group.
-func (c *chain) look(ctx context.Context, name string) (*version, *survey, error) {
-	group, err := c.group(ctx, name)
+func look(ctx context.Context, c *centre.Chain, name string) (*centre.Version, *centre.Survey, error) {
+	group, err := c.Group(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newSurveyor(c).read(ctx)
+	s, err := centre.NewSurveyor(c).Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	head := s.desired(group)
+	head := s.Desired(group)
 	if head == nil {
 		return nil, nil, fmt.Errorf("%s: nothing was published yet", group)
 	}
@@ -241,18 +242,18 @@ func (c *Back) Run(ctx context.Context, top *Command) error {
 	return c.run(ctx, chain)
 }
 
-func (c *Back) run(ctx context.Context, chain *chain) error {
-	head, s, err := chain.look(ctx, c.Group)
+func (c *Back) run(ctx context.Context, chain *centre.Chain) error {
+	head, s, err := look(ctx, chain, c.Group)
 	if err != nil {
 		return err
 	}
 	live := head.Live
 	if head.Rollout == nil {
-		if live, err = chain.liveBefore(ctx, head); err != nil {
+		if live, err = liveBefore(ctx, chain, head); err != nil {
 			return err
 		}
 	}
-	d, err := chain.next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *wire.Desired) error {
+	d, err := chain.Next(ctx, head, head.Group, c.Reason, time.Time{}, func(d *wire.Desired) error {
 		d.Live, d.Rollout = live, nil
 		return nil
 	})
@@ -264,9 +265,9 @@ func (c *Back) run(ctx context.Context, chain *chain) error {
 
 // liveBefore is what was desired before the last roll-out reached all. Branches go back by one roll-out and no further: whoever holds
 // the director's key alone cannot walk them down.
-func (c *chain) liveBefore(ctx context.Context, head *version) (wire.State, error) {
+func liveBefore(ctx context.Context, c *centre.Chain, head *centre.Version) (wire.State, error) {
 	for v := head; ; {
-		b, err := c.before(ctx, v)
+		b, err := c.Before(ctx, v)
 		switch {
 		case err != nil:
 			return wire.State{}, err

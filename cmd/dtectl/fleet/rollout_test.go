@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/wire"
 )
@@ -19,7 +20,7 @@ func TestRollout(t *testing.T) {
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
 
 	// What runs already is published to all at once.
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -71,14 +72,14 @@ func TestRollout(t *testing.T) {
 	}
 
 	// Every version follows the one before, as a box demands.
-	var before *version
+	var before *centre.Version
 	for n := int64(1); n <= w.head().Version; n++ {
-		v, err := w.chain.version(t.Context(), "tiendas", n)
+		v, err := w.chain.Version(t.Context(), "tiendas", n)
 		w.must(err)
 		if before == nil {
 			w.must(v.Follows(nil, ""))
 		} else {
-			w.must(v.Follows(before.Desired, before.digest))
+			w.must(v.Follows(before.Desired, before.Digest))
 		}
 		before = v
 	}
@@ -88,7 +89,7 @@ func TestRollout(t *testing.T) {
 func TestRollout_Harms(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -112,8 +113,8 @@ func TestRollout_Harms(t *testing.T) {
 		t.Error(got)
 	}
 	// Resumed, it harms still.
-	w.must(w.chain.setHeld(t.Context(), "", "lo vimos", false))
-	if err := w.chain.setHeld(t.Context(), "", "", false); err == nil {
+	w.must(setHeld(t.Context(), w.chain, "", "lo vimos", false))
+	if err := setHeld(t.Context(), w.chain, "", "", false); err == nil {
 		t.Error("resumed twice")
 	}
 	if err := w.roll(); !errors.Is(err, errHarms) {
@@ -132,16 +133,16 @@ func TestRing(t *testing.T) {
 		succeeded, failed int
 		harms             bool
 	}{{0, 0, false}, {9, 1, false}, {8, 1, true}, {10, 1, false}, {0, 1, true}, {89, 11, true}, {90, 10, false}} {
-		m := ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
-		if m.harms(r) != c.harms {
-			t.Errorf("%d took it, %d failed: %v", c.succeeded, c.failed, m.harms(r))
+		m := centre.Ring{Boxes: 100, Succeeded: c.succeeded, Failed: make([]string, c.failed)}
+		if m.Harms(r) != c.harms {
+			t.Errorf("%d took it, %d failed: %v", c.succeeded, c.failed, m.Harms(r))
 		}
 	}
 	now := time.Now()
 	for boxes, wants := range map[int]bool{0: false, 2: false, 3: true, 100: true} { // a smaller ring must have succeeded whole
-		m := ring{Boxes: boxes, Succeeded: 2}
-		if (m.wants(r, now) != "") != wants {
-			t.Errorf("%d: %q", boxes, m.wants(r, now))
+		m := centre.Ring{Boxes: boxes, Succeeded: 2}
+		if (m.Wants(r, now) != "") != wants {
+			t.Errorf("%d: %q", boxes, m.Wants(r, now))
 		}
 	}
 }
@@ -149,7 +150,7 @@ func TestRing(t *testing.T) {
 // What branches would refuse is not published.
 func TestPublish_Refuses(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	good := w.bundle("1.1.0", w.rules)
 	w.must(w.publish(Publish{Files: []string{good}, Share: &all}))
 	w.obey()
@@ -167,7 +168,7 @@ func TestPublish_Refuses(t *testing.T) {
 		"no bundle":            {Files: []string{w.at("rules.pub")}},
 		"foreign settings":     {Files: []string{w.at("bad.json")}},
 		"unknown pilot":        {Files: []string{w.bundle("1.4.0", w.rules)}, Pilots: []string{"oriente"}},
-		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: Moment{w.now.Add(-time.Hour)}},
+		"over already":         {Files: []string{w.bundle("1.5.0", w.rules)}, Expires: centre.Moment{Time: w.now.Add(-time.Hour)}},
 	} {
 		if err := w.publish(c); err == nil {
 			t.Errorf("%s: it is published", name)
@@ -218,7 +219,7 @@ func TestPublish_AtOnce(t *testing.T) {
 // What nobody changes for long is signed again before it expires.
 func TestRoll_Renews(t *testing.T) {
 	w := newWorld(t, "centro")
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
@@ -239,7 +240,7 @@ func TestRoll_Renews(t *testing.T) {
 // An order that is good for ten days stays one of ten days in every ring.
 func TestRoll_Expires(t *testing.T) {
 	w := newWorld(t, "centro")
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: Moment{w.now.Add(10 * 24 * time.Hour)}}))
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}, Expires: centre.Moment{Time: w.now.Add(10 * 24 * time.Hour)}}))
 	w.obey()
 	w.now = w.now.Add(24 * time.Hour)
 	w.box("centro").report()
@@ -249,7 +250,7 @@ func TestRoll_Expires(t *testing.T) {
 	}
 	w.must((&Back{}).run(t.Context(), w.chain))
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}}))
-	if h := w.head(); h.Expires.Sub(h.Issued) != defaultLife {
+	if h := w.head(); h.Expires.Sub(h.Issued) != centre.DefaultLife {
 		t.Errorf("good from %v until %v", h.Issued, h.Expires)
 	}
 }
@@ -268,12 +269,12 @@ func TestPublish_Settings(t *testing.T) {
 
 func TestPercent(t *testing.T) {
 	for text, want := range map[string]int{"5": 500, "0.25": 25, "100": 10000, "12.5": 1250, "5%": 500, "0": 0, "100.01": -1, "-1": -1, "1e2": -1, "": -1, "0.125": -1, "101": -1} {
-		var p Percent
+		var p centre.Percent
 		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int(p) != want {
 			t.Errorf("%q: %d %v", text, p, err)
 		}
 	}
-	for p, want := range map[Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
+	for p, want := range map[centre.Percent]string{500: "5 %", 25: "0.25 %", 1250: "12.5 %", 10000: "100 %", 0: "0 %"} {
 		if p.String() != want {
 			t.Errorf("%s, want %s", p, want)
 		}

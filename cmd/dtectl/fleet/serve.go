@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
 )
 
@@ -108,18 +109,18 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 
 // site answers from the last survey; no request asks the store.
 type site struct {
-	surveyor *surveyor
+	surveyor *centre.Surveyor
 	password [sha256.Size]byte
 	open     bool // without a password
 	scheme   string
 	routes   *http.ServeMux
-	latest   atomic.Pointer[survey]
+	latest   atomic.Pointer[centre.Survey]
 	trouble  atomic.Pointer[string] // why the last attempt failed; nil: it did not
 	failures prometheus.Counter
 }
 
-func newSite(c *chain, password, scheme string) *site {
-	s := &site{surveyor: newSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "", scheme: scheme, routes: http.NewServeMux(),
+func newSite(c *centre.Chain, password, scheme string) *site {
+	s := &site{surveyor: centre.NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "", scheme: scheme, routes: http.NewServeMux(),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total", Help: "Attempts to read the chain's store that failed."})}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.failures, &collector{site: s})
@@ -162,7 +163,7 @@ func (s *site) refresh(ctx context.Context, every time.Duration) {
 }
 
 func (s *site) read(ctx context.Context) {
-	found, err := s.surveyor.read(ctx)
+	found, err := s.surveyor.Read(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.failures.Inc()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/browsertest"
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/wire"
 )
@@ -48,7 +49,7 @@ func get(t *testing.T, url string) (int, string) {
 // troubled is a chain with every kind of trouble.
 func troubled(t *testing.T) *world {
 	w := newWorld(t, "centro", "norte", "sur", "la-union", "oriente")
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())

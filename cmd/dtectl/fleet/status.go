@@ -3,15 +3,11 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/screen"
-	"dtegate/engine/fleet/wire"
 )
 
 // Status is dtectl fleet status.
@@ -30,15 +26,15 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	if err != nil {
 		return err
 	}
-	surveyor := newSurveyor(chain)
-	s, err := surveyor.read(ctx)
-	for end := time.Now().Add(c.Wait); err == nil && !s.settled(c.shows) && time.Now().Before(end); {
+	surveyor := centre.NewSurveyor(chain)
+	s, err := surveyor.Read(ctx)
+	for end := time.Now().Add(c.Wait); err == nil && !s.Settled(c.shows) && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(followEvery):
 		}
-		s, err = surveyor.read(ctx)
+		s, err = surveyor.Read(ctx)
 	}
 	if err != nil {
 		return err
@@ -46,181 +42,11 @@ func (c *Status) Run(ctx context.Context, top *Command) error {
 	if c.JSON {
 		e := json.NewEncoder(screen.Data())
 		e.SetIndent("", "  ")
-		return e.Encode(s.report(c.shows))
+		return e.Encode(s.Report(c.shows))
 	}
-	return s.print(screen.Out, c.shows)
+	return s.Print(screen.Out, c.shows)
 }
 
-func (c *Status) shows(r *row) bool {
-	return (c.Group == "" || r.group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.level() > fine)
-}
-
-// settled tells that every branch shown, the silent aside, has said what became of what is desired.
-func (s *survey) settled(shows func(*row) bool) bool {
-	for _, r := range s.rows() {
-		st, desired := r.Status, s.desired(r.group())
-		if !shows(r) || st == nil || r.Enrolment == nil || desired == nil || r.state() == "silent" {
-			continue
-		}
-		if st.Desired.Version < desired.Version || st.Rollout != nil && st.Rollout.Stage == wire.StageWaiting {
-			return false
-		}
-		if lacks := r.lacks(s.At, desired); len(lacks) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// counts are what IT asks first.
-type counts struct {
-	Branches    int `json:"branches"`
-	Selling     int `json:"selling"` // by the last word of their boxes
-	Closed      int `json:"cannot_sell"`
-	Contingency int `json:"in_contingency"`
-	Silent      int `json:"silent"`
-	Waiting     int `json:"waiting_for_enrolment"`
-}
-
-func (s *survey) counts() (n counts) {
-	n.Branches = len(s.Branches)
-	for _, b := range s.Branches {
-		if b.Enrolment == nil || b.Stranger != nil && b.Former == 0 {
-			n.Waiting++
-		}
-		if b.Seen.IsZero() || s.At.Sub(b.Seen) > silentAfter {
-			n.Silent++
-			continue
-		}
-		if b.Status == nil {
-			continue
-		}
-		if b.Status.Ready && !b.Status.Replaced {
-			n.Selling++
-		} else {
-			n.Closed++
-		}
-		if b.Status.Contingency != nil {
-			n.Contingency++
-		}
-	}
-	return n
-}
-
-// report is a survey for programs.
-type report struct {
-	At       time.Time      `json:"at"` // by the store's clock
-	Counts   counts         `json:"counts"`
-	Groups   []groupReport  `json:"groups"`
-	Branches []branchReport `json:"branches"` // the worst first
-}
-
-type groupReport struct {
-	Group   string        `json:"group"`
-	Desired *wire.Desired `json:"desired"`
-	Ring    *ring         `json:"ring,omitempty"`
-	Wants   string        `json:"wants,omitempty"` // what the next ring waits for
-	Harms   bool          `json:"harms,omitempty"`
-}
-
-type branchReport struct {
-	Branch   string       `json:"branch"`
-	Group    string       `json:"group,omitempty"`
-	Epoch    int64        `json:"epoch"`         // 0: no box is enrolled
-	Seen     time.Time    `json:"seen,omitzero"` // the store's time of its status
-	Level    string       `json:"level"`         // ok, warn, bad
-	Concerns []string     `json:"concerns"`      // the worst first
-	Codes    []string     `json:"codes"`         // of the concerns
-	Status   *wire.Status `json:"status,omitempty"`
-}
-
-var levelNames = [...]string{fine: "ok", warning: "warn", bad: "bad"}
-
-func (s *survey) report(shows func(*row) bool) report {
-	out := report{At: s.At.UTC().Truncate(time.Second), Counts: s.counts(), Groups: []groupReport{}, Branches: []branchReport{}}
-	for _, v := range s.Groups {
-		g := groupReport{Group: v.Group, Desired: v.Desired}
-		if r := v.Rollout; r != nil {
-			m := s.measure(r, v.Group)
-			g.Ring, g.Wants, g.Harms = &m, m.wants(r, s.At), m.harms(r)
-		}
-		out.Groups = append(out.Groups, g)
-	}
-	for _, r := range s.rows() {
-		if !shows(r) {
-			continue
-		}
-		b := branchReport{Branch: r.Name, Group: r.group(), Seen: r.Seen, Level: levelNames[r.level()], Status: r.Status, Concerns: []string{}, Codes: []string{}}
-		if r.Enrolment != nil {
-			b.Epoch = r.Enrolment.Epoch
-		}
-		for _, c := range r.Concerns {
-			b.Concerns, b.Codes = append(b.Concerns, c.say("en")), append(b.Codes, c.Code)
-		}
-		out.Branches = append(out.Branches, b)
-	}
-	return out
-}
-
-// print writes a survey for people.
-func (s *survey) print(out io.Writer, shows func(*row) bool) error {
-	n := s.counts()
-	screen.Fprintf(out, "%d branches: %d sell, %d cannot, %d in contingency, %d silent", n.Branches, n.Selling, n.Closed, n.Contingency, n.Silent)
-	if n.Waiting > 0 {
-		screen.Fprintf(out, ", %d wait to be enrolled", n.Waiting)
-	}
-	screen.Fprintf(out, "\n")
-	for _, v := range s.Groups {
-		screen.Fprintf(out, "%s version %d, good until %s: %s\n", v.Group, v.Version, local(v.Expires), describe(v.Live))
-		if r := v.Rollout; r != nil {
-			m := s.measure(r, v.Group)
-			screen.Fprintf(out, "  %s %s, %s: %d took it, %d failed, %d have not said yet\n", r.Name, describe(r.State), ringWords(r, m.Boxes), m.Succeeded, len(m.Failed), m.Waiting)
-			if why := m.wants(r, s.At); why != "" {
-				screen.Fprintf(out, "  next ring: %s\n", why)
-			} else {
-				screen.Fprintf(out, "  next ring: dtectl fleet roll\n")
-			}
-		}
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "BRANCH\tGROUP\tSTATE\tSEEN\tVERSION\tROLL-OUT\tWHAT\n")
-	for _, r := range s.rows() {
-		if !shows(r) {
-			continue
-		}
-		seen, reached, stage := "never", "–", "–"
-		if !r.Seen.IsZero() {
-			seen = span(max(0, s.At.Sub(r.Seen)))
-		}
-		if r.Status != nil {
-			reached = strconv.FormatInt(r.Status.Desired.Version, 10)
-			if r.Status.Rollout != nil {
-				stage = string(r.Status.Rollout.Stage)
-			}
-		}
-		var words []string
-		for _, c := range r.Concerns {
-			words = append(words, c.say("en"))
-		}
-		screen.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.group(), r.state(), seen, reached, stage, strings.Join(words, "; "))
-	}
-	return w.Flush()
-}
-
-// state is a branch in a word.
-func (r *row) state() string {
-	s := r.Status
-	switch {
-	case slices.ContainsFunc(r.Concerns, func(c concern) bool { return c.Code == "silent" || c.Code == "lost" }):
-		return "silent"
-	case s == nil:
-		return "unknown"
-	case s.Replaced:
-		return "REPLACED"
-	case !s.Ready:
-		return "CANNOT SELL"
-	case s.Contingency != nil:
-		return "contingency"
-	}
-	return "sells"
+func (c *Status) shows(r *centre.Row) bool {
+	return (c.Group == "" || r.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, r.Name)) && (!c.Trouble || r.Level() > centre.Fine)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/engine/fleet/wire"
 )
 
@@ -16,36 +17,36 @@ func TestStatus_Concerns(t *testing.T) {
 		level int
 		do    func(w *world, b *box)
 	}{
-		{"replaced", bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
-		{"closed", bad, func(_ *world, b *box) { b.status.Ready, b.status.NotReady = false, []string{"the disk is full"} }},
-		{"contingency", warning, func(w *world, b *box) {
+		{"replaced", centre.Bad, func(_ *world, b *box) { b.status.Replaced, b.status.Ready = true, false }},
+		{"closed", centre.Bad, func(_ *world, b *box) { b.status.Ready, b.status.NotReady = false, []string{"the disk is full"} }},
+		{"contingency", centre.Warning, func(w *world, b *box) {
 			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(48 * time.Hour)}
 		}},
-		{"contingency", bad, func(w *world, b *box) {
+		{"contingency", centre.Bad, func(w *world, b *box) {
 			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(5 * time.Hour)}
 		}},
-		{"late", bad, func(w *world, b *box) {
+		{"late", centre.Bad, func(w *world, b *box) {
 			b.status.Contingency = &wire.Contingency{Since: w.now.Add(-time.Hour), Cause: 1, Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"late", bad, func(w *world, b *box) {
+		{"late", centre.Bad, func(w *world, b *box) {
 			b.status.Waiting = wire.Waiting{Documents: 3, Deadline: w.now.Add(-time.Minute)}
 		}},
-		{"owing", bad, func(w *world, b *box) {
+		{"owing", centre.Bad, func(w *world, b *box) {
 			b.status.Waiting = wire.Waiting{Documents: 3, Deadline: w.now.Add(time.Hour)}
 		}},
-		{"ends", warning, func(w *world, b *box) {
+		{"ends", centre.Warning, func(w *world, b *box) {
 			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 20)}}
 		}},
-		{"ends", bad, func(w *world, b *box) {
+		{"ends", centre.Bad, func(w *world, b *box) {
 			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, 3)}}
 		}},
-		{"ended", bad, func(w *world, b *box) {
+		{"ended", centre.Bad, func(w *world, b *box) {
 			b.status.Certificates = []wire.Certificate{{Name: "signing", Ends: w.now.AddDate(0, 0, -1)}}
 		}},
-		{"trouble", warning, func(_ *world, b *box) { b.status.Desired.Trouble = "version 7 is not signed" }},
-		{"expired", warning, func(w *world, b *box) { b.status.Desired.Expires = w.now.Add(-time.Minute) }},
-		{"copy", warning, func(_ *world, b *box) { b.status.Copy = &wire.Shipped{Mode: "async", Why: "the archive is full"} }},
-		{"refused", bad, func(_ *world, b *box) {
+		{"trouble", centre.Warning, func(_ *world, b *box) { b.status.Desired.Trouble = "version 7 is not signed" }},
+		{"expired", centre.Warning, func(w *world, b *box) { b.status.Desired.Expires = w.now.Add(-time.Minute) }},
+		{"copy", centre.Warning, func(_ *world, b *box) { b.status.Copy = &wire.Shipped{Mode: "async", Why: "the archive is full"} }},
+		{"refused", centre.Bad, func(_ *world, b *box) {
 			b.status.Rollout = &wire.Progress{Name: "r1", Stage: wire.StageRefused, Reason: "cases"}
 		}},
 	} {
@@ -53,12 +54,12 @@ func TestStatus_Concerns(t *testing.T) {
 		b := w.box("norte")
 		c.do(w, b)
 		b.report()
-		rows := w.survey().rows()
+		rows := w.survey().Rows()
 		if got := rows[0].Concerns; rows[0].Name != "norte" || len(got) != 1 || got[0].Code != c.code || got[0].Level != c.level || len(rows[1].Concerns) != 0 {
 			t.Errorf("%s: %s %+v, %+v", c.code, rows[0].Name, got, rows[1].Concerns)
 		}
 		for _, lang := range []string{"en", "es"} {
-			if text := rows[0].Concerns[0].say(lang); strings.Contains(text, "%!") {
+			if text := rows[0].Concerns[0].Say(lang); strings.Contains(text, "%!") {
 				t.Error(text)
 			}
 		}
@@ -74,7 +75,7 @@ func TestStatus_Silence(t *testing.T) {
 	}
 	w.now = w.now.Add(2 * time.Minute)
 	w.box("centro").report()
-	if got := w.codes("norte"); !slices.Equal(got, []string{"silent"}) || w.survey().counts().Silent != 1 {
+	if got := w.codes("norte"); !slices.Equal(got, []string{"silent"}) || w.survey().Counts().Silent != 1 {
 		t.Error(got)
 	}
 	w.now = w.now.Add(24 * time.Hour)
@@ -86,7 +87,7 @@ func TestStatus_Silence(t *testing.T) {
 // Who lacks what is desired is named, once it had the time.
 func TestStatus_Lacks(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	if got := w.codes("norte"); len(got) > 0 {
 		t.Error(got)
@@ -94,7 +95,7 @@ func TestStatus_Lacks(t *testing.T) {
 	w.obey()
 	w.box("norte").status.Rules = nil
 	w.box("norte").report()
-	w.now = w.now.Add(takesWithin)
+	w.now = w.now.Add(centre.TakesWithin)
 	if got := w.codes("norte"); !slices.Equal(got, []string{"lacks"}) || len(w.codes("centro")) > 0 {
 		t.Error(got)
 	}
@@ -106,7 +107,7 @@ func TestStatus_Forged(t *testing.T) {
 	stranger := w.add("centro")
 	stranger.status.NotReady, stranger.status.Ready = []string{"forged"}, false
 	stranger.report()
-	if got := w.codes("centro"); !slices.Equal(got, []string{"stranger"}) || strings.Contains(w.text(), "forged") || w.survey().counts().Closed != 0 {
+	if got := w.codes("centro"); !slices.Equal(got, []string{"stranger"}) || strings.Contains(w.text(), "forged") || w.survey().Counts().Closed != 0 {
 		t.Errorf("%v\n%s", got, w.text())
 	}
 	w.must(w.store.Put(t.Context(), wire.StatusKey("centro"), []byte("{}")))
@@ -129,22 +130,22 @@ func TestEnrol(t *testing.T) {
 	if got := w.codes("centro"); !slices.Equal(got, []string{"waits"}) {
 		t.Error(got)
 	}
-	for _, argument := range []string{"centro", "centro=0123", "norte=" + fingerprint(b.status.Key)} {
+	for _, argument := range []string{"centro", "centro=0123", "norte=" + centre.Fingerprint(b.status.Key)} {
 		if err := (&Enrol{Boxes: []string{argument}}).run(t.Context(), w.chain); err == nil {
 			t.Errorf("%s enrols", argument)
 		}
 	}
-	w.must((&Enrol{Boxes: []string{"centro=" + fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
+	w.must((&Enrol{Boxes: []string{"centro=" + centre.Fingerprint(b.status.Key)}}).run(t.Context(), w.chain))
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
 	}
-	all := Percent(wire.Whole)
+	all := centre.Percent(wire.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 
 	second := w.add("centro")
 	second.report()
-	argument := "centro=" + fingerprint(second.status.Key)
+	argument := "centro=" + centre.Fingerprint(second.status.Key)
 	if err := (&Enrol{All: true}).run(t.Context(), w.chain); err == nil {
 		t.Error("--all replaces a box")
 	}
@@ -152,7 +153,7 @@ func TestEnrol(t *testing.T) {
 		t.Error("a box is replaced without a word")
 	}
 	w.must((&Enrol{Boxes: []string{argument}, Replace: true, Close: []string{"M001P001"}}).run(t.Context(), w.chain))
-	e, err := wire.OpenEnrolment(w.store.Held(wire.BoxKey("centro", 2)), []wire.Key{w.chain.director}, "centro", 2)
+	e, err := wire.OpenEnrolment(w.store.Held(wire.BoxKey("centro", 2)), []wire.Key{w.chain.Director}, "centro", 2)
 	if err != nil || e.Key != second.status.Key {
 		t.Errorf("%+v %v", e, err)
 	}
@@ -173,7 +174,7 @@ func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
 	b.report()
-	old, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []wire.Point{}}, wire.Signer{ID: directorID, Private: key("old director")})
+	old, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 1, Key: b.status.Key, At: w.now, By: "x", Points: []wire.Point{}}, wire.Signer{ID: centre.DirectorID, Private: key("old director")})
 	w.must(err)
 	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 1), old))
 	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 2), []byte("x")))
@@ -186,7 +187,7 @@ func TestEnrol_Foreign(t *testing.T) {
 // Who holds the store's credentials alone takes no branch and gives no order.
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")
-	thief := wire.Signer{ID: directorID, Private: key("thief")}
+	thief := wire.Signer{ID: centre.DirectorID, Private: key("thief")}
 	e, err := wire.SealEnrolment(wire.Enrolment{Branch: "centro", Epoch: 2, Key: w.add("centro").status.Key, At: w.now, By: "x", Points: []wire.Point{}}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), wire.BoxKey("centro", 2), e))
@@ -197,7 +198,7 @@ func TestStatus_StoreStolen(t *testing.T) {
 	d, err := wire.SealDesired(wire.Desired{Group: "tiendas", Version: 1, Issued: w.now, Expires: w.now.Add(time.Hour), By: "x"}, thief)
 	w.must(err)
 	w.must(w.store.Create(t.Context(), wire.DesiredKey("tiendas", 1), d))
-	if _, err := newSurveyor(w.chain).read(t.Context()); err == nil || !strings.Contains(err.Error(), "signed") {
+	if _, err := centre.NewSurveyor(w.chain).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "signed") {
 		t.Errorf("an order that the director did not sign: %v", err)
 	}
 }
@@ -205,19 +206,19 @@ func TestStatus_StoreStolen(t *testing.T) {
 // A second reading asks for what has changed alone.
 func TestSurvey_Again(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
-	s := newSurveyor(w.chain)
-	_, err := s.read(t.Context())
+	s := centre.NewSurveyor(w.chain)
+	_, err := s.Read(t.Context())
 	w.must(err)
 	w.box("norte").status.Ready = false
 	w.box("norte").report()
 	before := w.store.Requests()
-	again, err := s.read(t.Context())
+	again, err := s.Read(t.Context())
 	w.must(err)
 	if n := w.store.Requests() - before; n != 4 { // three lists, one status
 		t.Errorf("%d requests", n)
 	}
-	if again.rows()[0].Name != "norte" || again.counts().Closed != 1 {
-		t.Errorf("%+v", again.counts())
+	if again.Rows()[0].Name != "norte" || again.Counts().Closed != 1 {
+		t.Errorf("%+v", again.Counts())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtectl/fleet/centre"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/wire"
@@ -21,7 +22,7 @@ type world struct {
 	t     *testing.T
 	now   time.Time
 	store *fleettest.Store
-	chain *chain
+	chain *centre.Chain
 	boxes []*box
 	rules wire.Signer // that signs bundles
 	dir   string
@@ -46,9 +47,9 @@ func newWorld(t *testing.T, boxes ...string) *world {
 	w.must(err)
 	w.must(os.WriteFile(w.at("rules.pub"), public, 0o600))
 	director := key("director")
-	w.chain = &chain{store: w.store, director: wire.Key{ID: directorID, Public: director.Public().(ed25519.PublicKey)}, cache: w.at("cache"), now: func() time.Time { return w.now }, who: "ana@central",
-		sign:   func() (wire.Signer, error) { return wire.Signer{ID: directorID, Private: director}, nil },
-		config: &config.Centre{Threshold: 1, Keys: []config.RulesKey{{ID: "reglas", File: w.at("rules.pub")}}}}
+	w.chain = &centre.Chain{Store: w.store, Director: wire.Key{ID: centre.DirectorID, Public: director.Public().(ed25519.PublicKey)}, Cache: w.at("cache"), Now: func() time.Time { return w.now }, Who: "ana@central",
+		Sign:   func() (wire.Signer, error) { return wire.Signer{ID: centre.DirectorID, Private: director}, nil },
+		Config: &config.Centre{Threshold: 1, Keys: []config.RulesKey{{ID: "reglas", File: w.at("rules.pub")}}}}
 	for _, name := range boxes {
 		w.add(name).report()
 	}
@@ -106,7 +107,7 @@ func (b *box) act(number int64, what, reason string) {
 // obey has every box read what is desired and report what became of it.
 func (w *world) obey() {
 	w.t.Helper()
-	head, err := w.chain.head(w.t.Context(), "tiendas")
+	head, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	for _, b := range w.boxes {
 		b.status.Desired = wire.Reached{Version: head.Version, At: w.now, Expires: head.Expires}
@@ -155,16 +156,16 @@ func (w *world) roll() error {
 	return (&Roll{}).run(w.t.Context(), w.chain)
 }
 
-func (w *world) head() *version {
+func (w *world) head() *centre.Version {
 	w.t.Helper()
-	v, err := w.chain.head(w.t.Context(), "tiendas")
+	v, err := w.chain.Head(w.t.Context(), "tiendas")
 	w.must(err)
 	return v
 }
 
-func (w *world) survey() *survey {
+func (w *world) survey() *centre.Survey {
 	w.t.Helper()
-	s, err := newSurveyor(w.chain).read(w.t.Context())
+	s, err := centre.NewSurveyor(w.chain).Read(w.t.Context())
 	w.must(err)
 	return s
 }
@@ -172,7 +173,7 @@ func (w *world) survey() *survey {
 // codes are a branch's concerns.
 func (w *world) codes(name string) (codes []string) {
 	w.t.Helper()
-	for _, r := range w.survey().rows() {
+	for _, r := range w.survey().Rows() {
 		if r.Name == name {
 			for _, c := range r.Concerns {
 				codes = append(codes, c.Code)
@@ -188,6 +189,6 @@ func (w *world) codes(name string) (codes []string) {
 func (w *world) text() string {
 	w.t.Helper()
 	var b bytes.Buffer
-	w.must(w.survey().print(&b, func(*row) bool { return true }))
+	w.must(w.survey().Print(&b, func(*centre.Row) bool { return true }))
 	return b.String()
 }

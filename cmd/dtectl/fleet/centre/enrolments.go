@@ -1,4 +1,4 @@
-package fleet
+package centre
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 // enrolments are read once: they are created once. They are kept in a file, and verified when they are read from it as when they come
 // from the store.
 type enrolments struct {
-	c       *chain
+	c       *Chain
 	mu      sync.Mutex
 	held    map[string]*wire.Enrolment // by key
 	objects map[string][]byte          // by key, as the store has them
 	grown   bool                       // the file lacks some
 }
 
-func newEnrolments(c *chain) *enrolments {
+func NewEnrolments(c *Chain) *enrolments {
 	e := &enrolments{c: c, held: make(map[string]*wire.Enrolment), objects: make(map[string][]byte)}
 	if file := e.file(); file != "" {
 		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &e.objects) != nil {
@@ -36,10 +36,10 @@ func newEnrolments(c *chain) *enrolments {
 
 // file is the cache's, of this director; empty: none.
 func (e *enrolments) file() string {
-	if e.c.cache == "" {
+	if e.c.Cache == "" {
 		return ""
 	}
-	return filepath.Join(e.c.cache, "enrolments-"+wire.Fingerprint(e.c.director.Public)+".json")
+	return filepath.Join(e.c.Cache, "enrolments-"+wire.Fingerprint(e.c.Director.Public)+".json")
 }
 
 // list is the highest epoch of each branch that the director has signed. What somebody else put there is passed over.
@@ -49,7 +49,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		epoch  int64
 	}
 	var found []candidate
-	for entry, err := range e.c.store.List(ctx, wire.BoxesFolder) {
+	for entry, err := range e.c.Store.List(ctx, wire.BoxesFolder) {
 		if err != nil {
 			return nil, err
 		}
@@ -62,8 +62,8 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var mu sync.Mutex
 	err := together(len(found), func(i int) error {
 		at := found[i]
-		_, err := e.get(ctx, at.branch, at.epoch)
-		if strangers(err) {
+		_, err := e.Get(ctx, at.branch, at.epoch)
+		if Strangers(err) {
 			return nil
 		}
 		mu.Lock()
@@ -80,13 +80,13 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
-// strangers tells of an object that the director did not put there.
-func strangers(err error) bool {
+// Strangers tells of an object that the director did not put there.
+func Strangers(err error) bool {
 	return errors.Is(err, wire.ErrSignature) || errors.Is(err, wire.ErrFormat) || errors.Is(err, wire.ErrOther) || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, wire.ErrNotFound)
 }
 
-// get is one enrolment, signed by the director.
-func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*wire.Enrolment, error) {
+// Get is one enrolment, signed by the director.
+func (e *enrolments) Get(ctx context.Context, branch string, epoch int64) (*wire.Enrolment, error) {
 	key := wire.BoxKey(branch, epoch)
 	e.mu.Lock()
 	held, data := e.held[key], e.objects[key]
@@ -97,17 +97,17 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*wire
 	fresh := data == nil
 	if !fresh {
 		var err error
-		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.director}, branch, epoch); err != nil {
+		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.Director}, branch, epoch); err != nil {
 			fresh = true // the cache is no authority
 		}
 	}
 	if fresh {
-		o, err := e.c.store.Get(ctx, key, wire.MaxJWS)
+		o, err := e.c.Store.Get(ctx, key, wire.MaxJWS)
 		if err != nil {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
 		}
 		data = o.Data
-		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.director}, branch, epoch); err != nil {
+		if held, err = wire.OpenEnrolment(data, []wire.Key{e.c.Director}, branch, epoch); err != nil {
 			return nil, err
 		}
 	}

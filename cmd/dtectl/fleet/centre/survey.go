@@ -1,4 +1,4 @@
-package fleet
+package centre
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/fleet/wire"
 )
 
-// branch is what the store knows of one.
-type branch struct {
+// Branch is what the store knows of one.
+type Branch struct {
 	Name      string
 	Enrolment *wire.Enrolment // the highest; nil: no box is enrolled
 	// Status is what its box says; of a branch without an enrolment, what a box says that could be enrolled. nil: nothing that can be believed.
@@ -26,7 +26,7 @@ type branch struct {
 	Fault    string    // why what rests in the store is not believed
 }
 
-func (b *branch) group() string {
+func (b *Branch) Group() string {
 	if b.Status != nil {
 		return b.Status.Group
 	}
@@ -36,25 +36,25 @@ func (b *branch) group() string {
 	return ""
 }
 
-// survey is a chain at a moment.
-type survey struct {
+// Survey is a chain at a moment.
+type Survey struct {
 	At       time.Time // by the store's clock
-	Branches []*branch // ordered by name
-	Groups   []*version
+	Branches []*Branch // ordered by name
+	Groups   []*Version
 	Took     time.Duration
 }
 
-// desired is what a group shall run; nil: nothing was published.
-func (s *survey) desired(group string) *version {
-	if i := slices.IndexFunc(s.Groups, func(v *version) bool { return v.Group == group }); i >= 0 {
+// Desired is what a group shall run; nil: nothing was published.
+func (s *Survey) Desired(group string) *Version {
+	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
 		return s.Groups[i]
 	}
 	return nil
 }
 
-// surveyor reads a chain again and again, of the statuses only those that have changed. For one goroutine.
-type surveyor struct {
-	c          *chain
+// Surveyor reads a chain again and again, of the statuses only those that have changed. For one goroutine.
+type Surveyor struct {
+	Chain      *Chain
 	statuses   map[string]known // by key
 	enrolments *enrolments
 	skew       time.Duration // the store's clock is ahead of ours
@@ -64,22 +64,22 @@ type surveyor struct {
 type known struct {
 	tag   string
 	epoch int64
-	b     *branch
+	b     *Branch
 }
 
-func newSurveyor(c *chain) *surveyor {
-	return &surveyor{c: c, statuses: make(map[string]known), enrolments: newEnrolments(c)}
+func NewSurveyor(c *Chain) *Surveyor {
+	return &Surveyor{Chain: c, statuses: make(map[string]known), enrolments: NewEnrolments(c)}
 }
 
-// read makes a survey.
-func (s *surveyor) read(ctx context.Context) (*survey, error) {
-	began := s.c.now()
+// Read makes a survey.
+func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
+	began := s.Chain.Now()
 	epochs, err := s.enrolments.list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing enrolments: %w", err)
 	}
 	var keys []wire.Entry
-	for e, err := range s.c.store.List(ctx, wire.StatusFolder) {
+	for e, err := range s.Chain.Store.List(ctx, wire.StatusFolder) {
 		if err != nil {
 			return nil, fmt.Errorf("listing statuses: %w", err)
 		}
@@ -91,24 +91,24 @@ func (s *surveyor) read(ctx context.Context) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &survey{Branches: branches}
-	groups, err := s.c.groups(ctx)
+	out := &Survey{Branches: branches}
+	groups, err := s.Chain.groups(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing groups: %w", err)
 	}
 	for _, g := range groups {
-		head, err := s.c.head(ctx, g)
+		head, err := s.Chain.Head(ctx, g)
 		if err != nil {
 			return nil, fmt.Errorf("reading what %s shall run: %w", g, err)
 		}
 		out.Groups = append(out.Groups, head)
 	}
-	out.At, out.Took = s.c.now().Add(s.skew), s.c.now().Sub(began)
+	out.At, out.Took = s.Chain.Now().Add(s.skew), s.Chain.Now().Sub(began)
 	return out, nil
 }
 
 // branches reads those that have a status or an enrolment.
-func (s *surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[string]int64) ([]*branch, error) {
+func (s *Surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[string]int64) ([]*Branch, error) {
 	found := make(map[string]known, len(keys))
 	var mu sync.Mutex
 	err := together(len(keys), func(i int) error {
@@ -126,7 +126,7 @@ func (s *surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[s
 			k = known{e.Tag, epochs[name], b}
 			if !now.IsZero() {
 				mu.Lock()
-				s.skew = now.Sub(s.c.now())
+				s.skew = now.Sub(s.Chain.Now())
 				mu.Unlock()
 			}
 		}
@@ -139,7 +139,7 @@ func (s *surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[s
 		return nil, err
 	}
 	s.statuses = found
-	list := make([]*branch, 0, len(found))
+	list := make([]*Branch, 0, len(found))
 	for _, k := range found {
 		list = append(list, k.b)
 	}
@@ -147,25 +147,25 @@ func (s *surveyor) branches(ctx context.Context, keys []wire.Entry, epochs map[s
 		if _, ok := found[wire.StatusKey(name)]; ok {
 			continue
 		}
-		e, err := s.enrolments.get(ctx, name, epoch)
+		e, err := s.enrolments.Get(ctx, name, epoch)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &branch{Name: name, Enrolment: e})
+		list = append(list, &Branch{Name: name, Enrolment: e})
 	}
-	slices.SortFunc(list, func(a, b *branch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b *Branch) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // branch reads one's status and says whose it is. An error is the store's; what is wrong with an object is a fault of the branch.
-func (s *surveyor) branch(ctx context.Context, name string, epoch int64) (b *branch, now time.Time, err error) {
-	b = &branch{Name: name}
+func (s *Surveyor) branch(ctx context.Context, name string, epoch int64) (b *Branch, now time.Time, err error) {
+	b = &Branch{Name: name}
 	if epoch > 0 {
-		if b.Enrolment, err = s.enrolments.get(ctx, name, epoch); err != nil {
+		if b.Enrolment, err = s.enrolments.Get(ctx, name, epoch); err != nil {
 			return nil, now, err
 		}
 	}
-	o, err := s.c.store.Get(ctx, wire.StatusKey(name), wire.MaxJWS)
+	o, err := s.Chain.Store.Get(ctx, wire.StatusKey(name), wire.MaxJWS)
 	if errors.Is(err, wire.ErrTooLarge) {
 		b.Fault = err.Error()
 		return b, now, nil
@@ -189,10 +189,10 @@ func (s *surveyor) branch(ctx context.Context, name string, epoch int64) (b *bra
 }
 
 // former is the epoch at which a key was a branch's before; 0: it never was.
-func (s *surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
+func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
-		e, err := s.enrolments.get(ctx, name, n)
-		if strangers(err) {
+		e, err := s.enrolments.Get(ctx, name, n)
+		if Strangers(err) {
 			continue
 		}
 		if err != nil {

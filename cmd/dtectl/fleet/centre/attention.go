@@ -1,4 +1,4 @@
-package fleet
+package centre
 
 import (
 	"cmp"
@@ -12,23 +12,23 @@ import (
 
 // When the centre is told. A box reports every 15 min, see engine/fleet.
 const (
-	silentAfter = 45 * time.Minute // three reports
+	SilentAfter = 45 * time.Minute // three reports
 	lostAfter   = 24 * time.Hour
 	lawSoon     = 24 * time.Hour // before a legal deadline
 	endsSoon    = 30 * 24 * time.Hour
 	endsNow     = 7 * 24 * time.Hour
-	takesWithin = 10 * time.Minute // what is desired, of a box that is there
+	TakesWithin = 10 * time.Minute // what is desired, of a box that is there
 )
 
 // How bad a concern is.
 const (
-	fine = iota
-	warning
-	bad
+	Fine = iota
+	Warning
+	Bad
 )
 
-// concern is one thing that somebody should know of a branch.
-type concern struct {
+// Concern is one thing that somebody should know of a branch.
+type Concern struct {
 	Level int
 	Code  string // of phrases, in whose order the worst stand first
 	Args  []any
@@ -58,11 +58,11 @@ var phrases = []struct{ code, en, es string }{
 	{"waits", "waits to be enrolled: %s", "espera inscripción: %s"},
 }
 
-func (c concern) rank() int {
+func (c Concern) rank() int {
 	return slices.IndexFunc(phrases, func(p struct{ code, en, es string }) bool { return p.code == c.Code })
 }
 
-func (c concern) say(lang string) string {
+func (c Concern) Say(lang string) string {
 	p := phrases[c.rank()]
 	if lang == "es" {
 		return fmt.Sprintf(p.es, c.Args...)
@@ -70,15 +70,15 @@ func (c concern) say(lang string) string {
 	return fmt.Sprintf(p.en, c.Args...)
 }
 
-// row is a branch with what is to be known of it, the worst first.
-type row struct {
-	*branch
-	Concerns []concern
+// Row is a branch with what is to be known of it, the worst first.
+type Row struct {
+	*Branch
+	Concerns []Concern
 }
 
-func (r *row) level() int {
+func (r *Row) Level() int {
 	if len(r.Concerns) == 0 {
-		return fine
+		return Fine
 	}
 	return r.Concerns[0].Level
 }
@@ -87,7 +87,7 @@ func (r *row) level() int {
 var noDeadline = time.Unix(1<<40, 0)
 
 // deadline is the next one of the law, noDeadline where nothing is owed.
-func (r *row) deadline() time.Time {
+func (r *Row) deadline() time.Time {
 	at := noDeadline
 	if r.Status == nil {
 		return at
@@ -101,114 +101,114 @@ func (r *row) deadline() time.Time {
 	return at
 }
 
-// rows are the branches, the worst first; of equals, whose time by law ends first.
-func (s *survey) rows() []*row {
-	list := make([]*row, 0, len(s.Branches))
+// Rows are the branches, the worst first; of equals, whose time by law ends first.
+func (s *Survey) Rows() []*Row {
+	list := make([]*Row, 0, len(s.Branches))
 	for _, b := range s.Branches {
-		list = append(list, &row{b, b.concerns(s.At, s.desired(b.group()))})
+		list = append(list, &Row{b, b.concerns(s.At, s.Desired(b.Group()))})
 	}
-	slices.SortStableFunc(list, func(a, b *row) int {
-		rank := func(r *row) int {
+	slices.SortStableFunc(list, func(a, b *Row) int {
+		rank := func(r *Row) int {
 			if len(r.Concerns) == 0 {
 				return len(phrases)
 			}
 			return r.Concerns[0].rank()
 		}
-		return cmp.Or(b.level()-a.level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(b.Level()-a.Level(), rank(a)-rank(b), a.deadline().Compare(b.deadline()), strings.Compare(a.Name, b.Name))
 	})
 	return list
 }
 
 // concerns are all that is to be known of a branch.
-func (b *branch) concerns(now time.Time, desired *version) (list []concern) {
-	add := func(level int, code string, args ...any) { list = append(list, concern{level, code, args}) }
+func (b *Branch) concerns(now time.Time, desired *Version) (list []Concern) {
+	add := func(level int, code string, args ...any) { list = append(list, Concern{level, code, args}) }
 	if b.Fault != "" {
-		add(bad, "forged", b.Fault)
+		add(Bad, "forged", b.Fault)
 	}
 	if b.Stranger != nil && b.Former > 0 {
-		add(bad, "former", b.Former)
+		add(Bad, "former", b.Former)
 	} else if b.Stranger != nil {
-		add(warning, "stranger", fingerprint(b.Stranger.Key))
+		add(Warning, "stranger", Fingerprint(b.Stranger.Key))
 	}
 	switch silence := now.Sub(b.Seen); {
 	case b.Seen.IsZero():
-		add(bad, "never")
+		add(Bad, "never")
 	case silence > lostAfter:
-		add(bad, "lost", span(silence))
-	case silence > silentAfter:
-		add(warning, "silent", span(silence))
+		add(Bad, "lost", Span(silence))
+	case silence > SilentAfter:
+		add(Warning, "silent", Span(silence))
 	}
 	if s := b.Status; s != nil {
 		if b.Enrolment == nil {
-			add(warning, "waits", fingerprint(s.Key))
+			add(Warning, "waits", Fingerprint(s.Key))
 		}
 		b.selling(now, add)
 		b.running(now, desired, add)
 	}
-	slices.SortStableFunc(list, func(a, b concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
+	slices.SortStableFunc(list, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
 	return list
 }
 
 // selling: who cannot sell, and who is in contingency and how long still inside the law.
-func (b *branch) selling(now time.Time, add func(int, string, ...any)) {
+func (b *Branch) selling(now time.Time, add func(int, string, ...any)) {
 	s := b.Status
 	if s.Replaced {
-		add(bad, "replaced")
+		add(Bad, "replaced")
 	} else if !s.Ready {
-		add(bad, "closed", cmp.Or(strings.Join(s.NotReady, "; "), "it does not say why"))
+		add(Bad, "closed", cmp.Or(strings.Join(s.NotReady, "; "), "it does not say why"))
 	}
 	law := func(deadline time.Time) int {
 		if !deadline.IsZero() && deadline.Sub(now) < lawSoon {
-			return bad
+			return Bad
 		}
-		return warning
+		return Warning
 	}
 	left := func(deadline time.Time) string {
 		if deadline.IsZero() {
 			return "–"
 		}
-		return span(deadline.Sub(now))
+		return Span(deadline.Sub(now))
 	}
 	switch c := s.Contingency; {
 	case c != nil && !c.Deadline.IsZero() && now.After(c.Deadline):
-		add(bad, "late", span(now.Sub(c.Deadline)))
+		add(Bad, "late", Span(now.Sub(c.Deadline)))
 	case c != nil:
-		add(law(c.Deadline), "contingency", span(now.Sub(c.Since)), left(c.Deadline))
+		add(law(c.Deadline), "contingency", Span(now.Sub(c.Since)), left(c.Deadline))
 	case !s.Waiting.Deadline.IsZero() && now.After(s.Waiting.Deadline):
-		add(bad, "late", span(now.Sub(s.Waiting.Deadline)))
-	case s.Waiting.Documents > 0 && law(s.Waiting.Deadline) == bad:
-		add(bad, "owing", s.Waiting.Documents, left(s.Waiting.Deadline))
+		add(Bad, "late", Span(now.Sub(s.Waiting.Deadline)))
+	case s.Waiting.Documents > 0 && law(s.Waiting.Deadline) == Bad:
+		add(Bad, "owing", s.Waiting.Documents, left(s.Waiting.Deadline))
 	}
 	for _, c := range s.Certificates {
 		switch ends := c.Ends.Sub(now); {
 		case ends <= 0:
-			add(bad, "ended", c.Name)
+			add(Bad, "ended", c.Name)
 		case ends < endsNow:
-			add(bad, "ends", c.Name, span(ends))
+			add(Bad, "ends", c.Name, Span(ends))
 		case ends < endsSoon:
-			add(warning, "ends", c.Name, span(ends))
+			add(Warning, "ends", c.Name, Span(ends))
 		}
 	}
 	if s.Copy != nil && s.Copy.Why != "" {
-		add(warning, "copy", s.Copy.Why)
+		add(Warning, "copy", s.Copy.Why)
 	}
 }
 
 // running: who lacks what it shall run.
-func (b *branch) running(now time.Time, desired *version, add func(int, string, ...any)) {
+func (b *Branch) running(now time.Time, desired *Version, add func(int, string, ...any)) {
 	s := b.Status
 	if s.Desired.Trouble != "" {
-		add(warning, "trouble", s.Desired.Trouble)
+		add(Warning, "trouble", s.Desired.Trouble)
 	}
 	if !s.Desired.Expires.IsZero() && now.After(s.Desired.Expires) {
-		add(warning, "expired", local(s.Desired.Expires))
+		add(Warning, "expired", Local(s.Desired.Expires))
 	}
 	if r := s.Rollout; r != nil {
 		switch r.Stage {
 		case wire.StageReturned:
-			add(bad, "returned", r.Name, r.Reason)
+			add(Bad, "returned", r.Name, r.Reason)
 		case wire.StageRefused:
-			add(bad, "refused", r.Name, r.Reason)
+			add(Bad, "refused", r.Name, r.Reason)
 		}
 	}
 	if desired == nil {
@@ -218,16 +218,16 @@ func (b *branch) running(now time.Time, desired *version, add func(int, string, 
 	if r := desired.Rollout; r != nil && r.NotBefore.After(since) {
 		since = r.NotBefore
 	}
-	if now.Sub(since) < takesWithin {
+	if now.Sub(since) < TakesWithin {
 		return
 	}
 	for _, name := range b.lacks(now, desired) {
-		add(warning, "lacks", name)
+		add(Warning, "lacks", name)
 	}
 }
 
 // lacks are the rules that a branch shall run and does not have; none where it said that it did not take them.
-func (b *branch) lacks(now time.Time, desired *version) (names []string) {
+func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	wanted := desired.Live
 	if r := desired.Rollout; r != nil && r.Takes(b.Name, now) {
 		wanted = r.State.Over(desired.Live)
@@ -243,8 +243,8 @@ func (b *branch) lacks(now time.Time, desired *version) (names []string) {
 	return names
 }
 
-// fingerprint is what people compare of a box's key.
-func fingerprint(key string) string {
+// Fingerprint is what people compare of a box's key.
+func Fingerprint(key string) string {
 	public, err := wire.DecodeKey(key)
 	if err != nil {
 		return "?"
@@ -252,8 +252,8 @@ func fingerprint(key string) string {
 	return wire.Fingerprint(public)
 }
 
-// span writes a time as people read it: the two largest units at most.
-func span(d time.Duration) string {
+// Span writes a time as people read it: the two largest units at most.
+func Span(d time.Duration) string {
 	sign := ""
 	if d < 0 {
 		sign, d = "-", -d
