@@ -9,14 +9,14 @@ import (
 	"dtegate/storage"
 )
 
-// Backlog is what the branch owes MH, and by when.
+// Backlog is what the branch owes MH, and by when. A time is zero if nothing has that deadline.
 type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: MH is there
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. Of each queue at most record.MaxCounted.
 	Waiting map[string]int `json:"waiting"`
-	// Unreadable counts the records that wait and cannot be read: they are in Waiting, and no deadline here is theirs. While nothing can be
-	// counted it is 1 at least, and the rest is the last count.
+	// Unreadable counts the records that wait and cannot be read. They are in Waiting, but the deadlines here leave them out. If the
+	// queues cannot be counted at all, it is at least 1, and the other fields are those of the last count.
 	Unreadable int `json:"unreadable,omitempty"`
 	// Oldest is when the oldest document that waits was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -49,7 +49,8 @@ type count struct {
 	ends map[string]time.Time // of periods of which documents wait for an event; zero: it goes on
 }
 
-// CountBacklog counts what the branch owes MH, by reading what waits.
+// CountBacklog reads what waits, and returns what the branch owes MH. A record that cannot be read is counted as Unreadable.
+// Errors: the store's, or a period's record that cannot be read.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c.common, o, c.law(), make(map[string]time.Time)}

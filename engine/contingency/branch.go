@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Branch is what a contingency needs of the branch that it is of. Every field but Reachable is required.
+// Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
 type Branch struct {
 	Documents Documents
 	Store     *storage.Store
@@ -34,7 +34,7 @@ type Branch struct {
 	Every, SettleAfter time.Duration
 }
 
-// Documents is who holds the documents.
+// Documents are the operations on documents that the contingency needs; the engine has them.
 type Documents interface {
 	// Settle asks MH about every document that was signed and due before a moment, and that nobody settles any more.
 	Settle(ctx context.Context, before time.Time)

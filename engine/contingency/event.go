@@ -25,7 +25,7 @@ const (
 // events tells MH which documents were issued in contingency.
 type events struct{ *common }
 
-// Event is the head of an event's record: the event as it stands.
+// Event is the head of an event's record: the current state of the event.
 type Event struct {
 	Version   int                `json:"version"`
 	Rule      record.RuleRef     `json:"rule"`
@@ -39,7 +39,7 @@ type Event struct {
 	Again     bool               `json:"again,omitempty"` // MH had it already when it was sent
 }
 
-// DecodeEvent reads the head of an event's record.
+// DecodeEvent returns the head of an event's record. An error means that the head is not the JSON of an Event.
 func DecodeEvent(entry storage.Entry) (*Event, error) {
 	h := new(Event)
 	if err := json.Unmarshal(entry.Head, h); err != nil {

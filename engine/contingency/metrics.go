@@ -95,14 +95,14 @@ var owedGauges = func() []gauge {
 	}})
 }()
 
-// Describe describes what Collect sends.
+// Describe sends the descriptions of the metrics that Collect sends.
 func Describe(ch chan<- *prometheus.Desc) {
 	for _, g := range owedGauges {
 		ch <- g.desc
 	}
 }
 
-// Collect sends what is owed as metrics.
+// Collect sends the backlog as metrics.
 func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range owedGauges {
 		g.collect(o, ch)

@@ -7,7 +7,7 @@ import (
 	"dtegate/engine/seller"
 )
 
-// Options is how the branch lives without MH. Zero values take the defaults.
+// Options are the settings for life without MH. Zero values take the defaults.
 type Options struct {
 	// Responsible answers for the events; MH wants a name and a document (schema of the event).
 	Responsible seller.Person

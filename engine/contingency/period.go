@@ -11,7 +11,7 @@ import (
 	"dtegate/storage"
 )
 
-// Period is a contingency of the branch, as its record keeps it and as /status shows it.
+// Period is a contingency of the branch, in the form in which its record and /status have it.
 type Period struct {
 	Began  time.Time `json:"began"`
 	Ended  time.Time `json:"ended,omitzero"`
@@ -27,7 +27,8 @@ type Period struct {
 	code dte.Code
 }
 
-// MotiveOnDocument is the motive that documents bear: MH wants one with cause 5, and none with another.
+// MotiveOnDocument returns the motive for the documents of the period: MH wants one with cause 5, and none with any other
+// cause.
 func (p *Period) MotiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
@@ -35,7 +36,7 @@ func (p *Period) MotiveOnDocument() string {
 	return ""
 }
 
-// Code is that of the period's record; documents bear it in their heads.
+// Code returns the code of the period's record. The heads of the period's documents have it as Period.
 func (p *Period) Code() string { return p.code.String() }
 
 func decodePeriod(entry storage.Entry) (*Period, error) {

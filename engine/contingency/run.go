@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Contingency is that of one branch. Make it with New; it is safe for concurrent use.
+// Contingency is the contingency of one branch. Make it with New; it is safe for concurrent use.
 type Contingency struct {
 	*common
 	*Watch
@@ -27,7 +27,8 @@ type Contingency struct {
 	lots   *lots
 }
 
-// New returns the contingency of a branch, in the period that the last process left open. It starts nothing.
+// New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run. Errors:
+// the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
 	o.setDefaults()
 	in := &common{branch: b, unread: record.NewUnread(b.Logger), options: o, metrics: newMetrics(), work: bell.New()}
@@ -36,8 +37,8 @@ func New(b Branch, o Options) (*Contingency, error) {
 	return c, w.restore()
 }
 
-// Run settles what a crash left signed, at once, and later whatever a request gave up on; it watches MH, and sends what is owed.
-// It returns when ctx ends.
+// Run works until ctx ends. At the start, and then every Branch.Every, it settles documents that were signed and that no
+// request settles any more. It watches MH, and sends what is owed.
 func (c *Contingency) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Watch.run(ctx) })
@@ -111,14 +112,14 @@ func (c *Contingency) timeToNext() (time.Duration, error) {
 	return next, nil
 }
 
-// Wake has what is owed looked at soon.
+// Wake makes Run look soon at what is owed.
 func (c *Contingency) Wake() { c.work.Ring() }
 
-// CorrectWithin is the time from a refusal of MH to what puts it right.
+// CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
-// Settled tells that MH has decided a document.
+// Settled is called when MH has decided a document: the size of the lots that it was in is then forgotten.
 func (c *Contingency) Settled(code storage.Code) { c.lots.forget(code) }
 
-// ErrAway means that MH cannot be reached now: what is owed waits.
+// ErrAway means that MH cannot be reached now: what the branch owes waits.
 var ErrAway = errors.New("MH is away")

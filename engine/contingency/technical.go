@@ -21,7 +21,7 @@ import (
 // reportNotice is how long before a technical report is needed the box says so.
 const reportNotice = 24 * time.Hour
 
-// ReportNote is the operator's word that MH has the technical report of a contingency.
+// ReportNote records that, as the operator stated, MH has the technical report of a contingency.
 type ReportNote struct {
 	At        time.Time `json:"at"`
 	Reference string    `json:"reference"` // how MH or the operator names the report
@@ -129,7 +129,7 @@ func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now t
 	return false
 }
 
-// ReportCount is what one point of sale issued of one type in a contingency.
+// ReportCount is what one point of sale issued of one type of document in a contingency.
 type ReportCount struct {
 	Document      string `json:"document"` // CAT-002
 	Establishment string `json:"establishment"`
@@ -154,17 +154,17 @@ type TechnicalReport struct {
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
 
-// ErrNone answers who asks for the report of nothing.
+// ErrNone means that there is no contingency to report on.
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event", Operator: true}
 
-// Reports is what a person tells MH of a contingency, and what the branch owes MH.
+// Reports prepares the technical report of a long contingency, and records that MH has it.
 type Reports struct {
 	*common
 	watch *Watch
 }
 
-// TechnicalReport collects what the technical report of a contingency says: of one that goes on, or whose event MH has not
-// sealed yet. Errors: CodeNoContingency when there is none, or the store's.
+// TechnicalReport returns the contents of the technical report of a contingency that continues, or whose event MH has not
+// sealed yet. Errors: CodeNoContingency if there is none, or the store's.
 func (r *Reports) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := r.reportable()
 	if err != nil {
@@ -257,8 +257,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport keeps the operator's word that MH has the technical report of the contingency that needs one: 1 to
-// 200 characters that name it. Errors: CodeNoContingency without such a contingency, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to 200
+// characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (r *Reports) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength, Message: "must have 1 to 200 characters"}})

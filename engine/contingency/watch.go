@@ -17,7 +17,7 @@ import (
 	"dtegate/storage"
 )
 
-// Watch knows whether MH is there. It probes MH when somebody doubts it, puts the branch in contingency and takes it out again.
+// Watch knows whether MH can be reached. It probes MH when Suspect is called, begins the branch's contingency, and ends it.
 type Watch struct {
 	*common
 
@@ -43,14 +43,14 @@ func (w *Watch) restore() error {
 	return nil
 }
 
-// Current is the period that the branch is in, nil when it is not in contingency.
+// Current returns the period that the branch is in, nil if it is not in contingency.
 func (w *Watch) Current() *Period {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.period
 }
 
-// Hold returns the current period and keeps it from ending until release.
+// Hold returns the current period, nil for none. The period does not end, and none begins, before release is called.
 func (w *Watch) Hold() (p *Period, release func()) {
 	w.mu.RLock()
 	return w.period, w.mu.RUnlock
@@ -64,7 +64,7 @@ func (w *Watch) enter(ctx context.Context, p Period) error {
 		if !p.Declared {
 			return nil
 		}
-		return w.redeclare(ctx, p) // the operator knows better
+		return w.redeclare(ctx, p) // the operator's word replaces what the probes found
 	}
 	last, err := w.resumable()
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *Watch) enterFor(ctx context.Context, began time.Time, o authority.Outco
 	return w.enter(ctx, Period{Began: began, Cause: w.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check asks whether MH is there, and puts the branch in contingency from a moment where it is not. A branch that is in
-// contingency is not asked again.
+// Check probes MH. If MH does not answer, the branch is in contingency from began on. If the branch is in contingency already,
+// MH is not probed. Errors: the store's.
 func (w *Watch) Check(ctx context.Context, began time.Time) error {
 	if w.Current() != nil {
 		return nil
@@ -189,8 +189,9 @@ func (w *Watch) note(ctx context.Context, period string, n *ReportNote) (*Period
 	return p, nil
 }
 
-// Declare puts the branch in contingency by the operator's word, with a cause of CAT-005 and a reason; it lasts until
-// Lift. In contingency already, it sets the cause of the documents to come.
+// Declare puts the branch in contingency because an operator said so, until Lift. cause is 1 to 5 (CAT-005); reason has 1 to
+// 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation, or the
+// store's.
 func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
@@ -205,7 +206,8 @@ func (w *Watch) Declare(ctx context.Context, cause int64, reason string) error {
 	return w.enter(ctx, Period{Began: w.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
-// Lift takes the operator's word back: the probe ends the contingency when MH answers.
+// Lift ends the operator's declaration. The contingency ends when MH answers the probes. Errors: CodeNoContingency if no
+// operator has declared one, or the store's.
 func (w *Watch) Lift(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,5 +308,5 @@ func (w *Watch) probe(ctx context.Context) authority.Outcome {
 	return w.branch.Sender.Client.Probe(ctx)
 }
 
-// Suspect has MH probed soon.
+// Suspect makes Run probe MH soon.
 func (w *Watch) Suspect() { w.suspicion.Ring() }

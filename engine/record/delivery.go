@@ -6,13 +6,13 @@ import (
 	"dtegate/storage"
 )
 
-// Delivery is how far a document got on its way to its receiver and into the archive; a step that is nil is not wanted.
+// Delivery is the progress of a document to its receiver and into the archive. A step that is nil is not wanted.
 type Delivery struct {
 	Mail    *Step `json:"mail,omitempty"`
 	Archive *Step `json:"archive,omitempty"`
 }
 
-// Step is one thing to deliver.
+// Step is one delivery of a document.
 type Step struct {
 	Result string    `json:"result,omitempty"` // "" while it is tried
 	Since  time.Time `json:"since"`
@@ -24,7 +24,7 @@ type Step struct {
 	Held [2]ArchivedObject `json:"held,omitzero"`
 }
 
-// ArchivedObject is the archive's word for a file.
+// ArchivedObject is what the archive reported about a file.
 type ArchivedObject struct {
 	Sum string `json:"sum"` // base64 of its SHA-256
 	Tag string `json:"tag"` // its ETag
@@ -36,17 +36,20 @@ const (
 	StepFailed = "failed"
 )
 
+// Pending reports whether the step is still tried. It is false for nil.
 func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 
+// Failed reports whether the step was given up. It is false for nil.
 func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
 
-// Postpone records an attempt that may be repeated: after a minute, and then whenever the time since the beginning has doubled,
-// at most six hours apart.
+// Postpone records a failed attempt and sets the next: after as long as the step has been tried, but at least one minute and at
+// most six hours. away: the server did not accept this box.
 func (s *Step) Postpone(now time.Time, why error, away bool) {
 	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
 	s.Error, s.Away = why.Error(), away
 }
 
+// End records the last result of a step: StepDone, StepFailed or StepForgotten. why may be nil.
 func (s *Step) End(result string, why error) {
 	s.Result, s.Next, s.Away, s.Error = result, time.Time{}, false, ""
 	if why != nil {
@@ -54,7 +57,7 @@ func (s *Step) End(result string, why error) {
 	}
 }
 
-// Due is when something is to be done for a document, nil when nothing is.
+// Due returns when the next step of a delivery is due, nil if nothing is to be done.
 func (d *Delivery) Due() *storage.Due {
 	if d == nil {
 		return nil
@@ -78,22 +81,25 @@ func (d *Delivery) Due() *storage.Due {
 	return nil
 }
 
-// StepForgotten is the result of a step that was given up and that people have settled otherwise.
+// StepForgotten is the result of a step that was given up, and that people have settled in another way.
 const StepForgotten = "forgotten"
 
+// Archived reports whether the archive has the document's files.
 func (h *Head) Archived() bool {
 	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == StepDone
 }
 
+// Earliest sets at to t if t is earlier or at is zero. A zero t changes nothing.
 func Earliest(at *time.Time, t time.Time) {
 	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
 		*at = t
 	}
 }
 
-// OweDelivery returns when something is to be delivered of a document that moves between two states, nil when nothing is. What
-// MH accepts for the first time is owed from then on to its receiver, if mail is set up and the document bears an address, and
-// to the archive, if there is one. An invalidation borrows the document's place in the queue: afterwards it stands there again.
+// OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil if
+// nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the receiver if
+// mail is set up and the document has an address, and to the archive if there is one. A record has only one place in a queue.
+// An invalidation uses that place meanwhile, and the delivery gets it back afterwards.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

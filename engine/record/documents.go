@@ -1,14 +1,14 @@
 package record
 
-// Type is a type of document: what the API calls a document type, the permission that it takes (SPEC 2.2, 2.8), and what it does to the
-// document that it is issued against.
+// Type is a type of document: its name in the API, the permission that issuing it needs (SPEC 2.2, 2.8), and its effect on its
+// origin.
 type Type struct {
 	Tipo       string
 	Permission string // "" for a return: it takes its origin's
 	Against    Against
 }
 
-// Against is what a document does to its origin.
+// Against is the effect of a document on its origin.
 type Against uint8
 
 // What a document does to its origin.
@@ -30,7 +30,8 @@ var Types = map[string]Type{
 	"18": {"RETORNO", "", TakesBack},
 }
 
-// Permission returns the permission that issuing a document type takes, "" for a return, whose origin decides.
+// Permission returns the permission that a token needs to issue a document type. It returns "" for a return, which needs the
+// permission of its origin.
 func Permission(document string) string { return Types[document].Permission }
 
 // Tipo returns the API's name of a document type.

@@ -9,15 +9,15 @@ const (
 	LineReturned = LineActive + 16 // amounts of returned lines, by kind
 )
 
-// Draw is an amount that a document takes of a counter of its origin.
+// Draw is an amount that a document takes from a counter of its origin.
 type Draw struct {
 	Line   uint32 `json:"line"`
 	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
 }
 
-// Effect returns what a change of a document's state changes of its origin's counters; from is 0 when the document is appended. A
-// credit note and a return hold what they draw from the moment they are signed, in contingency too, and give it back
-// when MH refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
+// Effect returns the changes of an origin's counters that a document's change of state makes. from is 0 if the document is
+// appended. A credit note and a return take their draws when they are signed, in contingency too, and give them back if MH
+// refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
 func Effect(how Against, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

@@ -15,7 +15,7 @@ import (
 // restored from a backup that is older than the form.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction, from 1, was first sent, by MH's clock; zero: never, or not known.
+// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never, or not known.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}
@@ -23,7 +23,7 @@ func (h *Head) CorrectionSent(n int) time.Time {
 	return h.Corrections[n-1].Forwarded
 }
 
-// CorrectionNumber is n of the form of the nth correction, 0 of any other form.
+// CorrectionNumber returns n for the form of the nth correction, and 0 for any other form.
 func CorrectionNumber(form string) int {
 	text, corrected := strings.CutPrefix(form, FormCorrection)
 	if !corrected {
@@ -53,8 +53,8 @@ func FormsOf(parts []storage.Part) []storage.Part {
 	return forms
 }
 
-// FormSealed returns which of its forms MH sealed, by MH's time of the seal: the last of those that were sent before. forms is
-// not empty, in the order in which they were made. doubt is how far the times of MH's machines may differ.
+// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not empty, and
+// is in the order in which the forms were made. doubt is how far the clocks of MH's machines may differ.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {
@@ -72,12 +72,13 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the doubt about a document that a query finds: most likely its last form, whose answer was lost. MH's
-// refusal of that form as registered leaves none: most likely the other form came in between.
+// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, whose answer
+// was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the form before it.
 const QueryDoubt = 2 * time.Second
 
-// SignedForm returns the JWS of a document in the form of its record, and that form's name. An earlier version wrote records,
-// after a restoration, that name a form which was never signed: the form that MH sealed is read then.
+// SignedForm returns the JWS of a document in the form that its record names, and the name of that form. After a restoration an
+// earlier version of this program wrote records that name a form which was never signed. For such a record it returns the form
+// that MH sealed.
 func SignedForm(store *storage.Store, entry storage.Entry, h *Head) (jws []byte, form string, err error) {
 	jws, err = store.Part(entry.Code, h.Form)
 	if !errors.Is(err, storage.ErrNotFound) {

@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Head is the part of a stored document that changes with its state. What was signed, and the facts that it was
-// computed from, lie beside it in parts that are never written twice.
+// Head is the part of a stored document that changes with its state. The signed forms, and the facts that they were computed
+// from, are separate parts of the record, and each part is written only once.
 type Head struct {
 	Document      string              `json:"document"`
 	Version       int                 `json:"version"` // of the schema: identificacion.version
@@ -82,6 +82,7 @@ func (h *Head) Encode() ([]byte, error) {
 	return b, nil
 }
 
+// DecodeHead returns the head of a document's record. An error means that the head is not the JSON of a Head.
 func DecodeHead(e storage.Entry) (*Head, error) {
 	h := new(Head)
 	if err := json.Unmarshal(e.Head, h); err != nil {
@@ -90,7 +91,7 @@ func DecodeHead(e storage.Entry) (*Head, error) {
 	return h, nil
 }
 
-// Payload returns the signed bytes inside a compact JWS: they are kept once, in the signature.
+// Payload returns the signed bytes inside a compact JWS. A document's bytes are stored only there.
 func Payload(jws []byte) ([]byte, error) {
 	dot := []byte(".")
 	_, rest, _ := bytes.Cut(jws, dot)
@@ -105,7 +106,7 @@ func Payload(jws []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Correction is a refusal of MH that was answered with a corrected document.
+// Correction is one refusal by MH that the branch answered with a corrected document.
 type Correction struct {
 	At      time.Time `json:"at"`
 	TokenID int64     `json:"token_id"`
@@ -116,7 +117,7 @@ type Correction struct {
 	Forwarded time.Time `json:"forwarded,omitzero"`
 }
 
-// FactsPart is the part that the record was computed from.
+// FactsPart returns the name of the part with the facts that the record was computed from.
 func (h *Head) FactsPart() string {
 	if n, corrected := strings.CutPrefix(h.Form, FormCorrection); corrected {
 		return PartFacts + "-" + n
@@ -124,9 +125,10 @@ func (h *Head) FactsPart() string {
 	return PartFacts
 }
 
-// CorrectableUntil tells until when a refused document may be corrected under its own code, for so long after the refusal;
-// zero when it may not. The customer of a sale that MH refused at once has no document yet: that one is issued anew, and so
-// is what is issued against another document, whose rest may be another's by now.
+// CorrectableUntil returns until when a refused document may be corrected under its own code: within after the refusal. It
+// returns zero if the document may not be corrected: MH refused it at once (its customer has no document yet), MH holds its
+// code or number already, or it was issued against an origin (another document may have used the rest of the origin meanwhile).
+// Such a sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}

@@ -6,7 +6,7 @@ import (
 	"dtegate/engine/authority"
 )
 
-// Invalidation is the event that takes a document back, as its record shows it.
+// Invalidation is the event that invalidates a document, as the document's record shows it.
 type Invalidation struct {
 	Code        string              `json:"code"` // of the event
 	Estado      string              `json:"estado"`
@@ -23,14 +23,18 @@ type Invalidation struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// EstadoPending is an invalidation that MH has not answered yet; else it is one of the public states of a document.
+// EstadoPending is the state of an invalidation that MH has not answered yet. An answered invalidation has one of the public
+// states of a document.
 const EstadoPending = "PENDING"
 
+// Pending reports whether MH has not answered the event yet. It is false for nil.
 func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
 
+// PartInvalidation returns the name of the part that holds the JWS of an invalidation; event is its codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted is the event as whoever finds it pending must take it: a crash may have lost MH's answer.
+// Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. Whoever finds a pending event in the
+// store must use it in this form.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true

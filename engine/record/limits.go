@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Whenever is the latest time that a queue holds: all that stands in a queue is due then.
+// Whenever is the latest time that a queue can hold. Reading a queue up to Whenever returns all of its records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
-// MaxCounted is the most records of a queue that are counted.
+// MaxCounted is the largest number of records of one queue that is counted.
 const MaxCounted = 100_000

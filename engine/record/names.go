@@ -10,7 +10,7 @@ func AmbienteName(code string) string {
 	return "TEST"
 }
 
-// RefusalText is what MH says in a refusal, "" without an answer.
+// RefusalText returns MH's words of a refusal, "" without an answer.
 func RefusalText(r *authority.Response) string {
 	if r == nil {
 		return ""

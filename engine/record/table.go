@@ -60,7 +60,7 @@ const (
 	QueueAudit       = "audit"       // every act, for ever, the newest first
 )
 
-// Kind is what a record of the store is.
+// Kind is the kind of a record of the store.
 type Kind uint8
 
 // Kinds of records. The zero Kind is that of no record.
@@ -133,19 +133,19 @@ var rows = func() (rows [256]row) {
 // KindOf returns the kind of a record in a state, zero for a state that is not in the table.
 func KindOf(s storage.State) Kind { return rows[s].kind }
 
-// IsDocument tells documents from the other records of the store.
+// IsDocument reports whether a record in this state is a document.
 func IsDocument(s storage.State) bool { return rows[s].kind == Document }
 
-// Estado is the public name of a document in a state, "" when it has none.
+// Estado returns the public name of a document's state, "" if the state has none.
 func Estado(s storage.State) string { return rows[s].estado }
 
-// Store is what moves records: see storage.Store.
+// Store changes the states of records: see storage.Store.
 type Store interface {
 	Advance(ctx context.Context, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error)
 }
 
-// Move takes a record from one state to another. It is the only way: the table must allow the step and the queue. Errors
-// are the store's, or name a step that the table does not have.
+// Move changes a record's state. Nothing else may change it. The table must allow the step and the queue. Errors: the store's
+// (see storage.Advance), or an error that names a step which the table does not have.
 func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error) {
 	if err := allowed(from, c); err != nil {
 		return storage.Entry{}, err

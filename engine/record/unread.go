@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// Unread logs, once each, the records that wait and cannot be read. Such a record holds up no other: whoever works on a queue goes on
-// with the rest, for the law's hours run for each document by itself. It is safe for concurrent use.
+// Unread logs, once each, the records that wait in a queue and cannot be read. Such a record does not stop the others: the
+// law's deadlines run for each document separately. It is safe for concurrent use.
 //
-// This is about a head that does not decode. A store that does not return what was written takes no change at all until it is repaired.
+// It is only for heads that do not decode. A store that returns other bytes than were written accepts no change until it is
+// repaired.
 type Unread struct {
 	log *slog.Logger
 
@@ -16,10 +17,11 @@ type Unread struct {
 	said map[string]bool
 }
 
-// NewUnread returns one that has logged nothing yet.
+// NewUnread returns an Unread that writes to log.
 func NewUnread(log *slog.Logger) *Unread { return &Unread{log: log, said: make(map[string]bool)} }
 
-// Note logs why a record of a queue cannot be read, unless it has said so before.
+// Note logs why a record of a queue cannot be read, unless it has logged that before. It remembers at most 1,000 texts, and
+// then logs no other.
 func (u *Unread) Note(queue string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"dtegate/storage"
 )
 
-// DateWindow is how far the ids of two days may be mixed: requests that read the clock before midnight get their ids after
-// others that read it later.
+// DateWindow is how many ids the documents of two days may overlap. Requests that read the clock before midnight may get their
+// ids after requests that read it later.
 const DateWindow = 256
 
-// ErrEnough ends a walk over records before its end.
+// ErrEnough is returned by a callback to end a walk over records early.
 var ErrEnough = errors.New("enough")
 
-// FirstID returns an id behind which every document of a day, and of later ones, lies: binary search over ids.
+// FirstID returns an id below the ids of all documents of a day (yyyy-mm-dd) and of later days. It uses binary search.
 func FirstID(store *storage.Store, day string) (uint64, error) {
 	var failed error
 	n := sort.Search(int(store.LastID())+1, func(i int) bool {
@@ -29,14 +29,15 @@ func FirstID(store *storage.Store, day string) (uint64, error) {
 	return uint64(max(0, n-DateWindow)), failed
 }
 
-// LastID returns an id up to which every document of the days before a day lies, of those that the store has now.
+// LastID returns an id at or above the ids of all documents, of days before the given day (yyyy-mm-dd), that the store has now.
 func LastID(store *storage.Store, day string) (uint64, error) {
 	first, err := FirstID(store, day)
 	return min(first+2*DateWindow, store.LastID()), err // FirstID lies a window before the first document of its day
 }
 
-// EachDocument calls fn for the documents from a day on, in the order of their ids, but for those that are past the time that is asked
-// for. It ends behind DateWindow of these in a row, or when fn returns ErrEnough.
+// EachDocument calls fn for the documents from a day (yyyy-mm-dd) on, in the order of their ids, except for documents for which
+// past returns true. It ends after more than DateWindow such documents in a row, or when fn returns ErrEnough. Other errors of
+// fn end it too, and are returned.
 func EachDocument(ctx context.Context, store *storage.Store, day string, past func(*Head) bool, fn func(storage.Entry, *Head) error) error {
 	first, err := FirstID(store, day)
 	if err != nil {
