@@ -74,6 +74,11 @@ var weekStory = map[string]string{
 	"DTEBaseNotMade":                "the store is sound",
 	"DTEShippedLate":                "sales do not wait in the first minutes of a start",
 	"DTEFleetExpires":               "what is desired expires in two months",
+	"DTEChainUnread":                "the centre cannot read the store for half an hour of each day",
+	"DTEChainBranchClosed":          "a branch that starts says that it is not ready",
+	"DTEChainDeadlineNear":          "each contingency leaves an event for a moment",
+	"DTEChainRolloutFails":          "a roll-out that all take",
+	"DTEChainExpires":               "what is published expires in two months",
 	"DTETokenFileBroken":            "a file that is written anew",
 	"DTEWrongTokens":                "a till with an old token tries thirty times; somebody's scanner forty",
 }
