@@ -10,7 +10,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrVersion means that a bundle is not newer than what was live before.
+// ErrVersion means that a bundle's version is not higher than every version that was live before.
 var ErrVersion = errors.New("the version is not above the floor")
 
 // Check is what a bundle must pass before it may be activated.
@@ -42,11 +42,11 @@ const (
 	StepFuel        = "fuel"        // the budget leaves a margin above the cases
 )
 
-// FuelMargin is how many times the most fuel that a golden case used the budget of a bundle must be, at least. Ten
-// times is good: what a call uses depends a little on what the instance did before.
+// FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A ratio
+// of ten is good: the fuel of a call depends a little on the instance's earlier calls.
 const FuelMargin = 2
 
-// Step is one of the steps that a bundle passed or failed.
+// Step is a step that a bundle passed or failed.
 type Step struct {
 	Name   string
 	Detail string // for people
@@ -54,8 +54,8 @@ type Step struct {
 	Err    error // nil: passed
 }
 
-// Admit takes a bundle through every step, until one fails. It returns the rule, ready to run, and the steps that were
-// taken; the error is the last step's. It never touches what is live, and must not be called on the path of a request.
+// Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that were taken; the
+// error is the last step's. It changes nothing that is live. It takes seconds: never call it while a request waits.
 func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
 	a := &admission{host: h, check: c, data: data}
 	for _, s := range []struct {

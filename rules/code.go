@@ -76,8 +76,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting lets modules be compiled side by side until end is called: nobody sells yet, and every core is free for it. end unloads the
-// modules until their first call.
+// Starting lets modules be compiled in parallel until end is called: during a start nobody sells, and every core is free. end
+// unloads the modules until their first call.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {

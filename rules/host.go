@@ -82,7 +82,7 @@ var (
 	ErrClosed = errors.New("the rule module is closed")
 )
 
-// NewHost prepares a host. It sees whether the engine works here, and what the cache has.
+// NewHost returns a host. It tries whether the engine works on this machine, and reads the cache.
 func NewHost(ctx context.Context, o Options) (*Host, error) {
 	o.defaults()
 	if o.Engine != "compiler" && o.Engine != "interpreter" {
@@ -140,10 +140,10 @@ func (o *Options) defaults() {
 	}
 }
 
-// Engine tells which engine runs: "compiler" or "interpreter".
+// Engine returns the engine that runs: "compiler" or "interpreter".
 func (h *Host) Engine() string { return h.options.Engine }
 
-// Close closes every module. Calls that are under way fail.
+// Close closes every module. Calls in progress fail.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	modules := slices.Collect(maps.Values(h.modules))

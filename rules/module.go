@@ -10,9 +10,9 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes
-// share both. A Module that nobody refers to any more is closed by the garbage collector, so that whoever swaps rules
-// need not know when the last request has left the old ones; Close does it at once.
+// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes share
+// both. The garbage collector closes a Module that is no longer referred to; therefore a swap of rules need not know when the
+// last request has left the old rules. Close closes it at once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -21,8 +21,8 @@ type Module struct {
 	cleanup runtime.Cleanup
 }
 
-// Load compiles a module, checks it and asks it to describe itself. It may take a second: never call it on the path of
-// a request.
+// Load compiles a module, checks it and asks it for its description. It may take a second: never call it while a request waits.
+// ErrModule if it is not a rule module.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -41,14 +41,16 @@ func (h *Host) load(ctx context.Context, wasm []byte, budget int64) (*Module, er
 	return m, nil
 }
 
-// Description is what the module said of itself; do not change it.
+// Description returns the module's description of itself; do not change it.
 func (m *Module) Description() *abi.Description { return m.code.description }
 
-// Fuel is the most that a call may use, and Peak the most that a call has used, in units of package fuel.
+// Fuel returns the most that a call may use, in units of package fuel.
 func (m *Module) Fuel() int64 { return m.fuel }
+
+// Peak returns the most that a call has used, in units of package fuel.
 func (m *Module) Peak() int64 { return m.peak.Load() }
 
-// Close frees the module, when no other shares its code. Calls under way finish, later ones fail with ErrClosed.
+// Close frees the module, unless another module shares its code. Calls in progress finish, later calls fail with ErrClosed.
 func (m *Module) Close(ctx context.Context) error {
 	if m.closed.Swap(true) {
 		return nil
@@ -57,8 +59,9 @@ func (m *Module) Close(ctx context.Context) error {
 	return m.code.release(ctx)
 }
 
-// Evaluate computes one document. On an error the instance is thrown away, and out means nothing. Only waiting for an
-// instance ends with ctx: a call is over in its budget's time, or in Options.Timeout.
+// Evaluate computes one document. After an error the instance is thrown away, and out means nothing. ctx ends only the wait for
+// an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap, ErrFuel, ErrTimeout, ErrClosed,
+// or ctx's.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed

@@ -2,11 +2,11 @@ package rules
 
 import "context"
 
-// Probe is one instance of a module for whoever must see more of it than its answers: package abitest. It is not
-// safe for concurrent use.
+// Probe is one instance of a module, for callers such as package abitest that need more than its answers. It is not safe for
+// concurrent use.
 type Probe struct{ i *instance }
 
-// Probe starts an instance of its own. Close it.
+// Probe starts an instance for the caller, who must close it.
 func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	if m.closed.Load() {
 		return nil, ErrClosed
@@ -18,15 +18,15 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	return &Probe{i}, nil
 }
 
-// Send lays a message into the guest's buffer, with room for an answer of so many bytes, and says that it has length
-// bytes, true or not. It gives the answer, good until the next call, and the fuel that was used of the budget. A message
-// that the guest refuses is an ErrRefused. After any other error the instance is not to be trusted.
+// Send writes a message into the guest's buffer, with room bytes for the answer, and tells the guest that the message has
+// length bytes, which need not be true. It returns the answer, valid until the next call, and the fuel that the call used of
+// the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not use the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
 	p.i.message = append(p.i.message[:0], message...)
 	return p.i.exchange(room, length, budget)
 }
 
-// Memory is the size of the guest's memory in bytes.
+// Memory returns the size of the guest's memory in bytes.
 func (p *Probe) Memory() uint32 { return p.i.memory.Size() }
 
 // Close ends the instance.

@@ -1,8 +1,8 @@
-// Package archive puts copies of documents into an S3-compatible store and looks at what is there. The appliance's own
-// store stays the first copy: what is due for the archive, and how often it is tried, is kept there.
+// Package archive writes copies of documents to an S3-compatible store, and reads them. The appliance's own store has the
+// original, and knows what is to be archived and when it is tried.
 //
-// An object is written once. Putting the same bytes again is fine, putting others under the same key is a
-// [ErrConflict]; nothing is ever replaced or deleted.
+// A document's object is written once. Put accepts the same bytes again, and returns [ErrConflict] for other bytes under the same
+// key. Only Overwrite replaces an object, and nothing is ever deleted.
 package archive
 
 import (
@@ -43,8 +43,8 @@ type Options struct {
 	Prefix    string // stands before every key: "sucursales/centro"; may be empty
 	AccessKey string
 	Secret    Secret
-	// Credentials is a service on this machine that gives keys which end, as EC2's instance metadata does and AWS's
-	// helper of IAM Roles Anywhere: "http://127.0.0.1:9911". AccessKey and Secret are empty then.
+	// Credentials is the address of a service on this machine that gives out temporary keys, like EC2's instance metadata or AWS's
+	// helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
 	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name, as most stores but AWS want it.
 	PathStyle bool
@@ -52,11 +52,11 @@ type Options struct {
 	Timeout time.Duration
 	// Connections are how many are kept for the next calls. Default 4.
 	Connections int
-	// Transport, default one that keeps connections, and no proxy.
+	// Transport, default one that keeps connections and uses no proxy.
 	Transport http.RoundTripper
 }
 
-// Archive is safe for concurrent use.
+// Archive is one bucket, or a prefix in it, of an S3-compatible store. It is safe for concurrent use.
 type Archive struct {
 	client   *minio.Core
 	endpoint string
@@ -134,13 +134,13 @@ func (o *Options) credentials() (*credentials.Credentials, error) {
 	return credentials.New(&credentials.IAM{Endpoint: o.Credentials, Client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}), nil
 }
 
-// Format shows where the archive is. fmt would walk into its fields, where the secret is.
+// Format prints the archive's address. fmt would otherwise print the fields, which hold the secret.
 func (a *Archive) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "archive %s/%s/%s", strings.TrimSuffix(a.endpoint, "/"), a.bucket, a.prefix)
 }
 
-// Key is where a document's file rests (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>. The
-// environment is "test" or "prod", the date is the document's own (2026-11-21), the type CAT-002's, ext "json" or "pdf".
+// Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>. env is
+// "test" or "prod", date the document's own (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
 	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" + code + "." + ext
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Object is what a store tells of one.
+// Object is what the store reports about an object.
 type Object struct {
 	Key  string // without the archive's prefix
 	Size int64  // in bytes
@@ -25,7 +25,8 @@ type Object struct {
 	Modified time.Time
 }
 
-// Stat tells of an object. A store that knows no SHA-256 of it must hand it over. Errors: [ErrNotFound], [ErrSetup].
+// Stat returns size, tag and SHA-256 of an object. If the store does not know the SHA-256, the object is read. Errors:
+// ErrNotFound, ErrSetup.
 func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -40,7 +41,7 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	return o, nil
 }
 
-// Read is Stat by the object's bytes, whatever the store says of them.
+// Read is Stat, but it reads the object's bytes and does not believe the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -57,7 +58,7 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: n, Tag: info.ETag, Sum: base64.StdEncoding.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// Get returns an object's bytes. Errors: [ErrNotFound], [ErrSetup], [ErrInvalid] of one that is too large to be a document.
+// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a document.
 func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -76,8 +77,8 @@ func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 	return data, nil
 }
 
-// List goes through the objects whose key begins with a prefix, in the order of their keys. An error is the last
-// element; a list without one is complete.
+// List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last element; a list
+// without an error is complete.
 func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for info := range a.client.ListObjectsIter(ctx, a.bucket, minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}) {
@@ -95,9 +96,8 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	}
 }
 
-// Presign makes a link to an object that works without credentials for the given time, from a second to a week. The
-// store answers it with the Content-Disposition given; empty leaves it out. No store is asked, so that the object
-// need not exist.
+// Presign returns a link to an object that works without credentials for life, from a second to a week. The store answers the
+// link with this Content-Disposition; empty leaves it out. No request is made, therefore the object need not exist.
 func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Held is an object and what the store tells of it.
+// Held is an object as the store returned it.
 type Held struct {
 	Data []byte
 	// Modified is when the object was written, and Now when the store answered, both by the store's own clock, in whole
@@ -22,13 +22,14 @@ type Held struct {
 	Modified, Now time.Time
 }
 
-// Create writes an object where nothing is, in one request. Errors: [ErrExists], with whatever bytes; [ErrSetup], [ErrFull],
-// [ErrInvalid]; any other is of this attempt, and the object may be there.
+// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if there is one, with the same
+// bytes or others; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, data, true)
 }
 
-// Overwrite writes an object over what is there, in one request. Only its single writer may call it. Errors as of Create.
+// Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write the key.
+// Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
 func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, data, false)
 }
@@ -58,8 +59,7 @@ func (a *Archive) write(ctx context.Context, key string, data []byte, once bool)
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes and its time, in one request. Errors: [ErrNotFound], [ErrSetup],
-// [ErrTooLarge].
+// Fetch returns an object of at most limit bytes, and its time, in one request. Errors: ErrNotFound, ErrSetup, ErrTooLarge.
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

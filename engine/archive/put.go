@@ -15,9 +15,9 @@ import (
 // maxObject bounds an object, in bytes: everything is one request and is held in memory.
 const maxObject = 64 << 20
 
-// Put writes an object and tells of it once the store has been asked for it and holds these bytes. It writes only where
-// nothing is; where the same bytes are already, it is done. Errors: [ErrConflict], [ErrSetup], [ErrFull], [ErrInvalid];
-// any other is of this attempt.
+// Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns after the
+// store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error
+// another attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return Object{}, fmt.Errorf("archive: %w", err)

@@ -1,5 +1,5 @@
-// Package authority speaks MH's protocol over HTTP: login, reception, query. Whatever happens on the wire, an outcome
-// is Accepted, Rejected or Unknown, and an Unknown says whether MH could have received the document.
+// Package authority speaks MH's protocol over HTTP: login, reception, query. The outcome of a sending is Accepted, Rejected or
+// Unknown, and Unknown says whether MH could have received the document.
 package authority
 
 import (
@@ -36,19 +36,19 @@ type Options struct {
 	Password  Password
 	Ambiente  string // CAT-001
 	UserAgent string // MH requires one on every call (MT1 §4)
-	// Transport, default a link to BaseURL that nobody runs: it connects when a request comes.
+	// Transport, default a link.Link to BaseURL without its Run: it connects when a request comes.
 	Transport http.RoundTripper
 	Now       func() time.Time
-	// AnswerTimeout is how long an answer is waited for, default 8 s (MT1 §3.3).
+	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// Rehearsal believes the seals of a simulated authority in production, where they are refused otherwise.
+	// Rehearsal accepts the seals of a simulated authority in production. Without it they are ErrSimulated there.
 	Rehearsal bool
 	// TokenLife is how long a token is used, default 23 h in production and 47 h in test: an hour less than MH
 	// grants (MT1 §3).
 	TokenLife time.Duration
 }
 
-// Client is safe for concurrent use.
+// Client makes the calls to MH's service. It is safe for concurrent use.
 type Client struct {
 	options Options
 	http    *http.Client
@@ -65,8 +65,8 @@ type Client struct {
 	heard   time.Time // when that came
 }
 
-// Time is MH's time: what its latest answer said, and what has passed since, whatever was done to the box's clock. It may be
-// a second behind, and is never ahead. Zero before the first answer.
+// Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not affect
+// it. It may be a second behind, and is never ahead. Zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *Client) noteServerDate(date string) {
 	}
 }
 
-// Format shows whom the client asks. fmt would walk into its fields, where the password and the token are.
+// Format prints MH's address. fmt would otherwise print the fields, which hold the password and the token.
 func (c *Client) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "authority %s", c.options.BaseURL)
 }
@@ -110,7 +110,8 @@ func New(o Options) *Client {
 	}}
 }
 
-// NewTransport returns a plain transport for one server, whose requests wait for their connects; no proxy from the environment.
+// NewTransport returns a plain transport for one server. Its requests wait until they are connected, at most connect. It uses
+// no proxy from the environment.
 func NewTransport(connect time.Duration) *http.Transport {
 	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -122,7 +123,7 @@ func NewTransport(connect time.Duration) *http.Transport {
 	}
 }
 
-// Kind is what became of a document.
+// Kind is the result of a call.
 type Kind uint8
 
 const (
@@ -143,10 +144,11 @@ type Outcome struct {
 	Err  error // of Unknown: why
 }
 
-// CodeRegistered is the codigoMsg of MH's refusal of a code or a number that it holds already.
+// CodeRegistered is the codigoMsg with which MH refuses a document whose code or number it already holds.
 const CodeRegistered = "004"
 
-// Response is MH's answer about a document (SPEC 2.3). Texts that MH left null are empty, lists are not nil.
+// Response is MH's answer about a document (SPEC 2.3). Texts that are null in MH's answer are empty; Observaciones is never
+// nil.
 type Response struct {
 	Version          int      `json:"version"`
 	Ambiente         string   `json:"ambiente"`
@@ -161,7 +163,7 @@ type Response struct {
 	Observaciones    []string `json:"observaciones"`
 }
 
-// Submission is one document on its way (MT1 §4.2).
+// Submission is a document that is sent to MH (MT1 §4.2).
 type Submission struct {
 	Document string // CAT-002
 	Version  int    // identificacion.version
@@ -179,7 +181,8 @@ var (
 	ErrQuery = errors.New("MH refuses the query")
 )
 
-// Submit sends a document once. It logs in first if need be, and once more when the token turns out to be refused.
+// Submit sends a document once. If there is no token, it logs in first. If MH refuses the token, it logs in and sends the
+// document again, once.
 func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version, "tipoDte": s.Document,
 		"documento": s.JWS, "codigoGeneracion": s.Code}
@@ -192,7 +195,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) Outcome {
 	return o
 }
 
-// Event is one event on its way: an invalidation (MT1 §4.6).
+// Event is an invalidation that is sent to MH (MT1 §4.6).
 type Event struct {
 	Version int    // identificacion.version
 	Code    string // codigoGeneracion of the event
@@ -200,7 +203,7 @@ type Event struct {
 	SendID  int64
 }
 
-// Invalidate sends an invalidation once. MH's answer is about the event: the seal is the event's own.
+// Invalidate sends an invalidation once. MH's answer, and its seal, are those of the event.
 func (c *Client) Invalidate(ctx context.Context, e Event) Outcome {
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version, "documento": e.JWS}
 	began := c.options.Now()
@@ -212,7 +215,7 @@ func (c *Client) Invalidate(ctx context.Context, e Event) Outcome {
 	return o
 }
 
-// Query asks what MH holds under a code (MT1 §4.3). Accepted carries what it holds.
+// Query asks MH for the document with a code (MT1 §4.3). The Response of Accepted is what MH holds.
 func (c *Client) Query(ctx context.Context, document, code string) Outcome {
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
 	began := c.options.Now()

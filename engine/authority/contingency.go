@@ -14,7 +14,7 @@ import (
 // zone is El Salvador's, in which MH writes times.
 var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Receipt is MH's answer to a contingency event (MT1 §4.5). It names no code.
+// Receipt is MH's answer to a contingency event (MT1 §4.5). It does not name the event's code.
 type Receipt struct {
 	Estado        string    `json:"estado"`
 	FechaHora     string    `json:"fechaHora"`
@@ -24,12 +24,12 @@ type Receipt struct {
 	At            time.Time `json:"at"` // FechaHora; zero when it cannot be read
 }
 
-// Text is all that MH said.
+// Text returns all words of MH's answer.
 func (r *Receipt) Text() string {
 	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
 }
 
-// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is there unless Unknown.
+// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if it is Unknown.
 func (c *Client) Report(ctx context.Context, jws string) (Outcome, *Receipt) {
 	began := c.options.Now()
 	o, r := c.report(ctx, jws)
@@ -67,14 +67,14 @@ func (c *Client) report(ctx context.Context, jws string) (Outcome, *Receipt) {
 	return undecided, nil
 }
 
-// Lot is documents on their way together (MT1 §4.4): at most 100 signatures, under a UUID of the sender's.
+// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender chooses.
 type Lot struct {
 	SendID string // idEnvio, a UUID version 4 in capitals
 	JWS    []string
 }
 
-// SubmitLot sends a lot once. Accepted means received: its documents are judged later, under the code that it returns.
-// Rejected means that none was taken; text says why.
+// SubmitLot sends a lot once. Accepted means that MH has received it: MH decides its documents later, under the returned code.
+// Rejected means that MH has accepted none of them; text is MH's reason.
 func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, text string) {
 	began := c.options.Now()
 	o, code, text = c.submitLot(ctx, l)
@@ -110,8 +110,8 @@ func (c *Client) submitLot(ctx context.Context, l Lot) (o Outcome, code, said st
 	return undecided, "", ""
 }
 
-// QueryLot asks what became of a lot. done is false while MH works on it; known is false when MH has no such lot. The
-// outcomes are by codigoGeneracion, Accepted or Rejected.
+// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such lot. The
+// outcomes are by codigoGeneracion; each is Accepted or Rejected.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
 	began := c.options.Now()
 	defer func() {
@@ -162,8 +162,8 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 // nobody is a code that no document has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// Probe asks MH about a document that does not exist: nil when the service answers, whatever it says of it. It costs MH
-// a look-up and leaves nothing behind.
+// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up and
+// stores nothing.
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01", "codigoGeneracion": nobody}, nobody)
 	if o.Kind == Unknown && o.Response != nil { // it refuses the question: it is there
@@ -173,7 +173,7 @@ func (c *Client) Probe(ctx context.Context) Outcome {
 	return o
 }
 
-// ParseTime reads a time that MH wrote; zero when it cannot be read.
+// ParseTime returns a time that MH wrote, zero if it cannot be read.
 func ParseTime(s string) time.Time {
 	t, err := time.ParseInLocation("02/01/2006 15:04:05", s, zone)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrCredentials means that MH refuses the user or the password (wrong, expired, to be changed): no retry helps.
+// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. No retry helps.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
 // The refusals that say what is to be done. Both are ErrCredentials.
@@ -30,7 +30,7 @@ const (
 	tokenMargin = time.Hour
 )
 
-// Login gets a token now, whether there is one or not, or joins a login that is under way.
+// Login gets a new token now, also if there is a valid one. If another login runs, it waits for that login's result.
 func (c *Client) Login(ctx context.Context) error {
 	_, err := c.share(ctx, true)
 	return err

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Unreachable tells that nobody was there to receive anything.
+// Unreachable reports whether the outcome is Unknown and MH certainly has not received the document.
 func (o Outcome) Unreachable() bool { return o.Kind == Unknown && !o.Sent }
 
-// Reason is the outcome's error for people, at most 300 characters; "" without one.
+// Reason returns the outcome's error as a text for people, at most 300 characters; "" without an error.
 func (o Outcome) Reason() string {
 	if o.Err == nil {
 		return ""
@@ -18,7 +18,7 @@ func (o Outcome) Reason() string {
 	return string(s[:min(len(s), 300)])
 }
 
-// NoRoute tells that not even a name or a route was found.
+// NoRoute reports whether a call failed because no name or no route was found.
 func NoRoute(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)

@@ -12,8 +12,9 @@ const (
 	passwordLongest  = 25
 )
 
-// CheckForm says what a password has that those of MH's API have not (MT2: 13 to 25 characters; letters, digits and others);
-// nil for nothing. It says nothing of the password itself. MH decides what it takes: an account may be older than the rule.
+// CheckForm returns an error that names what a password of MH's API must have and this one lacks (MT2: 13 to 25 characters;
+// letters, digits and others), nil for nothing. The error does not quote the password. MH may accept such a password all the
+// same, if the account is older than this requirement.
 func (p Password) CheckForm() error {
 	var letter, digit, other bool
 	for _, r := range string(p) {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Policy is how long the authority is given (MT1 §3.3: 8 s, then query, at most two resends). Zero values take the defaults.
+// Policy is how often and how long MH is tried (MT1 §3.3: 8 s, then query, at most two resends). Zero values take the defaults.
 type Policy struct {
 	// Resends after the first transmission, default 2.
 	Resends int
 	// Queries without an answer after which the outcome is left open, default 1 more than Resends.
 	Queries int
-	// DoubtFor is how long after the last sending of a document MH may still be at work on it, default 2 min. Before, a
-	// query that does not find it proves nothing.
+	// DoubtFor is how long MH may work on a document after its last sending, default 2 min. During this time a query that does not
+	// find the document proves nothing.
 	DoubtFor time.Duration
 }
 
@@ -29,7 +29,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Span is a time that the branch's store has lived through and lost: it was taken back to a copy from before.
+// Span is a time of which the branch's store has lost everything: a backup from before it was restored.
 type Span struct{ From, To time.Time }
 
 // SenderOptions of NewSender. Every field is required but Policy and Lost.
@@ -38,15 +38,15 @@ type SenderOptions struct {
 	Policy Policy
 	Lost   []Span
 	Now    func() time.Time
-	// Away tells that the branch has found that MH cannot be reached; Suspect is told that this may be so.
+	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if that may be so.
 	Away    func() bool
 	Suspect func()
-	// Taken is told of a document whose number MH holds under another code.
+	// Taken is called with the code of a document whose number MH holds under another code.
 	Taken func(code string)
 }
 
-// Sender sends documents under the policy, and finds out of each what became of it: accepted, rejected, or unknown.
-// What may have arrived is never sent again before a query denies it. It is safe for concurrent use.
+// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document that MH
+// may have received is sent again only after a query does not find it. It is safe for concurrent use.
 type Sender struct {
 	SenderOptions
 	asked sync.Map // codes that MH was asked for by this process
@@ -58,8 +58,9 @@ func NewSender(o SenderOptions) *Sender {
 	return &Sender{SenderOptions: o}
 }
 
-// Transmit sends a document and says what became of it (MT1 §3.3): no answer, query; not received, send again, at most
-// Resends times. doubtful: the document may have been sent before, at sent the last time.
+// Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
+// document, it sends again, at most Policy.Resends times. doubtful: the document may have been sent before; sent is when it was
+// last sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
@@ -117,9 +118,10 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 	return last
 }
 
-// SettleRefusal settles a refusal that may not be MH's last word: "already registered", or one of a document that was sent
-// before without an answer, at sent the last time (zero: never). What MH holds under our code is the document; a number that it
-// holds under another code is a refusal. Rejected is certain; Unknown means that nobody can tell yet.
+// SettleRefusal finds out whether a refusal is final. It may not be if MH says "already registered", or if the document was
+// sent before without an answer; sent is when it was last sent so, zero for never. If MH holds our code, what it holds is the
+// document, and the outcome is Accepted. If MH holds only the number, under another code, the outcome is Rejected. Rejected is
+// certain; Unknown means that nobody can know yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document of which an earlier sending had no answer: it may yet accept that"
@@ -156,7 +158,7 @@ const certainly = 400 * time.Millisecond
 // other tries, for the probe behind them would make it more than a second.
 const promptly = 100 * time.Millisecond
 
-// Query asks MH for a document, once.
+// Query asks MH for a document, once, and remembers that MH was asked: see MayBeFurther.
 func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	o := s.Client.Query(ctx, document, code)
 	if o.Kind != Unknown && len(s.Lost) > 0 {
@@ -165,8 +167,8 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable is when a query that does not find a document, created at one moment and last sent at another, proves that MH
-// does not hold it.
+// Decidable returns the time from which a query that does not find a document proves that MH does not hold it. created is when
+// the document was made, sent when it was last sent.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.Policy.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
@@ -178,8 +180,8 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 // lotsOutlive is how long after the restoration of a branch MH may still be at work on what it was sent before.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil is until when nothing of a document is sent that was created before the branch was restored: MH may still
-// be at work on what it was sent then, and a query does not show that. Zero: it is not to wait.
+// RestoredUntil returns until when a document that was created before a restoration of the branch must not be sent: MH may
+// still work on an earlier sending of it, and a query does not show that. Zero: it need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) && g.To.Before(s.Now().Add(time.Hour)) && at.After(until) {
@@ -189,7 +191,8 @@ func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	return until
 }
 
-// InLostTime tells that a time is one that the store has lived through and lost. MH's clock and the box's may differ by minutes.
+// InLostTime reports whether the store has lost what happened at a time. It allows for clocks of MH and the box that differ by
+// two minutes, and for lots that MH works on for 15 minutes.
 func (s *Sender) InLostTime(at time.Time) bool {
 	const differ = 2 * time.Minute
 	return slices.ContainsFunc(s.Lost, func(g Span) bool {
@@ -197,8 +200,8 @@ func (s *Sender) InLostTime(at time.Time) bool {
 	})
 }
 
-// MayBeFurther tells that MH may hold more of a document than the store knows, because the store was taken back since
-// the document was created, and MH was not asked yet by this process.
+// MayBeFurther reports whether MH may know more of a document than the store: the document was created before a restoration of
+// the store, and this process has not asked MH for it yet.
 func (s *Sender) MayBeFurther(code string, created time.Time) bool {
 	if !slices.ContainsFunc(s.Lost, func(g Span) bool { return !created.After(g.To) }) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// State is what a message says of its document.
+// State is the state of the document that a message is about.
 type State uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	Invalidated              // invalidated before MH
 )
 
-// Facts are what a message tells of its document. Whatever characters they hold, they stay in their place.
+// Facts are the contents of a message about a document. Characters of HTML in them are escaped.
 type Facts struct {
 	State State
 	Test  bool // ambiente 00
@@ -35,7 +35,7 @@ type Facts struct {
 	Look Look
 }
 
-// Look is what makes a message the emisor's own. The plain text has its words.
+// Look is the appearance of an emisor's messages. The plain text has its texts too.
 type Look struct {
 	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
 	Tax      string // the emisor's NIT, as people write it; may be empty
@@ -56,9 +56,9 @@ var legends = map[State]string{
 
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
-// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no
-// template package: the two of the standard library would make the appliance 6 MB larger, since they keep the linker
-// from leaving out methods.
+// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
+// package, because the two of the standard library make the appliance 6 MB larger: with them the linker cannot leave out unused
+// methods.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number

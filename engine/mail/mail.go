@@ -31,7 +31,7 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
 
-// Security is how much the connection to the mail server is protected.
+// Security is the protection of the connection to the mail server.
 type Security string
 
 const (
@@ -67,7 +67,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Sender is safe for concurrent use.
+// Sender sends messages to one server. It is safe for concurrent use.
 type Sender struct {
 	options Options
 	tls     *tls.Config
@@ -120,7 +120,7 @@ func (o *Options) check() error {
 // notName tells a character that the name or the address of a machine cannot hold.
 func notName(r rune) bool { return r <= ' ' || r > '~' }
 
-// Format shows whom the sender speaks to. fmt would walk into its fields.
+// Format prints the server's address. fmt would otherwise print the fields, which hold the password.
 func (s *Sender) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "mail server %s:%d", s.options.Host, s.options.Port)
 }

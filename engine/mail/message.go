@@ -16,7 +16,7 @@ import (
 // maxHeader bounds a text that becomes a header, in bytes. A line of a message holds 998 (RFC 5322 §2.1.1).
 const maxHeader = 500
 
-// Message is one message to one receiver or several.
+// Message is one message to one or more receivers.
 type Message struct {
 	// ID becomes the Message-ID, without its brackets: something@domain. Every attempt at this message bears the same.
 	ID          string
@@ -36,8 +36,7 @@ type Attachment struct {
 	Data        []byte
 }
 
-// FieldError names what cannot be sent, or cannot be configured: a message with it is refused before any server is
-// asked.
+// FieldError names a field that cannot be sent, or cannot be configured. No server was asked.
 type FieldError struct {
 	Field string // of Message ("To[0]", "Attachments[1].Name") or of Options
 	Text  string // what is wrong with it; it does not quote the field
@@ -181,8 +180,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable tells whether an address can be a receiver's: Send never refuses it for its form, and its domain is the name of a
-// host of at least two labels (RFC 5321 §2.3.5), since no other reaches a stranger's mailbox.
+// Mailable reports whether an address can be a receiver's: Send does not refuse its form, and its domain is a host's name of at
+// least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// Kind is what became of a message.
+// Kind is the result of an attempt.
 type Kind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 
 func (k Kind) String() string { return [...]string{"later", "sent", "refused"}[k] }
 
-// Outcome of one attempt.
+// Outcome is the result of one attempt.
 type Outcome struct {
 	Kind Kind
 	// Doubtful, of Later: the whole message was handed over and no answer came. The server may have taken it.
@@ -52,8 +52,8 @@ type Refusal struct {
 // errSetup marks what Outcome.Setup tells.
 var errSetup = errors.New("the mail server does not take this sender")
 
-// Send makes one attempt: a connection of its own, one message, and away. It returns when the outcome is known, at
-// the latest when ctx ends or the timeout passes.
+// Send makes one attempt, with a connection of its own. It returns when the result is known, at the latest when ctx ends or the
+// timeout passes.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 	raw, err := s.render(m)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"dtegate/storage"
 )
 
-// GivenUp lists at most so many of what was given up, the oldest first.
+// GivenUp lists at most limit messages and documents that were given up, the oldest first. Errors: the store's.
 func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	_, list, err := box.failures(limit)
 	if err != nil {
@@ -21,8 +21,9 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	return list, nil
 }
 
-// Retry has what was given up of a document tried again, as if it were new, and returns how much that is. archive:
-// its files are put into the archive again where they are missing, though they were taken before.
+// Retry sends what was given up of a document again, as if it were new, and returns how many messages and files that are. With
+// archive, the document's files are archived again if they are missing there, although the archive accepted them before.
+// Errors: CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
@@ -41,7 +42,8 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget takes a document off the list of what was given up, and returns how much of it that is.
+// Forget removes what was given up of a document from the list, and returns how many messages and files that were. Errors:
+// CodeNotFound, or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	forgotten := func(s *record.Step) *record.Step {
 		n++

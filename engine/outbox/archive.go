@@ -88,7 +88,7 @@ func (box *archiving) putBoth(ctx context.Context, entry storage.Entry, h *recor
 	return held, nil
 }
 
-// ArchivePath is where the archive keeps a document (SPEC 2.2).
+// ArchivePath returns the key of a document's file in the archive (SPEC 2.2).
 func ArchivePath(slug string, h *record.Head, extension, code string) string {
 	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }

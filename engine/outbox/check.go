@@ -17,7 +17,7 @@ import (
 	"dtegate/storage"
 )
 
-// ArchiveCheck compares a store with its archive and alters neither. Memory grows by two bits a record.
+// ArchiveCheck compares a store with its archive, and changes neither. It needs two bits of memory for each record.
 type ArchiveCheck struct {
 	Store    *storage.Store
 	Archive  *archive.Archive
@@ -231,7 +231,8 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 	return c.Found(f)
 }
 
-// CheckArchive is an ArchiveCheck of this branch while it runs; of c it takes what to look for.
+// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. Of c it uses Read, Shared, Progress and Found.
+// Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
 func (box *archiving) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}

@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Delivery is how documents reach their receivers and the archive. Every member may be missing.
+// Delivery is the way of documents to their receivers and into the archive. Every member may be missing.
 type Delivery struct {
 	Printer *pdf.Printer     // nil: nothing is printed, mailed or archived
 	Mail    *mail.Sender     // nil: nothing is mailed
@@ -63,7 +63,7 @@ func (d *deliveries) init(o Delivery, now func() time.Time) {
 	d.archive.resume()
 }
 
-// Run mails and archives what is due until ctx ends.
+// Run mails and archives what is due, until ctx ends.
 func (box *Outbox) Run(ctx context.Context) {
 	if err := box.renumberLetters(ctx); err != nil && ctx.Err() == nil {
 		box.log.Error("renumbering the letters of an earlier version", "error", err)

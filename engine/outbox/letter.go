@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Letter is a message about a document that is not the document's own.
+// Letter is a message about a document that is sent besides the document's own message: a resend, or a message before the seal.
 type Letter struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
@@ -33,7 +33,7 @@ func decodeLetter(entry storage.Entry) (*Letter, error) {
 	return l, nil
 }
 
-// Resent is what came of a resend (SPEC 4.8).
+// Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
 	Sent                   bool // the mail server took it; else it is in the outbox, unless
@@ -43,9 +43,9 @@ type Resent struct {
 // resendWait is how long a resend waits for the mail server.
 const resendWait = 5 * time.Second
 
-// Resend mails a document to an address, or to its receiver when that is empty. Another address than the receiver's takes
-// the caller's MailsOthers: else a *refusal.Error of CodePermission. The letter is in the outbox before anything is sent: what the
-// server does not take within five seconds is sent later.
+// Resend mails a document to an address, or to its receiver if the address is empty. Another address than the receiver's needs
+// the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is stored before anything is
+// sent. If the mail server does not accept it within five seconds, it is sent later.
 func (box *letters) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -91,7 +91,7 @@ func (box *letters) Resend(ctx context.Context, code dte.Code, to string, c sell
 	return out, nil
 }
 
-// Mailable tells whether a receiver's address can be mailed, as far as its form says.
+// Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, in front of what waits there. done, if not nil, is told what came of the first
@@ -208,8 +208,8 @@ func (box *core) clearGivenUp(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// MailBeforeSeal mails a document that was issued in contingency, when the branch wants that. A crash may lose this message: the
-// one with the seal is the one that counts.
+// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose this
+// message; the message with the seal is never lost.
 func (box *letters) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.delivery.Contingency || box.delivery.Mail == nil {
 		return

@@ -27,7 +27,7 @@ func receiver(document dte.Value) dte.Value {
 	return dte.Null()
 }
 
-// Recipient is the receiver's address, "" when there is none.
+// Recipient returns the receiver's address of a document, "" if there is none.
 func Recipient(document dte.Value) string {
 	return strings.TrimSpace(receiver(document).Get("correo").Text())
 }

@@ -1,5 +1,5 @@
-// Package outbox delivers documents: it mails them to their receivers, puts them into the archive (begin with deliver.go), mails letters
-// about them, and prints them. The store holds what is still to be delivered; the outbox may lose its own memory in a restart.
+// Package outbox delivers documents: it mails them to their receivers, archives them (begin with deliver.go), mails letters about
+// them, and prints them. What is still to be delivered is in the store; a restart loses nothing but the memory of pauses.
 package outbox
 
 import (
@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Outbox is the outbox of a branch. Make one with New; it is safe for concurrent use.
+// Outbox delivers the documents of one branch. Make it with New; it is safe for concurrent use.
 type Outbox struct {
 	*core
 	*printing
@@ -55,21 +55,21 @@ type archiving struct {
 	*printing
 }
 
-// Documents is what the outbox needs of who keeps the documents.
+// Documents are the operations on documents that the outbox needs; the engine has them.
 type Documents interface {
 	// Document returns a document that the caller may read.
 	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
-	// View makes the public record of a document that has left Signed.
+	// View returns the public record of a document whose state is no longer Signed.
 	View(storage.Entry) (*record.View, error)
-	// ChangeDelivery changes what a document's record knows of its delivery.
+	// ChangeDelivery changes the delivery in a document's record.
 	ChangeDelivery(context.Context, storage.Code, func(*record.Delivery)) error
 	// Catalogue is the text of a code of MH's catalogues.
 	Catalogue(catalogue, code string) (string, bool)
-	// Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
+	// Mailed records the act that a document is mailed to an address that is not in the document.
 	Mailed(c seller.Caller, code dte.Code, to string)
 }
 
-// Options are what an outbox works with.
+// Options of New. Every field but Delivery is required.
 type Options struct {
 	Delivery
 	Documents Documents
@@ -90,16 +90,16 @@ func New(o Options) *Outbox {
 	return &Outbox{c, p, &letters{c, p}, &archiving{c, p}}
 }
 
-// Ring has what is due looked at soon.
+// Ring makes Run look soon at what is due.
 func (box *core) Ring() { box.delivery.bell.Ring() }
 
-// Mails tells whether documents are mailed.
+// Mails reports whether documents are mailed.
 func (box *core) Mails() bool { return box.delivery.Mail != nil }
 
-// Printing is where those who print take turns.
+// Printing returns the queue in which callers wait to print.
 func (box *core) Printing() *fair.Queue { return box.delivery.printing }
 
-// Archive is where documents are archived; nil: nowhere.
+// Archive returns the archive of the documents, nil for none.
 func (box *core) Archive() *archive.Archive { return box.delivery.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
@@ -121,7 +121,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// Counters are the metrics that count as things happen.
+// Counters returns the metrics that are counted when things happen.
 func (box *core) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
 }

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Undelivered is what the receivers and the archive are owed. Of each kind at most record.MaxCounted are counted.
+// Undelivered is what the branch owes to receivers and archive. At most record.MaxCounted records of each kind are counted.
 type Undelivered struct {
 	Mail    int `json:"mail"`    // messages that wait
 	Archive int `json:"archive"` // documents that wait
@@ -27,7 +27,7 @@ type Undelivered struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// Failure is a message or a document that nobody sends any more.
+// Failure is a message or a document that was given up.
 type Failure struct {
 	Code string `json:"codigoGeneracion"`
 	Step string `json:"step"` // mail or archive
@@ -40,6 +40,7 @@ type Failure struct {
 
 const maxFailures = 100
 
+// CountUndelivered fills u with what waits and what was given up. Errors: the store's.
 func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	due, err := box.store.Due(record.QueueDeliver, record.Whenever, record.MaxCounted)
 	if err != nil {
@@ -116,13 +117,14 @@ var (
 	givenUpDesc = prometheus.NewDesc("dte_delivery_given_up", "Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", nil, nil)
 )
 
+// Describe sends the descriptions of the metrics that Undelivered.Collect sends.
 func Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{backlogDesc, oldestDesc, blockedDesc, givenUpDesc} {
 		ch <- d
 	}
 }
 
-// Collect tells the metrics of what is owed.
+// Collect sends the counts as metrics.
 func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
 	bySteps := func(d *prometheus.Desc, mail, archive float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, mail, "mail")

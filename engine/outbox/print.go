@@ -27,8 +27,8 @@ func (box *printing) legal(ctx context.Context, code dte.Code, c seller.Caller) 
 	return r, nil
 }
 
-// Printed is the readable version of a document: layout is letter, ticket80 or ticket58; escpos, of a ticket, gives a
-// thermal printer's commands instead of a PDF.
+// Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket, returns the
+// commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
 func (box *printing) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
@@ -61,12 +61,13 @@ func printedEnough(err error) error {
 	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 }
 
-// LinkHolders is the TokenID of those who have a link to a document and no token: they share one turn.
+// LinkHolders is the TokenID of callers who have a link to a document and no token. All of them together have one turn.
 const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
 
-// Print lays a document out in the turn of who: a token's id, LinkHolders, or fair.House.
+// Print lays a document out. It waits for the turn of who: a token's id, LinkHolders, or fair.House. Errors: a *fair.Busy if
+// who has used up its share, or the printer's.
 func (box *printing) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	if box.delivery.Printer == nil {
 		return nil, errNoPrinter
@@ -86,7 +87,7 @@ func (box *printing) Print(ctx context.Context, who int64, d pdf.Document, l pdf
 	return b.Bytes(), err
 }
 
-// Printable is a record as the printer takes it.
+// Printable returns a record in the form that the printer needs.
 func Printable(r *record.View) pdf.Document {
 	d := pdf.Document{JSON: r.JSON, Seal: r.Sello}
 	if r.Response != nil {
@@ -111,8 +112,8 @@ func Printable(r *record.View) pdf.Document {
 	return d
 }
 
-// Archivo is the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
-// seal, null in contingency.
+// Archivo returns the legal file of a document, the "Archivo DTE": the document as it was signed, with its signature and its
+// seal. The seal is null in contingency. Errors are those of Documents.Document.
 func (box *printing) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -132,8 +133,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link is a link to a document's PDF in the archive, which signs it; "" when the archive has it not, or has another one
-// than is asked for: what rests there is the letter-size version as MH sealed it.
+// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive does not have the
+// version that is asked for: the archive has only the letter-size version of documents that MH sealed.
 func (box *printing) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
 	if box.delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil

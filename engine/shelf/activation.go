@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Order is who asks for a change of the rules, and why.
+// Order names who wants a change of the rules, and why.
 type Order struct {
 	Who, Reason string
 	// Dry goes through every step and changes nothing.
@@ -56,7 +56,7 @@ const (
 	wayAcknowledge = "acknowledge" // somebody knows of the latest return; nothing steps
 )
 
-// Activation is what came of a bundle.
+// Activation is the result of Activate, Backtest or Shadow for a bundle.
 type Activation struct {
 	Rule  record.RuleRef `json:"rule"`
 	State string         `json:"state"` // live or coming; "" when it was refused or only tried
@@ -145,8 +145,8 @@ func (s *admission) floorFor(b *bundle.Bundle) string {
 	return s.floor(&b.Manifest)
 }
 
-// Activate takes a bundle through every step and makes it live, or coming when its first day is yet to come. The error
-// is the branch's own trouble; what is wrong with the bundle is in the Activation.
+// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An error
+// means that the branch itself failed; what is wrong with the bundle is in the Activation.
 func (s *admission) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -354,7 +354,8 @@ func encodeHead(head any) ([]byte, error) {
 	return b, nil
 }
 
-// Refresh makes the book anew for the day: what takes over at midnight is in it already, but catalogues fill all of it.
+// Refresh makes the book for today. The book already has the rules that begin at midnight, but the catalogues of the day apply
+// to all of it.
 func (s *admission) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -170,7 +170,7 @@ func (s *compiler) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule,
 // errTroubled means that a stored bundle may not compute.
 var errTroubled = errors.New("the bundle may not compute")
 
-// CodeOf names a bundle's record: the first half of its digest.
+// CodeOf returns the code of a bundle's record: the first half of the bundle's digest.
 func CodeOf(digest string) (code storage.Code, err error) {
 	b, err := hex.DecodeString(digest)
 	if err != nil || len(b) != 32 {

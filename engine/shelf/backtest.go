@@ -13,10 +13,10 @@ import (
 	"dtegate/storage"
 )
 
-// Period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
+// DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
 type DocumentPeriod struct{ From, To string }
 
-// Check tells what is wrong with a period.
+// Check returns an error that names what is wrong with a period, nil for nothing.
 func (p DocumentPeriod) Check() error {
 	for name, day := range map[string]string{"from": p.From, "to": p.To} {
 		if _, err := time.Parse(time.DateOnly, day); err != nil {
@@ -50,8 +50,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport is told of what a backtest finds. Progress comes every thousand documents, and every second, with the day that
-// it is at.
+// BacktestReport has the callbacks of a backtest. Progress is called every thousand documents and every second, with the day of
+// the current document. An error of either ends the backtest.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
@@ -82,8 +82,8 @@ func (s *admission) try(ctx context.Context, data []byte) (*rulebook.Rule, *Acti
 	return made, a, err
 }
 
-// Backtest makes the stored documents of a period again with a candidate and reports what would differ. One goroutine
-// works, and lets every sale go first.
+// Backtest computes the stored documents of a period again with a candidate, and reports what would differ. It uses one
+// goroutine, which gives way to sales.
 func (s *recomputation) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals, *Activation, error) {
 	candidate, a, err := s.try(ctx, data)
 	if candidate == nil || err != nil {

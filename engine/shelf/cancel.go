@@ -10,18 +10,19 @@ import (
 	"dtegate/engine/record"
 )
 
-// ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has acknowledged it.
+// ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has
+// acknowledged that already.
 var ErrNothingToAcknowledge = errors.New("there is no return to acknowledge")
 
-// Acknowledgement is who has taken note of a return that the branch made by itself.
+// Acknowledgement names who has acknowledged that the branch went back by itself.
 type Acknowledgement struct {
 	Who    string    `json:"who"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes a bundle off that is to come, and leaves what is in force. The same bundle can be pushed again. Errors: ErrReason,
-// ErrNoSuchRule, or the store's.
+// Cancel takes off a bundle that is not in force yet. The rules in force stay. The same bundle can be pushed again. Errors:
+// ErrReason, ErrNoSuchRule, or the store's.
 func (s *stepping) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -51,8 +52,8 @@ func (s *stepping) Cancel(ctx context.Context, t Target, o Order) (*StepBack, er
 	return b, nil
 }
 
-// Acknowledge notes that somebody knows of the latest return that the branch made by itself: until then dtectl doctor says that it
-// happened. Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
+// Acknowledge records that somebody knows that the branch went back by itself; until then dtectl doctor reports it. Errors:
+// ErrReason, ErrNothingToAcknowledge, or the store's.
 func (s *stepping) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

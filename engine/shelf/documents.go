@@ -13,7 +13,7 @@ import (
 	"dtegate/storage"
 )
 
-// Made chooses the documents that one bundle computed.
+// Made selects documents by the bundle that computed them.
 type Made struct {
 	// Rule is the bundle's version, or the first 8 digits or more of its digest.
 	Rule string
@@ -42,7 +42,7 @@ type MadeDocument struct {
 	Rule     record.RuleRef `json:"rule"`
 }
 
-// MadePage is a page of documents, by growing id.
+// MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
 	// Next is After of the next page, 0 when this is the last. A page may be empty and not be the last: it ends after pageLook records.
@@ -58,7 +58,7 @@ const pageLook = 100_000
 // digestLeast is how many digits of a digest name a bundle.
 const digestLeast = 8
 
-// Check tells what is wrong with a choice.
+// Check returns an error that names what is wrong with a selection, nil for nothing.
 func (m *Made) Check() error {
 	for name, day := range map[string]string{"from": m.From, "to": m.To} {
 		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
@@ -84,8 +84,8 @@ func (m *Made) computed(r record.RuleRef) bool {
 	return r.Version == m.Rule || !strings.Contains(m.Rule, ".") && strings.HasPrefix(r.Digest, m.Rule)
 }
 
-// Documents reads a page of the documents that a bundle computed. It walks over the records, and gives way to the tills: which
-// bundle computed a document is asked a few times in a year, and an index of it would cost every sale a row.
+// Documents returns a page of the documents that a bundle computed. It reads every record of the days, and gives way to the
+// tills. There is no index, because it would cost every sale a row, and this question is asked a few times a year.
 func (s *recomputation) Documents(ctx context.Context, m Made) (*MadePage, error) {
 	if err := m.Check(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"dtegate/storage"
 )
 
-// Answered counts an evaluation that ended well, whatever it found. A shelf that is nil counts nothing.
+// Answered counts an evaluation that did not fail, whatever its result. On a nil shelf it does nothing.
 func (s *Shelf) Answered(r *rulebook.Rule, point int64) {
 	if s != nil {
 		s.guard.Answered(r, point)
@@ -48,9 +48,10 @@ func failureKind(cause error) string {
 	return FailureTrap
 }
 
-// RetryWithPrevious computes a sale whose rule failed with the last good one, at a point of sale, on a day, if the branch's policy
-// for the kind of failure lets it: after a change of law the rule before has the old rate. The evaluation says so in its warnings.
-// Else the error is a *refusal.Error of CodeRuleFailed, which joins those of all that were tried.
+// RetryWithPrevious computes a sale, whose rule failed, with the previous good rule. point is the point of sale, day the day
+// (yyyy-mm-dd) of the sale, cause why the rule failed. It does so only if Options.OnFailure permits it for this kind of
+// failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the rule. Otherwise
+// the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
 func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rulebook.Rule, point int64, day string, facts dte.Value, cause error) (*rulebook.Rule, *rulebook.Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point, "error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
@@ -84,7 +85,7 @@ func (s *Shelf) RetryWithPrevious(ctx context.Context, failed *rulebook.Rule, po
 // ruleFailedRetry is when a till may ask again: until then somebody may have pushed a rule.
 const ruleFailedRetry = time.Minute
 
-// Judge counts what MH decided of a document that has moved to a state. A shelf that is nil counts nothing.
+// Judge counts MH's decision about a document that has moved to a state. On a nil shelf it does nothing.
 func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 	if s == nil || to != record.Accepted && to != record.Rejected {
 		return
@@ -107,8 +108,8 @@ func (s *Shelf) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 	s.guard.Decided(v, s.book.Load())
 }
 
-// Run makes the returns that the guard asks for, evaluates the shadow's sales, and turns to the next day. It returns
-// when ctx ends, with nil.
+// Run makes the returns for which the guard asks, computes the shadow's sales, and changes to the next day's rules. It returns
+// nil when ctx ends.
 func (s *Shelf) Run(ctx context.Context) error {
 	day := s.today()
 	for {
@@ -144,10 +145,10 @@ func (s *Shelf) Run(ctx context.Context) error {
 	}
 }
 
-// Guard watches what the bundles do wrong, and asks for returns.
+// Guard returns the guard, which counts what the bundles do wrong and asks for returns.
 func (s *Shelf) Guard() *guard.Guard { return s.guard }
 
-// Return makes a return to the last good bundle that the guard has asked for.
+// Return makes a return, for which the guard has asked, to the last good bundle. It logs its errors.
 func (s *stepping) Return(ctx context.Context, r guard.Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

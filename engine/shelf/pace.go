@@ -22,9 +22,9 @@ type pacer struct {
 	seen  time.Time // when sales were more than before
 }
 
-// GiveWay returns what background work calls between two of its pieces: it makes the calling goroutine rest so many times as
-// long as the work took while the tills sell; at 2, the work takes a third of one core. What is measured is the thread's own
-// processor time: on a box with too much to do the clock would call it work when it waits.
+// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the calling
+// goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the processor time of
+// the thread, because on a busy box the clock would also count the time in which the work waits.
 func (s *state) GiveWay(times int) (rest func()) {
 	p := &pacer{shelf: s, times: time.Duration(times), used: threadTime(), began: time.Now()}
 	return p.rest

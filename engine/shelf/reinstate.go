@@ -8,11 +8,11 @@ import (
 	"dtegate/engine/vouch"
 )
 
-// ErrReason means that an operator gave no reason where the branch's record wants one.
+// ErrReason means that an operator gave no reason, and the record needs one.
 var ErrReason = errors.New("a reason is needed")
 
-// Reinstate puts a bundle back that the branch had left by itself, with the operator's reason in the record. From then on
-// the branch does not leave that bundle for MH's refusals; a module that fails is still left. Errors: ErrReason,
+// Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on the branch
+// does not leave that bundle because of MH's refusals; it still leaves it if its module fails. Errors: ErrReason,
 // ErrNoSuchRule, ErrExpired, or the store's.
 func (s *stepping) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()

@@ -27,7 +27,7 @@ type replayer struct {
 	catalogues []*rules.Rule // the ones in force first, then from the latest on
 }
 
-// Replay makes one stored document again. ErrNotFound of the store.
+// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or any other of the store's.
 func (s *recomputation) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -50,7 +50,8 @@ func (s *recomputation) Replay(ctx context.Context, code dte.Code) (*Comparison,
 	return r.replay(ctx, d)
 }
 
-// ReplayPeriod makes the documents of a period again and calls fn with each.
+// ReplayPeriod computes the documents of a period again, each with its own bundle, and calls fn with each comparison. An error
+// of fn ends it.
 func (s *recomputation) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
 	r, err := s.replayer(ctx)
 	if err != nil {

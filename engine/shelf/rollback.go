@@ -18,7 +18,7 @@ type stepping struct {
 	*compiler
 }
 
-// Target names a bundle that was live here.
+// Target names a bundle that was live on this branch.
 type Target struct {
 	Name    string `json:"name"`
 	Schema  int    `json:"schema"`
@@ -34,8 +34,9 @@ var (
 	ErrExpired = errors.New("its own dates are over")
 )
 
-// Rollback takes off what has begun and stands above a bundle that was live here, whatever its version: the floor stays where it is.
-// What is to come stays: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
+// Rollback takes off the bundles that are in force or superseded and rank above the target, whatever their versions are, and
+// puts the target back. The version floor stays. Bundles that are not in force yet stay: see Cancel. Errors: ErrReason,
+// ErrNoSuchRule, ErrExpired, or the store's.
 func (s *stepping) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

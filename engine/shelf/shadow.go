@@ -41,7 +41,7 @@ type shadows struct {
 	latest   *shadow // over or not
 }
 
-// ShadowResult is what a shadow has seen.
+// ShadowResult is what a shadow has found so far.
 type ShadowResult struct {
 	Rule    record.RuleRef `json:"rule"`
 	Began   time.Time      `json:"began"`
@@ -56,7 +56,7 @@ type ShadowResult struct {
 	Differing []*Comparison `json:"differing"`
 }
 
-// OfferToShadow gives a stored sale to the shadow, if one runs. It never waits.
+// OfferToShadow passes a stored sale to the shadow, if one runs. It never waits: a sale that comes too fast is dropped.
 func (s *Shelf) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return
@@ -74,8 +74,8 @@ func (s *Shelf) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, so many or so long, instead of any other shadow. What is wrong with it
-// is in the Activation.
+// Shadow lets a candidate compute live sales, beside the rule in force, until it has computed most sales or the time long is
+// over. It replaces any other shadow. What is wrong with the candidate is in the Activation.
 func (s *shadows) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
@@ -95,13 +95,13 @@ func (s *shadows) Shadow(ctx context.Context, data []byte, most int, long time.D
 	return a, nil
 }
 
-// StopShadow ends the shadow; what it has seen can still be read.
+// StopShadow ends the shadow. Shadowed still returns what it has found.
 func (s *shadows) StopShadow() {
 	s.running.Store(nil)
 	s.changed.Ring()
 }
 
-// Shadowed is what the latest shadow has seen, nil when there was none.
+// Shadowed returns what the latest shadow has found, nil if there was none.
 func (s *shadows) Shadowed() *ShadowResult {
 	s.latestMu.Lock()
 	sh := s.latest

@@ -28,35 +28,35 @@ import (
 	"dtegate/storage"
 )
 
-// PartBundle is the signed bundle, as it came.
+// PartBundle is the name of the part that holds a signed bundle.
 const PartBundle = "bundle"
 
-// Options are what a shelf works with. Every field without a default is required.
+// Options of New. Every field without a default is required.
 type Options struct {
 	Store *storage.Store
 	Host  *rules.Host
 	// Interpreter runs the golden cases of pushed bundles first; nil when Host is one.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	// Box marks what this box admits, so that it goes on when the keys that signed it are pinned no longer. Nil: only what
-	// pinned keys have signed computes.
+	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer pinned. Nil:
+	// only bundles that pinned keys have signed compute.
 	Box      *vouch.Key
 	Ambiente string // CAT-001
-	// OnFailure is what becomes of a sale whose rule fails, by the kind of failure: Valid, which is the default, Any or Refuse.
+	// OnFailure decides, by the kind of failure, how a sale whose rule fails is answered: Valid (default), Any or Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned is told of each return that the branch made by
-	// itself, once it is recorded; nil tells nobody.
+	// Points is how many points of sale the branch has, default 1. Returned is called after each return that the branch made by
+	// itself was recorded; it may be nil.
 	Points   int
 	Returned func(StepBack)
-	// Accept has the last word on what would be live; nil takes everything.
+	// Accept may refuse a book that would be live; nil accepts every book.
 	Accept func(*rulebook.Book) error
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
 
-// Shelf holds the rule bundles of a branch: it lets new ones in, gives the engine those in force, and steps back.
-// Load comes first, then Run; it is safe for concurrent use. What it does are its parts, each in a file of its own; a part knows
-// those above it alone.
+// Shelf holds the rule bundles of a branch: it admits new bundles, gives the engine those in force, and goes back to earlier
+// ones. Call Load first, then Run; it is safe for concurrent use. Its parts are in files of their own; a part uses only the
+// parts that are listed above it.
 type Shelf struct {
 	*state
 	*compiler
@@ -101,7 +101,7 @@ type Admitted struct {
 	Part string `json:"part,omitempty"`
 }
 
-// StepBack is the record of a step back: by an operator, or by the branch itself.
+// StepBack is the record of a step back, by an operator or by the branch itself.
 type StepBack struct {
 	Way    string           `json:"way"` // rollback or return
 	To     record.RuleRef   `json:"to"`
@@ -154,17 +154,18 @@ func New(o Options) *Shelf {
 	return &Shelf{in, c, a, &stepping{in, c}, with, &shadows{recomputation: with, changed: bell.New()}}
 }
 
-// Book is what is in force.
+// Book returns the rules in force.
 func (s *state) Book() *rulebook.Book { return s.book.Load() }
 
 func (s *state) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *state) today() string { return dte.Date(s.o.Now()) }
 
-// Load puts up what was live when the store was last closed, and of the shipped bundles (by file name) those that are
-// new here: of a generation that the store has none of, or a higher version than it ever had. What is wrong with a
-// shipped bundle ends a first start; later it is only told, and the branch goes on with what it has. What is wrong with a
-// stored one never ends a start: the branch goes on with the newest that opens and that somebody vouches for.
+// Load restores what was live when the store was last closed. It adds the shipped bundles (by file name) that are new: of a
+// generation of which the store has no bundle, or with a higher version than the store ever had. If a shipped bundle is wrong,
+// a first start fails; any later start only logs it, and the branch continues with the bundles that it has. A wrong bundle in
+// the store never makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches
+// for.
 func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -16,7 +16,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Listing is what is on the shelf, and what was.
+// Listing is what is on the shelf, and what was taken off it.
 type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
@@ -27,7 +27,7 @@ type Listing struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Sentence says of a bundle who vouches for it, or why it may not compute.
+// Sentence returns a text that names who vouches for the bundle, or why it may not compute.
 func (b *ShownBundle) Sentence() string {
 	switch {
 	case b.Trouble != nil && b.Trouble.Why == TroubleUnvouched:
@@ -40,7 +40,7 @@ func (b *ShownBundle) Sentence() string {
 	return "vouched for by this box, which admitted it signed by " + strings.Join(b.SignedBy, ", ") + "; not enough of these keys are pinned today, or it was not opened since the start"
 }
 
-// ShownBundle is a bundle with where it is.
+// ShownBundle is a bundle and its place on the shelf.
 type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
@@ -58,8 +58,8 @@ type ShownBundle struct {
 	Off     *StepBack `json:"off,omitempty"` // why it is retired
 }
 
-// Inspect opens every bundle of a store that nothing is written to, and shows it and who vouches for it. Of o it
-// takes Store, Keys, Box, Ambiente and Now. No module is loaded: whether one runs only a start shows.
+// Inspect opens every bundle of a store that it does not change, and lists them with who vouches for each. Of o it uses Store,
+// Keys, Box, Ambiente and Now. It loads no module: only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // what is found is in the list
 	s := New(o)
@@ -77,7 +77,7 @@ func Inspect(o Options) (*Listing, error) {
 	return s.List(), nil
 }
 
-// List shows every bundle, by kind, document, generation and version.
+// List lists every bundle, sorted by kind, document, generation and version.
 func (s *Shelf) List() *Listing {
 	on := s.computable()
 	l := &Listing{Day: s.today()}

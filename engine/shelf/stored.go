@@ -77,7 +77,7 @@ const (
 	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not compute
 )
 
-// Comparison is a stored document beside what a rule makes of its facts.
+// Comparison compares a stored document with what a rule computes from its facts.
 type Comparison struct {
 	Code        string                `json:"code"`
 	Control     string                `json:"control"`

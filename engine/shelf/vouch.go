@@ -27,7 +27,7 @@ const (
 	TroubleUnvouched = "unvouched" // it can be read, and neither a pinned key nor this box vouches for it
 )
 
-// Trouble is why a bundle on the shelf may not compute. The branch goes on without it.
+// Trouble is why a bundle on the shelf may not compute. The branch continues without it.
 type Trouble struct {
 	Why  string `json:"why"` // damaged or unvouched
 	Text string `json:"text"`

@@ -20,12 +20,12 @@ const (
 	CauseUnclear = "unclear" // MH names no field, or a whole group of them
 )
 
-// Shape tells kinds of sale apart: the names of what a sale has, its flags, and how many lines. One sale that is sent again
-// and again has one shape, whatever its texts and amounts say.
+// Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its lines. A sale
+// that is sent again and again has the same shape, whatever its texts and amounts are.
 type Shape [8]byte
 
-// CauseOf reads from the fields that MH names in a refusal whether a rule can have caused it. One field that the rule made is
-// enough, since MH lists every field of a breach of its schema.
+// CauseOf returns whether a rule can have caused a refusal, from the fields that MH names in it. One field that the rule made
+// is enough, because MH lists every field that breaks its schema.
 func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
@@ -57,7 +57,7 @@ func refusedFields(r *authority.Response) (paths []string) {
 	return paths
 }
 
-// ShapeOf is the shape of a sale's facts. The branch's own members are left out: they are the same in every sale.
+// ShapeOf returns the shape of a sale's facts. It ignores the branch's own members, which are the same in every sale.
 func ShapeOf(facts dte.Value) (s Shape) {
 	var names []string
 	collect(&names, "", facts)

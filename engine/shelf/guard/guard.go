@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/rulebook"
 )
 
-// Guard watches the bundles of a branch. Make one with New; it is safe for concurrent use.
+// Guard watches the bundles of a branch. Make it with New; it is safe for concurrent use.
 type Guard struct {
 	points int // of sale, in the branch
 	wanted chan Return
@@ -23,10 +23,10 @@ type Guard struct {
 	trusted  map[string]bool // reinstated by an operator
 }
 
-// Return is a return from a bundle that the branch is to make.
+// Return is a return, from the bundle with this digest, that the branch must make.
 type Return struct{ Digest, Reason string }
 
-// Verdict is what MH decided of a document.
+// Verdict is MH's decision about a document.
 type Verdict struct {
 	Rule     record.RuleRef
 	Point    int64 // of sale
@@ -35,24 +35,24 @@ type Verdict struct {
 	Shape    Shape  // of a refused sale
 }
 
-// New returns a guard that has seen nothing, of a branch with so many points of sale.
+// New returns a guard, without any counts, for a branch with points points of sale.
 func New(points int) *Guard {
 	return &Guard{points: points, wanted: make(chan Return, 64), failures: make(map[string]*failures), tallies: make(map[string]*tally),
 		ordered: make(map[string]bool), trusted: make(map[string]bool)}
 }
 
-// Wanted are the returns that the branch is to make.
+// Wanted returns the channel of the returns that the branch must make.
 func (g *Guard) Wanted() <-chan Return { return g.wanted }
 
-// Answered counts an evaluation that ended well, whatever it found.
+// Answered counts an evaluation that did not fail, whatever its result.
 func (g *Guard) Answered(r *rulebook.Rule, point int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.evaluations(r.Ref.Digest).used[point] = true
 }
 
-// Failed counts an evaluation that failed, and asks for a return from a bundle whose evaluations keep failing. Until the return
-// is recorded, the bundle before is picked.
+// Failed counts an evaluation that failed, and asks for a return if the bundle's evaluations keep failing. Until the return is
+// recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *rulebook.Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,8 +64,8 @@ func (g *Guard) Failed(r *rulebook.Rule, point int64, kind Shape, cause error, n
 	}
 }
 
-// Decided counts what MH decided of a document, and asks for a return from a bundle that does harm. A bundle that an
-// operator reinstated is not left again for MH's refusals: he has looked at them.
+// Decided counts MH's decision about a document. It asks for a return if MH's refusals show that the bundle does harm. If an
+// operator has reinstated the bundle, it asks for none: the operator has looked at the refusals.
 func (g *Guard) Decided(v Verdict, book *rulebook.Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *Guard) Decided(v Verdict, book *rulebook.Book) {
 	}
 }
 
-// Forgive forgets what a bundle did wrong: it was put back.
+// Forgive sets the counts of a bundle, which was put back, to zero.
 func (g *Guard) Forgive(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,14 +97,14 @@ func (g *Guard) Forgive(digest string) {
 	delete(g.ordered, digest)
 }
 
-// Trust notes that an operator reinstated a bundle.
+// Trust is called when an operator has reinstated a bundle.
 func (g *Guard) Trust(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trusted[digest] = true
 }
 
-// NotMade notes that the return from a bundle could not be recorded: the next harm asks for it again.
+// NotMade is called if the return from a bundle could not be recorded. The next harm then asks for it again.
 func (g *Guard) NotMade(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
