@@ -57,12 +57,6 @@ type (
 	}
 )
 
-// soon is how long before a deadline or an expiry the page turns yellow.
-const (
-	soon       = 6 * time.Hour
-	soonExpiry = 30 * 24 * time.Hour
-)
-
 func newBoard(lang string, o *Overview) *board {
 	b := &board{Lang: lang, Other: map[string]string{"es": "en", "en": "es"}[lang], At: clock(o.At), Branch: o.Branch,
 		Test: o.Ambiente != "01", Version: o.Version, Since: momentText(lang, o.Started, o.At), Partial: o.Today.Partial}
@@ -108,7 +102,7 @@ func (b *board) deadlines(lang string, o *Overview) {
 			level = "warn"
 		case left <= 0:
 			level = "bad"
-		case left < soon:
+		case left < soon[d.name]:
 			level = "warn"
 		}
 		b.Deadlines = append(b.Deadlines, deadline{Name: say(lang, "deadline."+d.name), At: moment(lang, d.at, o.At), Left: remaining(lang, d.at, o.At), Level: level})
@@ -240,14 +234,14 @@ func (b *board) box(lang string, o *Overview) {
 		switch {
 		case o.Free < o.Reserve:
 			disk.Level = "bad"
-		case o.Free < 2*o.Reserve:
+		case o.Free < lowDisk*o.Reserve:
 			disk.Level = "warn"
 		}
 		b.Box = append(b.Box, disk)
 	}
 	if o.Skew != nil {
 		clock := fact{Name: say(lang, "clock"), Value: clockDifference(*o.Skew), Note: say(lang, "clock.note"), Level: "ok"}
-		if o.Skew.Abs() > time.Minute {
+		if o.Skew.Abs() > skewed {
 			clock.Level = "warn"
 		}
 		b.Box = append(b.Box, clock)
@@ -257,7 +251,7 @@ func (b *board) box(lang string, o *Overview) {
 		switch left := e.At.Sub(o.At); {
 		case left <= 0:
 			f.Level = "bad"
-		case left < soonExpiry:
+		case left < soon[e.Name]:
 			f.Level = "warn"
 		}
 		b.Box = append(b.Box, f)
