@@ -22,18 +22,26 @@ type Missing struct {
 type Span struct{ From, To uint64 }
 
 func (m Missing) String() string {
-	var what []string
+	var lost, words []string
 	for _, n := range m.Numbers {
 		if n.From == n.To {
-			what = append(what, fmt.Sprintf("number %d is missing", n.From))
+			lost = append(lost, fmt.Sprintf("number %d is missing", n.From))
 			continue
 		}
-		what = append(what, fmt.Sprintf("numbers %d to %d are missing", n.From, n.To))
+		lost = append(lost, fmt.Sprintf("numbers %d to %d are missing", n.From, n.To))
 	}
 	for _, n := range m.Partial {
-		what = append(what, fmt.Sprintf("number %d is not whole", n))
+		lost = append(lost, fmt.Sprintf("number %d is not whole", n))
 	}
-	return fmt.Sprintf("%s: %s; %d changes lost", m.Series, strings.Join(append(what, ""), ", "), m.Changes)
+	if len(lost) > 0 {
+		words = append(words, strings.Join(lost, ", "))
+	}
+	if m.Changes == 1 {
+		words = append(words, "1 change lost")
+	} else if m.Changes > 0 {
+		words = append(words, fmt.Sprintf("%d changes lost", m.Changes))
+	}
+	return m.Series + ": " + strings.Join(words, "; ")
 }
 
 // holeRow says, in the table of lost numbers, that links of a series' journal are missing from its key's position on:

@@ -14,7 +14,9 @@ import (
 // Restoration is what a restored store has to settle before it appends or advances anything: numbers that were spent
 // after the backup must not be used again.
 type Restoration struct {
-	Taken time.Time // of the backup; of the last change in a second copy
+	// Taken is the time of the backup, or of the last change in a second copy. If Repaired, it is the time until which nothing is
+	// missing.
+	Taken time.Time
 	At    time.Time // of the restoration
 	// Copy: it came from a second copy, which holds all that was acknowledged while it was live.
 	Copy bool

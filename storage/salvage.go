@@ -166,9 +166,14 @@ const (
 	chunkMiddle  = 11
 	chunkLast    = 12
 	crcMaskDelta = 0xa282ead8
+
+	// A closed log ends in zeros for CRC and length, this kind, and the log's number plus 1.
+	chunkEnd = 5
 )
 
-// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte.
+// logRows reads one file of the log. Behind what is damaged it looks for the next chunk byte by byte. Pebble uses a log's file again
+// for a later log: what the earlier log wrote lies behind the end of the later one, and is no damage. A log of a process that was
+// killed has no end: if it lies in such a file, it is said to be damaged, because its end may be.
 func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error, bad func()) error {
 	var number uint32
 	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {
@@ -180,6 +185,7 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 	}
 	var record []byte
 	begun, damaged := false, false
+	strange, over := false, false // since the last chunk: bytes of no chunk; the log's end, or an earlier log
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))
 		if end-at < logHeader {
@@ -188,12 +194,15 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 		}
 		kind, payload := logChunk(text[at:end], number)
 		if payload == nil {
-			damaged = damaged || text[at] != 0
+			of := logOf(text[at:end])
+			over = over || !strange && of > 0 && of <= number
+			strange = strange || !over && text[at] != 0
 			begun = false
 			at++
 			continue
 		}
 		at += logHeader + len(payload)
+		damaged, strange, over = damaged || strange || over, false, false
 		switch kind {
 		case chunkFull, chunkFirst:
 			record, begun = append(record[:0], payload...), true
@@ -214,10 +223,22 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 			return err
 		}
 	}
-	if damaged {
+	if damaged || strange {
 		bad()
 	}
 	return nil
+}
+
+// logOf is the number of the log whose chunk or end is at the begin of b, 0 if neither is there.
+func logOf(b []byte) uint32 {
+	if number := le.Uint32(b[7:]); b[6] == chunkEnd {
+		if [6]byte(b) == [6]byte{} {
+			return number - 1
+		}
+	} else if _, payload := logChunk(b, number); payload != nil {
+		return number
+	}
+	return 0
 }
 
 // logChunk is the chunk at the begin of b, nil when there is none.

@@ -27,7 +27,12 @@ func checkForms(ctx context.Context, cfg *config.Config, report *storage.Report)
 		}
 		return nil
 	})
-	if err := errors.Join(err, store.Close()); err != nil {
+	err = errors.Join(err, store.Close())
+	switch {
+	case errors.Is(err, storage.ErrCorrupt):
+		what := "were not all compared: a row that they need cannot be read"
+		report.Problems = append(report.Problems, storage.Problem{Where: "forms", What: what, Detail: storage.Explain(err).Error()})
+	case err != nil:
 		report.Problems = append(report.Problems, storage.Problem{Where: "forms", What: err.Error()})
 	}
 }

@@ -62,10 +62,14 @@ func reconcile(ctx context.Context, cfg *config.Config, c Reconcile) (err error)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	r := store.Restored()
-	if r != nil && r.Repaired && c.Reason == restoredReason {
-		c.Reason = "repaired from other media"
+	if c.Reason = cmp.Or(c.Reason, restoredReason); r != nil && c.Reason == restoredReason {
+		switch {
+		case r.Repaired:
+			c.Reason = "repaired from other media"
+		case r.Copy:
+			c.Reason = "rebuilt from a second copy"
+		}
 	}
-	c.Reason = cmp.Or(c.Reason, restoredReason)
 	if taken != nil && r == nil {
 		if err := recordTaken(ctx, cfg, store, taken); err != nil {
 			return err
@@ -154,9 +158,13 @@ func (c *Reconcile) skip(ctx context.Context, cfg *config.Config, store *storage
 }
 
 func printRestoration(out io.Writer, r *storage.Restoration) {
-	screen.Fprintf(out, "\nThis store is as it was at %s. What was issued after that may not be in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", operator.Local(r.Taken))
+	until := "is as it was at"
+	if r.Repaired {
+		until = "lacks nothing until"
+	}
+	screen.Fprintf(out, "\nThis store %s %s. What was issued after that may not be in it:\nits numbers must not be used again. The appliance issues nothing before that is settled.\n\n", until, operator.Local(r.Taken))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	screen.Fprintf(w, "SERIES\tIN THE BACKUP\tMARK\n")
+	screen.Fprintf(w, "SERIES\tIN THE STORE\tMARK\n")
 	for _, b := range r.Series {
 		mark := fmt.Sprint(b.Marked)
 		if r.MarkLost {

@@ -78,6 +78,9 @@ func TestRepair_Runbook(t *testing.T) {
 			t.Errorf("none of the commands says %q", want)
 		}
 	}
+	if strings.Contains(said, "as it was at") || !strings.Contains(said, "lacks nothing until") {
+		t.Error("nothing says until when the repaired store is whole")
+	}
 	if t.Failed() {
 		t.Log(said)
 	}
@@ -146,6 +149,9 @@ func TestRepair_Whole(t *testing.T) {
 	out, err := barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) })
 	if err == nil || !regexp.MustCompile(`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read; whole in .*second copy`).MatchString(out) || strings.Contains(out, "in no medium") {
 		t.Errorf("fsck: %s, %v", out, err)
+	}
+	if strings.Contains(out, "pebble") || !strings.Contains(out, "problem   forms: ") {
+		t.Errorf("the storage engine's words come with --verbose alone: %s", out)
 	}
 	said, err := barebox.Output(t, func() error { return (&Repair{}).Run(ctx, b.Options) })
 	if err != nil || !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {

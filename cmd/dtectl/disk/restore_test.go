@@ -43,7 +43,7 @@ func TestBackup_Restore(t *testing.T) {
 	}
 	b.Must(os.RemoveAll(b.Config.Data))
 	text, err = barebox.Output(t, func() error { return restore.Run(ctx, b.Options) })
-	if err != nil || !strings.Contains(text, "00/01/M001/P001/2026  20             25") || !strings.Contains(text, "--accept-mark") {
+	if err != nil || !strings.Contains(text, "00/01/M001/P001/2026  20            25") || !strings.Contains(text, "--accept-mark") {
 		t.Fatalf("%s, %v", text, err)
 	}
 	if text, err = barebox.Output(t, func() error { return (&Reconcile{}).Run(ctx, b.Options) }); err != nil || !strings.Contains(text, "--accept-mark") {
