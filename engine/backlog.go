@@ -21,7 +21,7 @@ type backlogCache struct {
 	last *Backlog
 }
 
-// CountBacklog counts what is owed, or returns a count that is not older than two seconds.
+// CountBacklog counts what is owed. A count that is at most two seconds old is returned again.
 func (e *Engine) CountBacklog() *Backlog {
 	e.owed.mu.Lock()
 	defer e.owed.mu.Unlock()

@@ -11,7 +11,7 @@ const (
 	ActMail       = "document.mail" // to an address that the document does not bear
 )
 
-// Act is what a token changed or sent that is not a sale. It is told once it is in the store.
+// Act is something that a token changed or sent, except a sale. It is passed on when it is in the store.
 type Act struct {
 	TokenID int64
 	From    string // address

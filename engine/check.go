@@ -14,8 +14,8 @@ import (
 // This file tells everything that is wrong with a request at once. A request that the gateway could not read whole goes to
 // Check; one that it could read is refused by compute and draw, which collect likewise.
 
-// Check reports what is wrong with the facts that are there: what the schema refuses, what the origin forbids, and, where
-// every amount that the rule reads is known, what the rule refuses. It spends nothing.
+// Check returns what is wrong with the facts of a request: what the schema refuses, what the origin forbids, and, if every
+// amount that the rule reads is known, what the rule refuses. It takes no number and stores nothing.
 func (s *sales) Check(ctx context.Context, req Request) []dte.Fault {
 	now := s.now()
 	rule, err := s.rules().Pick(req.Document, s.issuer.Ambiente, dte.Date(now))

@@ -141,7 +141,8 @@ func (c *core) changeDelivery(ctx context.Context, code storage.Code, change fun
 	return err
 }
 
-// Catalogue is the text of a code of MH's catalogues, ("CAT-017", "01"), as the rules in force have it.
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if there
+// is no such code.
 func (c *core) Catalogue(catalogue, code string) (string, bool) {
 	return c.rules().Catalogue(catalogue, code)
 }

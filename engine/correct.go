@@ -25,9 +25,10 @@ type corrections struct {
 	*settlement
 }
 
-// Correct makes a document that was issued in contingency and that MH refused afterwards anew, from a corrected sale:
-// same code, number, date and marks of contingency, signed again, and due to be forwarded. The same request again
-// returns what has come of it. A *refusal.Error of CodeNotCorrectable says that a new document is due instead.
+// Correct makes a document again from a corrected sale, if the document was issued in contingency and MH refused it afterwards.
+// Code, number, date and marks of contingency stay; it is signed again and queued to be forwarded. If the request is repeated,
+// Correct returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that the sale must be issued as a
+// new document.
 func (c *corrections) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := c.Document(ctx, code, req.Caller); err != nil {
 		return nil, err

@@ -14,30 +14,30 @@ func (e *Engine) Resend(ctx context.Context, code dte.Code, to string, c seller.
 	return e.outbox.Resend(ctx, code, to, c)
 }
 
-// Printed is the printed version of a document, see outbox.Printed.
+// Printed returns the printed version of a document, see outbox.Printed.
 func (e *Engine) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error) {
 	return e.outbox.Printed(ctx, code, c, layout, escpos)
 }
 
-// Archivo is a document as the archive holds it, see outbox.Archivo.
+// Archivo returns the legal file of a document, see outbox.Archivo.
 func (e *Engine) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
 	return e.outbox.Archivo(ctx, code, c)
 }
 
-// Link is where a document's printed version can be fetched for a while, see outbox.Link.
+// Link returns a link to a document's printed version, see outbox.Link.
 func (e *Engine) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error) {
 	return e.outbox.Link(ctx, code, c, layout, life)
 }
 
-// GivenUp lists what nobody sends any more, see outbox.GivenUp.
+// GivenUp lists what was given up, see outbox.GivenUp.
 func (e *Engine) GivenUp(limit int) ([]outbox.Failure, error) { return e.outbox.GivenUp(limit) }
 
-// Retry has what was given up sent again, see outbox.Retry.
+// Retry sends what was given up again, see outbox.Retry.
 func (e *Engine) Retry(ctx context.Context, code dte.Code, archive bool) (int, error) {
 	return e.outbox.Retry(ctx, code, archive)
 }
 
-// Forget takes what was given up off the list, see outbox.Forget.
+// Forget removes what was given up from the list, see outbox.Forget.
 func (e *Engine) Forget(ctx context.Context, code dte.Code) (int, error) {
 	return e.outbox.Forget(ctx, code)
 }

@@ -41,7 +41,7 @@ type Options struct {
 	RecoverEvery time.Duration
 	// Delivery is how documents reach their receivers and the archive; zero: not at all.
 	Delivery outbox.Delivery
-	// Reachable gets a value when MH can be reached again after it could not: a contingency is probed at once. May be nil.
+	// Reachable gets a value when MH can be reached again: in a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
 	// Gate is asked before a new document of a point of sale; its error, best a *refusal.Error, is the answer. Default: always open.
 	Gate func(seller.Point) error
@@ -49,8 +49,8 @@ type Options struct {
 	Acted func(Act)
 }
 
-// Engine issues documents. Make one with New; it is safe for concurrent use. What it does beside issuing are its parts, each in a
-// file of its own; a part knows those above it alone.
+// Engine issues documents. Make one with New; it is safe for concurrent use. The parts of the engine that do more than issue
+// are in files of their own; a part uses only the parts that are listed above it.
 type Engine struct {
 	*core
 	*origins
@@ -65,7 +65,7 @@ type Engine struct {
 	owed    backlogCache
 }
 
-// New returns an engine; it starts nothing.
+// New returns an engine. It starts nothing: see Run.
 func New(o Options) (e *Engine, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -105,8 +105,8 @@ func New(o Options) (e *Engine, err error) {
 	return e, err
 }
 
-// Run settles what a crash left open, at once, and later whatever a request gave up on; it watches MH, and sends what is
-// owed. It returns when ctx ends, with nil.
+// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, it settles documents that
+// were signed and that no request settles any more. It watches MH, and sends what is owed.
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { e.outbox.Run(ctx) })
@@ -115,10 +115,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Contingency is how the branch lives without MH.
+// Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
-// Witness hears of numbers that the store lacks.
+// Witness returns the guard that is told about numbers which the store lacks.
 func (e *Engine) Witness() *witness.Guard { return e.witness }
 
 // sweep settles documents that nobody settles any more, and sends pending invalidations.

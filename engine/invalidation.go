@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// InvalidationRequest asks MH to take a document back (MF2 pp.9-17).
+// InvalidationRequest is a request to invalidate a document at MH (MF2 pp.9-17).
 type InvalidationRequest struct {
 	Code dte.Code
 	// Kind is CAT-024: 1 error, 2 the operation is rescinded, 3 other.
@@ -40,8 +40,9 @@ const invalidateAfter = time.Minute
 // PermissionInvalidate is the permission that Invalidate takes (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
-// Invalidate takes an accepted document back. The event is signed and stored before it is sent; without an answer it
-// stays pending and is sent again, the same bytes, until MH decides. Asking again returns what has come of it.
+// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it stays
+// pending, and the same bytes are sent again until MH decides. If the request is repeated, Invalidate returns the document as
+// it stands now. Errors are *refusal.Error.
 func (inv *invalidations) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := inv.invalidate(ctx, req)
 	inv.metrics.invalidated(shown, err)

@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// CheckInvalidation reports what is wrong with a request that the gateway could not read whole, beside what it found itself.
-// It changes nothing; of a document that cannot be invalidated it says nothing.
+// CheckInvalidation returns what is wrong with a request that the gateway could not read completely, besides the faults that
+// the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
 func (inv *invalidations) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	reader := req.Caller
 	reader.OwnTypes = false

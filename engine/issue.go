@@ -13,9 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Issue makes one sale into one document, step by step as ARCHITECTURE.md numbers them. The errors that it returns
-// are *refusal.Error; on any of them no number was spent, except after step 4, where the document is safe and an error
-// only says that the caller must ask again.
+// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error no
+// number was spent, except after step 4: then the document is stored, and the error means only that the caller must ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)

@@ -13,7 +13,7 @@ import (
 	"dtegate/storage"
 )
 
-// Origin names the document that a note adjusts or that a return takes back.
+// Origin names the document that a note adjusts or that a return takes goods back from.
 type Origin struct {
 	Code dte.Code
 	// Document and Date (yyyy-mm-dd), if not empty, are what the request says of it; where that is not so, the

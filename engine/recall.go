@@ -27,7 +27,7 @@ const (
 	RecallUnknown     = "NOT_FOUND"
 )
 
-// Appraisal is what an invalidation of a document comes to.
+// Appraisal is the result that an invalidation of a document would have.
 type Appraisal struct {
 	Code, Document, Control, Date, Total string // of the document, "" when there is none
 	Estado                               string
@@ -40,20 +40,20 @@ type Appraisal struct {
 	Invalidation *record.Invalidation // the one that was asked for last, nil for none
 }
 
-// Recall takes documents back for an operator, one at a time: while sales are being sent to MH it waits.
+// Recall invalidates documents for an operator, one at a time. It waits while sales are being sent to MH.
 type Recall struct {
 	e    *Engine
 	turn chan struct{}
 }
 
-// NewRecall returns what takes documents of an engine back.
+// NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
 // giveWayFor is how long one invalidation waits at most for the sales that are being sent: a branch that sells without a pause must
 // get through its list, too.
 const giveWayFor = 2 * time.Second
 
-// Appraise returns what an invalidation would come to. It changes nothing and asks nobody.
+// Appraise returns the result that an invalidation would have. It changes nothing and sends nothing to MH.
 func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
 	a := &Appraisal{Code: req.Code.String(), Verdict: RecallUnknown}
 	entry, err := r.e.Settled(ctx, req.Code)
@@ -125,9 +125,9 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Invalidate takes a document back where that is possible, and returns what came of it. Asking again sends nothing for a document that
-// is invalidated already, the same event for one that waits for MH's answer, and another event for one that MH has refused only if
-// again says so. Without MH it is refused at once with CodeUnavailable.
+// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for a document
+// that is invalidated already, and the same event if one waits for MH's answer. If MH has refused an event, another is sent
+// only with again. Without MH it is refused at once with CodeUnavailable.
 func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	select {
 	case r.turn <- struct{}{}:

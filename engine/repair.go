@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// SeriesOf tells the series of a stored document from the document's own record, "" of what is none: for a store that can no
-// longer read the series' name.
+// SeriesOf returns the series of a stored document, read from the document's own record; "" if the record is no document. It is
+// for a store in which the name of the series cannot be read.
 func SeriesOf(e storage.Entry) string {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil {
@@ -28,8 +28,8 @@ func SeriesOf(e storage.Entry) string {
 	return fmt.Sprintf("%s/%s/%s/%s/%s", h.Ambiente, h.Document, point[:4], point[4:], h.Date[:4])
 }
 
-// ArchivedPart returns the signed form of a document that the archive holds, nil when it holds none. Which of the forms it is,
-// nobody says: the store's journal knows the digest of each.
+// ArchivedPart returns the signed form of a document that the archive holds, nil if it holds none. It does not know which of
+// the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {

@@ -184,7 +184,8 @@ func (s *settlement) contingencyForm(ctx context.Context, code storage.Code, jws
 // three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
 
-// Recover settles, once, every signed document that was due before the given time.
+// Recover settles, once, every signed document that was due before the given time. It ends at the first error: the store's, or
+// of a document that cannot be settled.
 func (s *settlement) Recover(ctx context.Context, before time.Time) error {
 	for {
 		open, err := s.store.Due(record.QueueSettle, before, 100)

@@ -7,7 +7,7 @@ import (
 	"dtegate/engine/seller"
 )
 
-// Request is one sale to be turned into a document.
+// Request is a sale from which a document is made.
 type Request struct {
 	// Document is the type of CAT-002.
 	Document string

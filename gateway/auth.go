@@ -18,7 +18,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Token is what a till's token is bound to. The token itself is kept nowhere.
+// Token is what a till's token is bound to. The token itself is not stored.
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
@@ -27,13 +27,13 @@ type Token struct {
 	Until       time.Time // the end of a token that was rotated; zero: none
 }
 
-// TokenTable finds tokens by their keyed hash, so that neither the table nor the time of a look-up tells a token.
+// TokenTable finds tokens by their keyed hash. Therefore neither the table nor the time of a look-up discloses a token.
 type TokenTable struct {
 	secret []byte
 	byHash map[[32]byte]*Token
 }
 
-// NewTokenTable makes a table.
+// NewTokenTable returns a table of tokens. secret is the key of their hashes.
 func NewTokenTable(secret []byte, tokens []Token) TokenTable {
 	t := TokenTable{secret: secret, byHash: make(map[[32]byte]*Token, len(tokens))}
 	for i := range tokens {
@@ -53,7 +53,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 	return k
 }
 
-// SetTokens makes another table the live one. Requests that were let in go on.
+// SetTokens replaces the table of tokens. Requests that were already admitted continue.
 func (g *front) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential is the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
@@ -158,7 +158,7 @@ func (g *front) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, seller.PermissionMail)}
 }
 
-// Access is what every token may do beside issuing, whatever its own permissions.
+// Access is what every token may do besides issuing, whatever its own permissions are.
 type Access struct {
 	// OwnTypes: without CONSULTA a token reads only the types of documents that it may issue.
 	OwnTypes bool

@@ -30,7 +30,7 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Sales makes documents of requests, and takes them back.
+// Sales makes documents from requests, corrects them and invalidates them. The engine has these methods.
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
@@ -39,7 +39,7 @@ type Sales interface {
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
 }
 
-// Documents finds what was issued, and hands it over.
+// Documents finds issued documents, and prints, mails and links them. The engine and its register have these methods.
 type Documents interface {
 	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
 	Infos(context.Context, []dte.Code, seller.Caller) ([]register.Info, error)
@@ -204,7 +204,7 @@ type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
 
-// Serve answers the tills until ctx ends; then it takes no more requests and finishes those in flight.
+// Serve answers the tills until ctx ends. Then it accepts no more requests, and finishes those in progress.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()

@@ -1,6 +1,6 @@
 package gateway
 
-// Limits is how much a token may ask.
+// Limits are the most that one token may ask for.
 type Limits struct {
 	Rate  int // requests a second for long, default 50
 	Burst int // at once, default 200

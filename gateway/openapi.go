@@ -13,9 +13,8 @@ import (
 	"dtegate/gateway/page"
 )
 
-// OpenAPI is the contract with the tills: every route, request, answer and error code, as OpenAPI 3.1. The tests of this
-// package compare it with the tables of endpoints, and those of cmd/dted hold every request and answer of theirs against
-// it.
+// OpenAPI is the contract with the tills, as OpenAPI 3.1: every route, request, answer and error code. The tests of this
+// package compare it with the tables of endpoints. The tests of cmd/dted compare every request and answer with it.
 var OpenAPI = unpacked()
 
 // packed is openapi.json, made by gzip: dted is to stay small. TestContract_Packed tells when they differ.

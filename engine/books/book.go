@@ -23,7 +23,7 @@ type Options struct {
 	Made   string // when the books are made, for resumen.json
 }
 
-// Table is a VAT book as it is printed, or a volume of one.
+// Table is a VAT book, or a volume of one, in the form in which it is printed.
 type Table struct {
 	Title   string
 	Issuer  Issuer
@@ -37,7 +37,7 @@ type Table struct {
 	At      time.Time  // the first day of the month after: what the file says of its making, always the same
 }
 
-// Book collects a month. Memory grows by some 200 bytes a row of a file, whatever the size of the documents.
+// Book collects a month. It needs some 200 bytes of memory for each row of a file, whatever the size of the documents.
 type Book struct {
 	o      Options
 	issuer Issuer
@@ -69,7 +69,7 @@ func New(o Options) (*Book, error) {
 	return b, nil
 }
 
-// Close removes what was collected aside. It may be called at any time, and again.
+// Close removes the temporary files. It may be called at any time, and more than once.
 func (b *Book) Close() {
 	for l, s := range b.spools {
 		s.close()
@@ -83,7 +83,8 @@ func (b *Book) Close() {
 	}
 }
 
-// Add takes a document of the month, or of an earlier one that was invalidated in it. Any order will do.
+// Add adds a document of the month, or a document of an earlier month that was invalidated in this month. The order does not
+// matter.
 func (b *Book) Add(doc Document) error {
 	d, err := read(doc)
 	if err != nil {
@@ -143,7 +144,7 @@ func (b *Book) own(d *sealed) error {
 	return err
 }
 
-// Finish writes the files. The folder holds them alone when it returns nil.
+// Finish writes the files. After it returns nil, the folder holds only these files.
 func (b *Book) Finish() error {
 	defer b.Close()
 	if err := b.refuseRepeated(); err != nil {

@@ -53,7 +53,7 @@ type content struct {
 	Resumen        totals    `json:"resumen"`
 }
 
-// Issuer is the taxpayer, as its documents name it.
+// Issuer is the taxpayer, as the documents name it.
 type Issuer struct {
 	NIT  string `json:"nit"`
 	NRC  string `json:"nrc"` // returns (18) bear none

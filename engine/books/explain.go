@@ -2,7 +2,7 @@ package books
 
 import "strings"
 
-// Explanation says where a document is in the books of a month.
+// Explanation is where a document is in the books of a month.
 type Explanation struct {
 	Month  string
 	Places []Place
@@ -11,20 +11,20 @@ type Explanation struct {
 	Notes  []string
 }
 
-// Place is a document's row in a file, or what it adds to one.
+// Place is a document's row in a file, or what the document adds to a row.
 type Place struct {
 	File  string
 	Why   string
 	Cells []Cell
 }
 
-// Cell is a value in a column, or what the document adds to it.
+// Cell is a value in a column, or the amount that a document adds to it.
 type Cell struct {
 	Column
 	Value string
 }
 
-// Explain says where a document goes in the books of a month, cell by cell. It is the same judgement that makes the files.
+// Explain returns where a document goes in the books of a month, cell by cell. The files are made by the same code.
 func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	d, err := read(doc)
 	if err != nil {

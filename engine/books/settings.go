@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Settings are what the documents do not say and the manual leaves open.
+// Settings are what the documents do not contain and the manual leaves open.
 type Settings struct {
 	// Sale is for sales that no rule of Sales fits; of Sales the first that fits a document decides.
 	Sale  SaleCodes
@@ -36,7 +36,7 @@ type SaleCodes struct {
 	Income    int `json:"income"`    // tipo de ingreso: 1 to 10, 12 or 13
 }
 
-// SaleRule gives codes to the sales of an establishment, of a kind of item, or of both.
+// SaleRule gives codes to the sales of an establishment, of a kind of item, or of both together.
 type SaleRule struct {
 	Establishment string `json:"establishment"` // "S001"; "": any
 	Item          int    `json:"item"`          // CAT-011: 1 goods, 2 services, 3 both, 4 taxes; 0: any
@@ -51,15 +51,15 @@ type PurchaseCodes struct {
 	Cost           int `json:"cost"`           // 1 to 9
 }
 
-// PurchaseRule gives codes to the purchases of an establishment, of a kind of item, or of both.
+// PurchaseRule gives codes to the purchases of an establishment, of a kind of item, or of both together.
 type PurchaseRule struct {
 	Establishment string `json:"establishment"`
 	Item          int    `json:"item"`
 	PurchaseCodes
 }
 
-// Defaults are those of a shop: sales are income of commerce (3); goods bought are a cost, "artículos comprados interno"; services
-// bought are an expense of administration.
+// Defaults returns the settings of a shop: sales are income of commerce (3); purchased goods are a cost, "artículos comprados
+// interno"; purchased services are an expense of administration.
 func Defaults() Settings {
 	return Settings{Sale: SaleCodes{Income: 3}, Purchase: PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5},
 		Purchases: []PurchaseRule{{Item: 2, PurchaseCodes: PurchaseCodes{Operation: 1, Classification: 2, Sector: 2, Cost: 2}}}}
@@ -70,7 +70,7 @@ var (
 	incomes    = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13}
 )
 
-// Check returns what the manual does not list, each fault with the setting's name.
+// Check returns the values that the manual does not list; each error names the setting.
 func (s *Settings) Check() error {
 	var faults []error
 	one := func(name string, value int, of []int) {

@@ -16,7 +16,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// SummaryName is the file that says what the others hold.
+// SummaryName is the name of the file that describes the others.
 const SummaryName = "resumen.json"
 
 // summary is counted while documents are added.
@@ -234,10 +234,10 @@ func (s *Settings) forSummary() map[string]any {
 		"consumer_rows": rows, "returns": returns, "day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled, "encoding": encoding}
 }
 
-// Nowhere is how many documents of the month are in no file; Noted how many remarks resumen.json makes of others.
+// Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other documents.
 func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhereN, b.sum.noteN }
 
-// Rows is how many rows each file has, in the order in which the manual has them.
+// Rows returns the number of rows of each file, in the order of the manual.
 func (b *Book) Rows() []FileRows {
 	list := make([]FileRows, 0, len(layouts))
 	for _, l := range layouts {
@@ -246,7 +246,7 @@ func (b *Book) Rows() []FileRows {
 	return list
 }
 
-// FileRows says how much a file holds.
+// FileRows is the number of rows and documents of a file.
 type FileRows struct {
 	Name            string
 	Rows, Documents int

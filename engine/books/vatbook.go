@@ -153,7 +153,7 @@ func (b *Book) printTable(name string, n int, t Table) (pages int, err error) {
 	return pages, nil
 }
 
-// IsFile tells whether books make a file of this name.
+// IsFile reports whether a file of this name belongs to the books.
 func IsFile(name string) bool {
 	if name == SummaryName {
 		return true

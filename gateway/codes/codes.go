@@ -19,7 +19,7 @@ type Code struct {
 // Text is one sentence in each language, without its full stop.
 type Text struct{ ES, EN string }
 
-// All is the whole list: the types of answers first, then what only elements of errors have.
+// All returns the whole list: first the types of answers, then the codes that only elements of errors have.
 func All() []Code {
 	var all []Code
 	for _, part := range [][]Code{types, operators, values, sales, references} {
@@ -28,10 +28,10 @@ func All() []Code {
 	return all
 }
 
-// Types are the codes of the member type that tills can meet.
+// Types returns the codes of the member type that tills can meet.
 func Types() []Code { return types }
 
-// Find is the entry of a code, and whether there is one: the rules of an operator's own may find faults of their own.
+// Find returns the entry of a code, and false if there is none: an operator's own rules may have codes of their own.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok
@@ -45,7 +45,7 @@ var byName = func() map[string]Code {
 	return m
 }()
 
-// Faults are the codes of the elements of errors.
+// Faults returns the codes of the elements of errors.
 func Faults() []Code {
 	var faults []Code
 	for _, c := range All() {

@@ -2,8 +2,8 @@ package codes
 
 import "dtegate/engine/refusal"
 
-// English is the message of an error that was written for tills, for an operator: english when the error has one, else what the
-// list says of its code.
+// English returns an operator's message for an error that was written for tills: english if the error has one, otherwise the
+// meaning in the list of codes.
 func English(code, message, english string) string {
 	if english != "" {
 		return english
@@ -14,7 +14,7 @@ func English(code, message, english string) string {
 	return message
 }
 
-// OperatorMessage is the message of an error in English.
+// OperatorMessage returns the English message of an error.
 func OperatorMessage(e *refusal.Error) string {
 	if e.Operator {
 		return e.Message
@@ -22,7 +22,7 @@ func OperatorMessage(e *refusal.Error) string {
 	return English(e.Code, e.Message, e.English)
 }
 
-// Spanish is what the list says of a code, for a till that must not read what was written for operators.
+// Spanish returns the meaning of a code in the list, for a till that must not get an operator's text.
 func Spanish(code string) string {
 	if c, ok := Find(code); ok {
 		return c.Meaning.ES

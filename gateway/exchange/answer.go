@@ -11,13 +11,13 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// ForOperators marks a request of the operators' listener: who reads its answer reads English.
+// ForOperators is the key of the user value that marks a request of the operators' listener. Its answers are English.
 const ForOperators = "operators"
 
-// ErrorKind is the key under which a request keeps the code of its error, for the access log.
+// ErrorKind is the key of the user value in which a request keeps the code of its error, for the access log.
 const ErrorKind = "log.error"
 
-// Fail answers with the error envelope.
+// Fail sends the error envelope. Retry-After is rounded up to whole seconds.
 func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	ctx.SetUserValue(ErrorKind, p.Type)
 	if ctx.UserValue(ForOperators) != nil {
@@ -34,7 +34,7 @@ func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	Answer(ctx, p.Status, reply.Problem(nil, p)) // what the body was may be shared
 }
 
-// Answer answers with JSON.
+// Answer sends JSON. body must not change until the answer is sent.
 func Answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.SetStatusCode(status)
 	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
@@ -42,7 +42,7 @@ func Answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.Response.SetBodyRaw(body)
 }
 
-// Show answers with a value as JSON.
+// Show sends a value as JSON.
 func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -52,7 +52,7 @@ func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
 	return nil
 }
 
-// Secure forbids a page everything but its own style: no script, no frame, nothing from elsewhere.
+// Secure sets the headers of a page. policy is its Content-Security-Policy, see page.StatusPolicy.
 func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header := &ctx.Response.Header
 	header.Set("Content-Security-Policy", policy)

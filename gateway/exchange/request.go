@@ -1,5 +1,5 @@
-// Package exchange is one request and its answer, for every route: reading headers, query and body, and answering with JSON, a
-// page or a problem. Only packages of the folder gateway see fasthttp.
+// Package exchange reads one request and answers it, for every route: it reads headers, query and body, and answers with JSON, a
+// page or a problem. Only packages of the folder gateway use fasthttp.
 package exchange
 
 import (
@@ -19,10 +19,11 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// MaxBody bounds a body of JSON: beyond, 413 with the limit named.
+// MaxBody is the largest body of JSON, in bytes. A larger body gets 413, and the message names the limit.
 const MaxBody = 1 << 20 // bytes
 
-// Body reads a request's body: strict JSON, plain, of at most 1 MiB.
+// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status 400, 413
+// or 415.
 func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
@@ -57,14 +58,14 @@ func syntax(err error, body []byte) *problem.Problem {
 	return p
 }
 
-// Invalid is a 400 with every path.
+// Invalid returns a 400 with the path of each fault.
 func Invalid(d *form.Filled) *problem.Problem {
 	r := d.Refusal()
 	return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: r.Type, Message: r.Message, Faults: r.Faults, RequiredFields: r.RequiredFields}
 }
 
-// SingleHeader returns the value of a header that decides something, nil when it is missing. Two of them are refused: which one
-// counts is anybody's guess, and a proxy may guess otherwise.
+// SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400, because a
+// proxy may use the other one.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
@@ -73,8 +74,8 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query with a member that the route does not have (a misspelt filter must not choose everything), or
-// with one member twice (which of the two counts is anybody's guess). names are the route's own.
+// CheckQuery refuses a query with a member that the route does not have, because a misspelt filter must not select everything,
+// and a query that has a member twice. names are the members of the route. The error is a *problem.Problem with status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -98,7 +99,8 @@ func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	return problem.WrongParameters(faults)
 }
 
-// TerminalText is a text of a stranger's as it may be shown on a terminal: one line of at most 200 bytes.
+// TerminalText returns a text from a stranger in a form that is safe on a terminal: one line of printable characters, at most
+// 200 bytes.
 func TerminalText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

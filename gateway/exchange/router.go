@@ -7,7 +7,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Router finds the handler of a request. A path or a method that there is not is answered as a problem.
+// Router finds the handler of a request. If there is no such path or method, it answers with a problem.
 type Router struct{ *router.Router }
 
 // NewRouter returns a router without routes.
@@ -23,7 +23,7 @@ func NewRouter() Router {
 	return Router{r}
 }
 
-// Read adds a route that is read: by GET, and by HEAD, whose answer has no body.
+// Read adds a route for GET and HEAD. The answer to HEAD has no body.
 func (r Router) Read(path string, h fasthttp.RequestHandler) {
 	r.GET(path, h)
 	r.HEAD(path, h)

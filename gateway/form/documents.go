@@ -86,7 +86,7 @@ var (
 // appendix is the apendice of MH's layouts, at most ten entries.
 var appendix = required("campo", "etiqueta", "valor")
 
-// Documents are the forms of what is issued, by type of document.
+// Documents are the forms of the requests that issue a document, by type of document.
 var Documents = map[string]*Form{
 	"01": {Document: "01", pays: true, fields: append([]field{
 		party("receptor", true, append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)),

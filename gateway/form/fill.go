@@ -5,7 +5,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Filled is a request turned into facts, with everything that is wrong with it.
+// Filled is a request turned into facts, with all of its faults.
 type Filled struct {
 	Facts           dte.Value
 	Origin          *engine.Origin // the document that this one is issued against
@@ -18,7 +18,7 @@ type Filled struct {
 	entries []string // members that became the first entries of the appendix
 }
 
-// Fill turns a request into facts by the endpoint's table. Faults carry the request's own paths.
+// Fill turns a request into facts. Faults have the paths of the request. codes maps a till's own payment codes to CAT-017.
 func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	d := &Filled{form: form, body: body}
 	if body.Kind() != dte.KindObject {

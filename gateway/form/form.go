@@ -17,7 +17,7 @@ const (
 	maxCodes  = 100 // of one look-up
 )
 
-// Form is the table of one request.
+// Form is the table of the members of one request.
 type Form struct {
 	Document string // the type of document that it makes; "": none
 	fields   []field
@@ -29,14 +29,14 @@ type Form struct {
 	origin string // the member that names the document that this one is issued against
 }
 
-// Refusal is why a request is refused, without the status.
+// Refusal is why a request is refused, without the HTTP status.
 type Refusal struct {
 	Type, Message  string
 	Faults         []dte.Fault
 	RequiredFields []string // SPEC section 7, RECEPTOR_VALIDATION_ERROR
 }
 
-// Refusal is why the request is refused, by its faults. A receptor that lacks what SPEC demands of it has a code of its own.
+// Refusal returns why the request is refused. A receptor without what SPEC demands of it has a code of its own.
 func (d *Filled) Refusal() *Refusal {
 	form, r := d.form, &Refusal{Type: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: d.Faults}
 	for _, f := range d.Faults {

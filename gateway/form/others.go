@@ -29,7 +29,7 @@ var invalidationNames = map[string]string{
 	"motivo.nombreSolicita": "solicita.nombre", "motivo.tipDocSolicita": "solicita.tipoDocumento", "motivo.numDocSolicita": "solicita.numDocumento",
 }
 
-// Invalidation reads what is to be invalidated and why; the document's code is the path's.
+// Invalidation reads a request to invalidate a document. The document's code is not in the body, but in the path.
 func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	d := invalidation.Fill(body, nil)
 	who := func(name string) seller.Person {
@@ -45,7 +45,7 @@ func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement}, d
 }
 
-// OfInvalidation are faults of the event under the names of the request.
+// OfInvalidation returns the faults of an invalidation's event with the names of the request.
 func OfInvalidation(faults []dte.Fault) []dte.Fault {
 	faults = slices.Clone(faults)
 	for i := range faults {
@@ -59,7 +59,7 @@ func OfInvalidation(faults []dte.Fault) []dte.Fault {
 // lookup is the body of POST /dte/documentos-info.
 var lookup = &Form{fields: []field{{name: "codigosGeneracion", shape: isTexts, required: true, limit: maxCodes}}}
 
-// Lookup reads the documents that are asked for.
+// Lookup reads the codes of the documents that are asked for.
 func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 	d := lookup.Fill(body, nil)
 	list := d.Facts.Get("codigosGeneracion")
@@ -73,7 +73,7 @@ func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 // resend is the body of POST /dte/resend/:codigoGeneracion.
 var resend = &Form{fields: []field{{name: "email"}}}
 
-// Resend reads where a document is to be mailed, "" for the customer's own address.
+// Resend reads the address to which a document is to be mailed, "" for the customer's own address.
 func Resend(body dte.Value) (address string, _ *Filled) {
 	d := resend.Fill(body, nil)
 	address = d.Facts.Get("email").Text()
@@ -89,14 +89,14 @@ var (
 	reportNote  = &Form{fields: []field{{name: "reference", required: true}}}
 )
 
-// Declaration reads the cause (CAT-005) of a contingency that an operator declares, and why.
+// Declaration reads the contingency that an operator declares: its cause (CAT-005) and reason.
 func Declaration(body dte.Value) (cause int64, reason string, d *Filled) {
 	d = declaration.Fill(body, nil)
 	cause, _ = d.Facts.Get("cause").Int()
 	return cause, d.Facts.Get("reason").Text(), d
 }
 
-// ReportNote reads what MH calls a technical report that it has.
+// ReportNote reads MH's reference of a technical report.
 func ReportNote(body dte.Value) (reference string, d *Filled) {
 	d = reportNote.Fill(body, nil)
 	return d.Facts.Get("reference").Text(), d

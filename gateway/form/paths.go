@@ -11,15 +11,16 @@ import (
 
 // This file leads from facts back to the request: what a rule finds wrong with a fact is told at the member that it came from, once.
 
-// MergeMore adds what find finds wrong beside the faults, unless no more will be listed. unread are the facts that the faults
-// left out.
+// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are known already. unread are the facts
+// that the known faults left out.
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
 	}
 }
 
-// Merge adds faults of facts, at the request's own paths, less those that are told already at or above their path.
+// Merge adds faults of facts, with the paths of the request. It leaves out a fault if there is already a fault at its path or
+// above it.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
@@ -40,7 +41,7 @@ next:
 	}
 }
 
-// Sentence begins a message with a capital letter, as all those of a request do.
+// Sentence returns a message with a capital first letter, like all messages about a request.
 func Sentence(message string) string {
 	first, size := utf8.DecodeRuneInString(message)
 	return string(unicode.ToUpper(first)) + message[size:]

@@ -39,7 +39,8 @@ func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 	return o.AdminToken != [32]byte{} && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(given[:], o.AdminToken[:]) == 1
 }
 
-// Sender is the one sender of bodies on the operators' listener.
+// Sender returns one id for all callers with the admin token, because their bodies count as those of one sender. ok is false
+// for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }

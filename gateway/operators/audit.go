@@ -15,7 +15,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Audit is the record of what operators do.
+// Audit records what operators do.
 type Audit interface {
 	Begin(context.Context, audit.Act) (*audit.Open, error)
 	End(context.Context, *audit.Open) error

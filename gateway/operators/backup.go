@@ -11,7 +11,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Backups makes copies of the store while issuing goes on, one at a time.
+// Backups copies the store while the branch issues, one copy at a time.
 type Backups interface {
 	// Begin begins one, into a folder that is to be made on the appliance; false while another is under way.
 	Begin(dir string) bool

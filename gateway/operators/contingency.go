@@ -11,7 +11,7 @@ import (
 	"dtegate/gateway/form"
 )
 
-// Contingency is what an operator says of contingencies.
+// Contingency is what an operator can do about contingencies.
 type Contingency interface {
 	Declare(ctx context.Context, cause int64, reason string) error
 	Lift(context.Context) error

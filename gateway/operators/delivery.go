@@ -19,7 +19,7 @@ import (
 // maxGivenUp is how much of what was given up one answer lists, and how many documents one request settles.
 const maxGivenUp = 1000
 
-// Deliveries are the documents that were given up of mail and archive.
+// Deliveries is what an operator can do about mail and archive.
 type Deliveries interface {
 	GivenUp(limit int) ([]outbox.Failure, error)
 	Retry(ctx context.Context, code dte.Code, archive bool) (int, error)

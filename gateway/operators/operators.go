@@ -46,12 +46,12 @@ type Front struct {
 	Wrong func(ctx *fasthttp.RequestCtx, given bool, message string) error
 }
 
-// Routes are those of the operators' listener.
+// Routes are the routes of the operators' listener.
 type Routes struct {
 	Options
 	front Front
 	board page.Status
 }
 
-// New returns the routes; they listen to nothing.
+// New returns the routes. They listen to nothing.
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }

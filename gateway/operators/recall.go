@@ -14,7 +14,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Recall takes documents back for an operator, who has a list of them.
+// Recall invalidates documents from an operator's list.
 type Recall interface {
 	Appraise(context.Context, engine.InvalidationRequest) (*engine.Appraisal, error)
 	Invalidate(ctx context.Context, req engine.InvalidationRequest, again bool) (*engine.Appraisal, error)

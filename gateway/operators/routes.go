@@ -8,7 +8,7 @@ import (
 	"dtegate/gateway/exchange"
 )
 
-// Router has all routes.
+// Router returns a router with all routes.
 func (o *Routes) Router() exchange.Router {
 	r := exchange.NewRouter()
 	rules, deliveries := ruleRoutes{o.Rules, o.front.Now, o.front.Serving}, deliveryRoutes{o.Deliveries, o.front.Logger, o.front.Serving}

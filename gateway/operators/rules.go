@@ -22,7 +22,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Rules is what the gateway asks of the shelf of rule bundles.
+// Rules is what an operator can do with the rules; see package shelf.
 type Rules interface {
 	Activate(context.Context, []byte, shelf.Order) (*shelf.Activation, error)
 	Rollback(context.Context, shelf.Target, shelf.Order) (*shelf.StepBack, error)
@@ -39,7 +39,7 @@ type Rules interface {
 	Documents(context.Context, shelf.Made) (*shelf.MadePage, error)
 }
 
-// MaxBundle is the largest rule bundle that is taken, in bytes.
+// MaxBundle is the largest rule bundle that is accepted, in bytes.
 const MaxBundle = 16 << 20
 
 // order is who asks and why, of the query.

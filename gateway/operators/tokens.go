@@ -13,7 +13,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// Keeper makes and ends tokens, and records that it did. What it did is live when it returns.
+// Keeper makes and ends tokens, and records that in the trail. When a method returns, its change is in force.
 type Keeper interface {
 	Tokens() []TokenInfo
 	NewToken(By, TokenInfo) (TokenInfo, string, error)
@@ -21,10 +21,10 @@ type Keeper interface {
 	RevokeToken(By, int64) (TokenInfo, error)
 }
 
-// By is who asks for a change, and from where.
+// By names who wants a change, and from which address.
 type By struct{ Who, From string }
 
-// TokenInfo is what is known of a token: all but the token itself.
+// TokenInfo is what the box knows of a token. It does not know the token itself.
 type TokenInfo struct {
 	ID            int64     `json:"id"`
 	Name          string    `json:"name"`

@@ -9,7 +9,7 @@ import (
 	"dtegate/engine/register"
 )
 
-// Month is what the branch issued from the first of a month on, by type and state.
+// Month is what the branch has issued since the first day of a month, by type and state.
 type Month struct {
 	Name   string // "2026-11"
 	Totals []register.Total

@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/shelf"
 )
 
-// Overview is what the status page shows. It holds no secret and no customer. Times are zero where there is none.
+// Overview is what the status page shows. It holds no secret and no customer. A time is zero if it is not known.
 type Overview struct {
 	At, Started time.Time
 	Version     string
@@ -52,7 +52,7 @@ type Reach struct {
 	Why   string    // it is not up
 }
 
-// Chain is how the box and the chain's centre are to each other.
+// Chain is the state of the box's connection to the chain's centre.
 type Chain struct {
 	Branch   string
 	Version  int64     // of the desired state
@@ -61,7 +61,7 @@ type Chain struct {
 	Replaced bool      // another box has the branch
 }
 
-// SecondCopy is how the second copy is.
+// SecondCopy is the state of the second copy.
 type SecondCopy struct {
 	Live  bool
 	Since time.Time
@@ -74,7 +74,7 @@ type Expiry struct {
 	At   time.Time
 }
 
-// Trouble is a warning or an error of the log, with how often it came.
+// Trouble is a warning or an error of the log, with the number of times that it was logged.
 type Trouble struct {
 	At    time.Time
 	Error bool // else a warning
@@ -83,5 +83,5 @@ type Trouble struct {
 	Count         int
 }
 
-// ErrNoRules means that the branch has no rule for today's documents.
+// ErrNoRules means that the branch has no rule that is valid today.
 var ErrNoRules = errors.New("no rule is valid today")

@@ -54,8 +54,8 @@ type (
 	}
 )
 
-// Reference makes the reference page of a contract in OpenAPI. The contract is part of the program: a fault in it is found by
-// the tests.
+// Reference makes the reference page of a contract in OpenAPI. The contract is part of the program; therefore the tests, and no
+// error, find a fault in it.
 func Reference(contract []byte) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {

@@ -23,7 +23,7 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long a status page is shown again before another is made.
+// StatusLife is how long the same status page is shown before it is made again.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -37,7 +37,7 @@ type madePage struct {
 	html []byte
 }
 
-// Get returns the page in a language, es or en. look is asked for the branch's state when a page is to be made.
+// Get returns the page in a language, es or en. If the page must be made again, it calls look for the branch's state.
 func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

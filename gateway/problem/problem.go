@@ -1,5 +1,5 @@
-// Package problem is an error as callers of the appliance see it: its status, its code, and its words in Spanish for tills and in
-// English for operators. It knows no HTTP but the numbers of statuses.
+// Package problem has the errors that callers of the appliance see: a status, a code, and a text, in Spanish for tills and in
+// English for operators. Of HTTP it knows only the numbers of statuses.
 package problem
 
 import (
@@ -42,7 +42,7 @@ var statuses = map[string]int{
 	refusal.CodeInternal:       http.StatusInternalServerError,
 }
 
-// Problem is an error as the tills see it.
+// Problem is an error as callers see it.
 type Problem struct {
 	Status         int
 	Type           string
@@ -57,22 +57,22 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
 
-// ForTill is a problem in Spanish.
+// ForTill returns a problem in Spanish.
 func ForTill(status int, kind, message string) *Problem {
 	return &Problem{Status: status, Type: kind, Message: message}
 }
 
-// ForOperator is a problem that only operators meet, in English.
+// ForOperator returns a problem, in English, that only operators meet.
 func ForOperator(status int, kind, message string) *Problem {
 	return &Problem{Status: status, Type: kind, Message: message, Operator: true}
 }
 
-// TooMany is a 429 for a till that asks too much, and must wait.
+// TooMany returns a 429 for a till that asks for too much and must wait.
 func TooMany(wait time.Duration, message string) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}
 }
 
-// WrongParameters is the 400 of the faults of a till's query, nil when there are none.
+// WrongParameters returns a 400 with the faults of a till's query, nil if there are none.
 func WrongParameters(faults []dte.Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -80,24 +80,24 @@ func WrongParameters(faults []dte.Fault) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
 }
 
-// WrongQuery is the 400 of a parameter of an operator's query; want says in English what it should be.
+// WrongQuery returns a 400 for a parameter of an operator's query; want is an English text with what it must be.
 func WrongQuery(name, want string) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
 		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
-// Status is the HTTP status of a code of the engine's, 0 when the engine has no such code.
+// Status returns the HTTP status of a code of the engine, 0 if the engine has no such code.
 func Status(code string) int { return statuses[code] }
 
-// Statuses is the whole table.
+// Statuses returns the HTTP status of every code of the engine.
 func Statuses() map[string]int { return maps.Clone(statuses) }
 
-// From is the engine's error as a problem.
+// From makes a problem from an error of the engine.
 func From(e *refusal.Error) *Problem {
 	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults, RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
-// Renamed gives the faults of an engine's error the names that the request has for them.
+// Renamed returns an engine's error with the names of the request in its faults. Any other error is returned unchanged.
 func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	var refused *refusal.Error
 	if !errors.As(err, &refused) {
@@ -108,7 +108,7 @@ func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	return &c
 }
 
-// InEnglish is the problem for an operator. A text that was written for tills gives way to what the list of codes says.
+// InEnglish returns the problem for an operator. Texts for tills are replaced by the texts of the list of codes.
 func (p *Problem) InEnglish() *Problem {
 	if p.Operator {
 		return p
@@ -124,7 +124,7 @@ func (p *Problem) InEnglish() *Problem {
 	return &e
 }
 
-// InSpanish is the problem for a till. A text that was written for operators gives way to what the list of codes says.
+// InSpanish returns the problem for a till. Texts for operators are replaced by the texts of the list of codes.
 func (p *Problem) InSpanish() *Problem {
 	if !p.Operator {
 		return p
@@ -138,7 +138,7 @@ func (p *Problem) InSpanish() *Problem {
 	return &s
 }
 
-// OperatorText is an error for whoever runs the appliance: in English, with its code and its cause.
+// OperatorText returns an error as a text for operators: in English, with its code and its cause.
 func OperatorText(err error) string {
 	var e *refusal.Error
 	if !errors.As(err, &e) {

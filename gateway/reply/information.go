@@ -8,7 +8,7 @@ import (
 	"dtegate/engine/seller"
 )
 
-// Information is the emisor of GET /dte/information (SPEC 2.8), less the point of sale, which is the token's.
+// Information is the emisor of GET /dte/information (SPEC 2.8), without the point of sale, which depends on the token.
 type Information struct {
 	ID, ClientID                                           int64
 	NIT, NRC, Nombre, NombreComercial                      string
@@ -20,7 +20,7 @@ type Information struct {
 	CreatedAt                                              time.Time
 }
 
-// Encode writes what does not depend on the token, open at its end.
+// Encode returns the part of the answer that does not depend on the token. It ends inside the object; Issuer completes it.
 func (i *Information) Encode() []byte {
 	b := strconv.AppendInt([]byte(`{"id":`), i.ID, 10)
 	for _, m := range [...]struct{ name, value string }{{"nit", i.NIT}, {"nrc", i.NRC}, {"nombre", i.Nombre}, {"nombreComercial", i.NombreComercial},
@@ -35,7 +35,8 @@ func (i *Information) Encode() []byte {
 	return append(i.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), '"')
 }
 
-// Issuer is the answer of GET /dte/information: the emisor that Encode made, as a point of sale shows it, and what a token may do.
+// Issuer returns the answer of GET /dte/information: the emisor (from Encode), the point of sale, and the permissions of the
+// token.
 func Issuer(emisor []byte, point seller.Point, permissions []string) []byte {
 	b := append([]byte(`{"status":"success","data":{"emisor":`), emisor...)
 	for _, m := range [...]struct{ name, value string }{{"codEstableMH", point.Establishment}, {"codEstable", point.Establishment},

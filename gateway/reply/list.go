@@ -8,7 +8,7 @@ import (
 	"dtegate/engine/register"
 )
 
-// Infos is the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
+// Infos returns the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
 func Infos(found []register.Info) []byte {
 	n := 0
 	for _, i := range found {
@@ -30,7 +30,7 @@ func Infos(found []register.Info) []byte {
 	return append(b, `]}}`...)
 }
 
-// Listing is a page of GET /dte/documentos.
+// Listing returns a page of GET /dte/documentos.
 func Listing(l *register.Listing) []byte {
 	b := append([]byte(nil), `{"status":"success","data":{"documentos":[`...)
 	for i, x := range l.Lines {
@@ -73,7 +73,7 @@ func appendLine(b []byte, x *register.Line) []byte {
 	return append(x.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), `"}`...)
 }
 
-// Changes is a page of GET /dte/cambios; next is the cursor of the page behind it.
+// Changes returns a page of GET /dte/cambios; next is the cursor of the next page.
 func Changes(list []register.Late, next uint64) []byte {
 	b := append([]byte(nil), `{"status":"success","data":{"cambios":[`...)
 	for i, l := range list {
@@ -93,7 +93,7 @@ func Changes(list []register.Late, next uint64) []byte {
 	return append(b, `}}`...)
 }
 
-// Resent is the answer of POST /dte/resend.
+// Resent returns the answer of POST /dte/resend.
 func Resent(r *outbox.Resent) []byte {
 	message := "Documento enviado a " + r.To
 	switch {

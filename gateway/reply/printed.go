@@ -8,14 +8,14 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Printed is the answer of GET /dte/pdf?format=base64.
+// Printed returns the answer of GET /dte/pdf?format=base64.
 func Printed(code dte.Code, name string, pdf []byte) []byte {
 	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
 	b = append(base64.StdEncoding.AppendEncode(append(b, `,"base64":"`...), pdf), `","contentType":"application/pdf","filename":`...)
 	return append(text(b, name), `}}`...)
 }
 
-// Link is the answer of GET /dte/pdf?format=url; life is how long the link works.
+// Link returns the answer of GET /dte/pdf?format=url; life is how long the link works.
 func Link(code dte.Code, url string, life time.Duration) []byte {
 	b := text([]byte(`{"status":"success","data":{"codigoGeneracion":`), code.String())
 	b = text(append(b, `,"url":`...), url)

@@ -8,14 +8,14 @@ import (
 	"dtegate/engine/record"
 )
 
-// Record appends the success envelope with a record (SPEC 2.1, 2.2). The document and its signature are
-// copied as they are: no reflection, no second pass over them.
+// Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature unchanged, and
+// does not read them again.
 func Record(b []byte, r *record.View) []byte {
 	b = append(b, `{"status":"success","data":`...)
 	return append(appendRecord(b, r), '}')
 }
 
-// RecordSize is about how many bytes Record appends.
+// RecordSize returns roughly how many bytes Record appends.
 func RecordSize(r *record.View) int { return len(r.JSON) + len(r.JWS) + 2048 }
 
 func appendRecord(b []byte, r *record.View) []byte {

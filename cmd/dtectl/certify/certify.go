@@ -16,7 +16,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Kinds are what can be sent, in the order of the plan: types of CAT-002, 18 for a return, and the two events.
+// Kinds are the kinds of documents that can be sent, in the order of the plan: types of CAT-002 (18 is a return), and the two
+// events.
 var Kinds = []string{"01", "03", "05", "06", "07", "14", "18", "invalidacion", "contingencia"}
 
 const (
@@ -30,14 +31,14 @@ var endpoints = map[string]string{"01": "dte01", "03": "dte03", "05": "dte05", "
 // origins are the kinds that are made against a document, with the document's kind.
 var origins = map[string]string{"05": "03", "06": "03", "18": "01", invalidation: "01"}
 
-// Person signs for an invalidation; DocumentType is CAT-022.
+// Person signs an invalidation. DocumentType is CAT-022.
 type Person struct {
 	Name         string `json:"nombre"`
 	DocumentType string `json:"tipoDocumento"`
 	Document     string `json:"numDocumento"`
 }
 
-// Options say which branch is to be certified, and how.
+// Options of New.
 type Options struct {
 	URL    string // of the tills' API
 	Token  string // of a till that may issue every kind and invalidate
@@ -89,7 +90,7 @@ type Runner struct {
 	round    int // sealed events when the last contingency was asked for, -1: none was
 }
 
-// New makes a runner, which does nothing yet.
+// New returns a runner. It sends nothing before Run.
 func New(o Options) *Runner {
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds
@@ -103,8 +104,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed what it wants, or until nothing more can be done. The report tells how far the branch is in
-// either case; it is nil only where the branch cannot be asked.
+// Run sends until MH has sealed as many documents as it wants, or until nothing more can be done. The report is nil only if the
+// branch does not answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/dtectl/operator"
 )
 
-// Report is how far the branch is and what was refused, for people and for programs.
+// Report is the branch's progress and what was refused, for people and for programs.
 type Report struct {
 	At       time.Time        `json:"at"`
 	Since    string           `json:"since"` // yyyy-mm-dd: what is older does not count
@@ -24,7 +24,7 @@ type Report struct {
 	Event string `json:"event,omitempty"`
 }
 
-// Refusal is one reason for which documents were refused.
+// Refusal is a reason for which documents were refused.
 type Refusal struct {
 	Kind      string   `json:"kind"`
 	By        string   `json:"by"`    // MH, or branch: then nothing was issued

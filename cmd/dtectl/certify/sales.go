@@ -24,8 +24,8 @@ func newMaker(seed uint64, kind string, ordinal int, receivers []tree) *maker {
 	return &maker{rng: rand.New(rand.NewPCG(h.Sum64(), uint64(ordinal))), receivers: receivers}
 }
 
-// Seed is that of an issuer on a day of El Salvador (yyyy-mm-dd): two issuers do not send the same, and one that goes on
-// the same day repeats nothing.
+// Seed returns the seed of an issuer on a day of El Salvador (yyyy-mm-dd). Two issuers do not send the same sales. An issuer
+// that continues on the same day does not repeat its sales.
 func Seed(nit, day string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, nit, "/", day)
@@ -297,7 +297,8 @@ func centsOf(n json.Number) int {
 	return int(a / (dte.Scale / 100))
 }
 
-// Sample is the n-th sale of a kind that is made against no other document (01, 03, 07, 14), dated so; nil of other kinds.
+// Sample returns the n-th sale of a kind that needs no other document (01, 03, 07, 14), for a day (yyyy-mm-dd); nil for other
+// kinds. The same arguments give the same sale.
 func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) map[string]any {
 	m := newMaker(seed, kind, n, receivers)
 	switch kind {
