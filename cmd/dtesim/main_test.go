@@ -79,6 +79,7 @@ func TestRun(t *testing.T) {
 	protocol, manage := cmdtest.Port(t), cmdtest.Port(t)
 	t.Setenv("DTESIM_ADDR", protocol)
 	t.Setenv("DTESIM_MANAGE_ADDR", manage)
+	t.Setenv("DTESIM_SMTP_ADDR", cmdtest.Port(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	up := make(chan struct{})
 	log := slog.New(slog.NewTextHandler(began(up), nil))
@@ -133,6 +134,7 @@ func (s began) Write(p []byte) (int, error) {
 func TestRun_RehearsalElsewhere(t *testing.T) {
 	t.Setenv("DTESIM_ADDR", "0.0.0.0:0")
 	t.Setenv("DTESIM_MANAGE_ADDR", "127.0.0.1:0")
+	t.Setenv("DTESIM_SMTP_ADDR", "127.0.0.1:0")
 	err := run(t.Context(), options{issuers: issuersFile(t, one), seed: 1, production: true}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "this machine alone") {
 		t.Error(err)
