@@ -1,6 +1,5 @@
-// Package fair shares scarce work among those who ask for it: printing, long lists, large sales. Each has a turn in the
-// round, so that one who asks for much waits behind himself, and an allowance of work, so that the rest of the machine
-// stays with those who sell.
+// Package fair shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a caller that asks for
+// much waits for its own earlier work. Each caller has an allowance of work; the rest of the machine is left to the sales.
 package fair
 
 import (
@@ -20,24 +19,24 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// Allowance is Burst of work at once, and Share of a slot's time for long (0.25: a quarter).
+// Allowance is how much one id may work: Burst at once, and in the long run Share of a slot's time (0.25: a quarter).
 type Allowance struct {
 	Burst time.Duration
 	Share float64
 }
 
-// House is the id of the program's own work: it has its turn in the round, and neither an allowance nor a bound of those that
+// House is the id of the program's own work. It takes turns like the others, but has no allowance and no limit on how many
 // wait.
 const House = 0
 
-// Busy is the error of one who asked for too much.
+// Busy is the error for an id that asked for too much.
 type Busy struct {
 	Wait time.Duration // when to ask again
 }
 
 func (b *Busy) Error() string { return fmt.Sprintf("its share is used up for %v", b.Wait) }
 
-// Queue is safe for concurrent use.
+// Queue gives out the turns. It is safe for concurrent use.
 type Queue struct {
 	o Options
 
@@ -55,11 +54,11 @@ type claim struct {
 	debt    time.Time       // when its work so far will be paid off
 }
 
-// New returns a queue of which nobody asked anything.
+// New returns a queue without any work in it.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn of who, an id of the caller's choice, and returns the function that ends it. A *Busy means that
-// too many of who wait already, or that its allowance is used up; ctx's error, that it ended first.
+// Enter waits for a turn of who, an id that the caller chooses, and returns the function that ends the turn. Errors: *Busy if
+// too many requests of who wait already, or if its allowance is used up; ctx's error if ctx ends first.
 func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[who]
@@ -90,8 +89,8 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal is the *Busy that Enter would answer who with now, nil for none: whoever has to prepare what takes work of its own asks
-// before. It takes no turn and promises none.
+// Refusal returns the *Busy that Enter would return for who now, nil for none. It is for callers with expensive preparations.
+// It takes no turn and promises none.
 func (q *Queue) Refusal(who int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,14 +21,14 @@ type Store interface {
 	ByID(ids []uint64) ([]storage.Entry, error)
 }
 
-// Group is what documents of one row of the totals have in common.
+// Group is what all documents of one total have in common.
 type Group struct {
 	BranchID, PointID int64
 	Document          string // CAT-002
 	State             storage.State
 }
 
-// Row is a document as the ledger sees it.
+// Row is what the ledger keeps of a document.
 type Row struct {
 	Day    string // fecEmi, yyyy-mm-dd
 	Group  Group
@@ -48,7 +48,7 @@ type Options struct {
 	Rest func() func()
 }
 
-// Ledger is safe for concurrent use. Nobody who issues waits for it.
+// Ledger is safe for concurrent use. It never delays a sale.
 type Ledger struct {
 	o    Options
 	read prometheus.Counter
@@ -68,14 +68,14 @@ type Ledger struct {
 // maxTouched is how many changes wait for the next question. Beyond, the days are forgotten and read again when asked for.
 const maxTouched = 1 << 15
 
-// New returns a ledger that has read nothing.
+// New returns a ledger that has read nothing yet.
 func New(o Options) *Ledger {
 	return &Ledger{o: o, days: make(map[string]*day), building: make(chan struct{}, 1), touched: make(map[uint64]struct{}),
 		read: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_list_records_read_total",
 			Help: "Records read to list documents and their totals: each once, when it is new or changed, and those of each page."})}
 }
 
-// Touch notes that a record has changed. The change must be in the store. It costs a map entry, whoever reads meanwhile.
+// Touch notes that a record has changed. The change must be in the store already. It does not wait for readers.
 func (l *Ledger) Touch(id uint64) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -89,7 +89,7 @@ func (l *Ledger) Touch(id uint64) {
 	}
 }
 
-// Query chooses documents: of some days (yyyy-mm-dd, inclusive, in order, at most a few dozen) and some groups.
+// Query selects documents: by days (yyyy-mm-dd, in order, at most a few dozen) and by groups.
 type Query struct {
 	Days  []string
 	Match func(Group) bool
@@ -104,7 +104,7 @@ type Page struct {
 	Totals map[Group]Total // of all that the query chooses, whatever the page
 }
 
-// Total is of one group.
+// Total is the count and the amount of one group.
 type Total struct {
 	Count  int
 	Amount dte.Sum
@@ -220,7 +220,7 @@ func (l *Ledger) put(days map[string]*day, e storage.Entry) (string, error) {
 	return row.Day, nil
 }
 
-// Shown counts the records of a page that its reader read.
+// Shown counts, for the metrics, the records of a page that the caller has read.
 func (l *Ledger) Shown(n int) { l.read.Add(float64(n)) }
 
 // Describe and Collect make the ledger a collector.

@@ -12,15 +12,15 @@ import (
 	"dtegate/storage"
 )
 
-// Reader reads what the accountant files of a month: every document issued in it, and those of earlier months that were
-// invalidated in it. It reads a page at a time and keeps nothing between pages.
+// Reader reads the documents of a month for the accountant: every document issued in it, and documents of earlier months that
+// were invalidated in it. It reads a page at a time and keeps nothing between pages.
 type Reader struct {
 	store   *storage.Store
 	records int   // that a page reads at most
 	bytes   int64 // of documents that a page holds at most, as the store keeps them, or one document
 }
 
-// New reads nothing yet.
+// New returns a reader of a store.
 func New(store *storage.Store) *Reader { return &Reader{store, 256, 1 << 18} }
 
 // Document is a document as it stands, with the bytes that were signed.
@@ -59,7 +59,7 @@ const (
 	unsizedBytes = 16 << 10
 )
 
-// Valid tells whether a text is a month like "2026-11".
+// Valid reports whether a text is a month like "2026-11".
 func Valid(text string) bool {
 	_, err := time.Parse("2006-01", text)
 	return err == nil
@@ -110,7 +110,7 @@ func (r *Reader) Page(month string, after uint64) (*Page, error) {
 	return p, nil
 }
 
-// ErrNotFound: the store has no document of that code.
+// ErrNotFound means that the store has no document with this code.
 var ErrNotFound = storage.ErrNotFound
 
 // Document reads one document, whatever its month. ErrNotFound.

@@ -2,8 +2,8 @@ package refusal
 
 import "log/slog"
 
-// LogAttr is an error as an attribute of a line of the log. Without an error the attribute is left out: error=<nil> would read as
-// if there were one.
+// LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil> would look
+// like an error.
 func LogAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

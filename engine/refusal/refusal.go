@@ -37,7 +37,7 @@ const (
 	CodeInternal       = "INTERNAL"
 )
 
-// Error is what is told to who asked.
+// Error is an error for a caller: a till or an operator.
 type Error struct {
 	Code       string
 	Message    string
@@ -66,32 +66,32 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Of refuses a request for its faults.
+// Of returns the error for a request with faults.
 func Of(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
 }
 
-// OfOperator is Of for who runs the appliance: its texts are English.
+// OfOperator is Of for operators: the texts are English.
 func OfOperator(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
 }
 
-// Unavailable answers a request that may succeed when it is repeated; err is for the log.
+// Unavailable returns the error for a request that may succeed when it is repeated. err is for the log.
 func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
 
-// Internal answers a request that met a fault of the appliance; err is for the log.
+// Internal returns the error for a request that met a fault of the appliance. err is for the log.
 func Internal(err error) *Error {
 	return &Error{Code: CodeInternal, Message: "Error interno; la solicitud puede repetirse con la misma Idempotency-Key", Err: err}
 }
 
-// NotFound answers a request for a document that the branch has not, or that is not the caller's to see.
+// NotFound returns the error for a document that the branch does not have, or that the caller may not see.
 func NotFound(code dte.Code) *Error {
 	return &Error{Code: CodeNotFound, Message: "No existe un documento con el código de generación " + code.String()}
 }
 
-// Faults returns the faults that an error names.
+// Faults returns the faults in an error, nil for none.
 func Faults(err error) []dte.Fault {
 	var refused *Error
 	if errors.As(err, &refused) {
@@ -100,5 +100,5 @@ func Faults(err error) []dte.Fault {
 	return nil
 }
 
-// CodeNoRecipient is the code of a resend without any address.
+// CodeNoRecipient is the code of a resend that has no address.
 const CodeNoRecipient = "NO_RECIPIENT"

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/seller"
 )
 
-// Late is a result that came after the till was answered: of a document issued in contingency or found after a crash, or
-// of an invalidation, which leaves one that MH does not let go PROCESSED.
+// Late is a result that came after the till was answered: of a document that was issued in contingency or found after a crash,
+// or of an invalidation. If MH refuses the invalidation, the document is still PROCESSED.
 type Late struct {
 	Cursor uint64 // grows; the reader's place
 	Info
@@ -20,15 +20,15 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that a cursor lies behind everything that was announced here: it is of another box, or of this one
-// before it was restored.
+// ErrCursor means that a cursor is higher than every result that was announced here: the cursor is of another box, or of this
+// box before a restoration.
 var ErrCursor = errors.New("the cursor is ahead of the feed")
 
 // maxChanges is the most changes of one answer.
 const maxChanges = 500
 
-// Changes returns the late results of the caller's branch behind a cursor, in order, and the cursor to go on from. None is
-// missed and none comes twice, whatever restarts in between. When there are none it waits for one until ctx ends. Errors:
+// Changes returns the late results of the caller's branch after a cursor, in order, and the cursor for the next call. No result
+// is missed and none comes twice, also after restarts. If there is no result, it waits for one until ctx ends. Errors:
 // ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
 	if after > r.store.LastAnnounced() {

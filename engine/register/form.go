@@ -11,8 +11,8 @@ import (
 	"dtegate/storage"
 )
 
-// FormFault is a document whose record names a form that was never signed. It is listed, and cannot be read, printed or
-// mailed before its record names another.
+// FormFault is a document whose record names a form that was never signed. It appears in lists, but cannot be read, printed or
+// mailed before its record names another form.
 type FormFault struct {
 	Code    string
 	Control string // its number
@@ -28,7 +28,8 @@ func (f FormFault) String() string {
 	return s + "signed is: " + strings.Join(f.Signed, ", ") + ". The appliance mends the record when it next reads the document"
 }
 
-// CheckForms calls found for every document of a store whose record names a form without a signature. It alters nothing.
+// CheckForms calls found for every document of a store whose record names a form without a signature. It changes nothing. An
+// error of found ends it.
 func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault) error) error {
 	err := store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
@@ -58,8 +59,8 @@ func CheckForms(ctx context.Context, store *storage.Store, found func(FormFault)
 	return nil
 }
 
-// Signed returns the JWS of a document in the form that was signed. Where its record names another, h gets that form's name; mend
-// makes that durable.
+// Signed returns the JWS of a document in the form that was signed. If the record names another form, h gets the name of the
+// signed form; nothing is stored.
 func (r *Register) Signed(entry storage.Entry, h *record.Head) ([]byte, error) {
 	jws, form, err := record.SignedForm(r.store, entry, h)
 	if err == nil {

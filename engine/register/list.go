@@ -22,8 +22,8 @@ type Info struct {
 	Found                     bool
 }
 
-// Infos looks documents of the caller's branch up, in the order of the codes. Those that are being settled are waited
-// for; one that stays unsettled counts as not found.
+// Infos looks up documents of the caller's branch, in the order of the codes. It waits for documents that are being settled; a
+// document that remains unsettled counts as not found.
 func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
 	infos := make([]Info, len(codes))
 	for i, code := range codes {
@@ -54,8 +54,8 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller)
 	return infos, nil
 }
 
-// Filter chooses documents of a branch. From and To are days of fecEmi (yyyy-mm-dd, inclusive, at most MaxDays); the
-// other members, when empty, choose all.
+// Filter selects documents of a branch. From and To are days of fecEmi (yyyy-mm-dd, inclusive, at most MaxDays). PointID,
+// Documents and Estado, if empty, select all.
 type Filter struct {
 	From, To  string
 	PointID   int64
@@ -66,7 +66,7 @@ type Filter struct {
 	Limit int
 }
 
-// MaxDays is the longest time that one Filter may span.
+// MaxDays is the largest number of days that one Filter may span.
 const MaxDays = 31
 
 // Line is a document in a list.
@@ -77,23 +77,23 @@ type Line struct {
 	CreatedAt                                                       time.Time
 }
 
-// Total is how many documents of a type are in a state, and what they add up to. Rejected documents have an amount
-// too: nobody owes it.
+// Total is the number of documents of a type in a state, and the sum of their amounts. Rejected documents have an amount too,
+// but nobody owes it.
 type Total struct {
 	Tipo, Estado string
 	Count        int
 	Amount       string // USD, two decimals
 }
 
-// Listing is one page of documents, by growing id, and the totals of all that the filter chooses.
+// Listing is one page of documents, in the order of their ids, and the totals of all documents that the filter selects.
 type Listing struct {
 	Lines  []Line
 	Next   int64 // After of the next page; 0 when this is the last
 	Totals []Total
 }
 
-// List reads the documents that a filter chooses. It reads the records of the page alone: the ledger knows which these
-// are, and what all add up to.
+// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger knows which
+// these are, and has the totals.
 func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {

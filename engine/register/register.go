@@ -22,7 +22,7 @@ import (
 	"dtegate/storage"
 )
 
-// Register is that of one store. Make it with New; it is safe for concurrent use.
+// Register reads the documents of one store. Make it with New; it is safe for concurrent use.
 type Register struct {
 	store  *storage.Store
 	slug   string // of the issuer, in addresses of files
@@ -31,12 +31,12 @@ type Register struct {
 	ledger *ledger.Ledger
 }
 
-// New returns the register of a store. The shelf, which may be nil, knows when tills sell: long readings give way to them.
+// New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to them.
 func New(store *storage.Store, shelf *shelf.Shelf, issuer seller.Issuer, log *slog.Logger) *Register {
 	return &Register{store: store, slug: issuer.Slug, log: log, ledger: newLedger(store, shelf)}
 }
 
-// Document returns a stored document of the caller's branch. One that is being settled is waited for.
+// Document returns a stored document of the caller's branch. If the document is being settled, it waits.
 func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -61,7 +61,7 @@ func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller)
 	return r.View(entry)
 }
 
-// Settled reads a record. One of a document that is being settled is waited for.
+// Settled returns a record. If its document is being settled, it waits.
 func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	entry, err := r.store.Get(storage.Code(code))
 	if err != nil || entry.State != record.Signed {
@@ -75,12 +75,12 @@ func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, e
 	return r.store.Get(storage.Code(code))
 }
 
-// Hold keeps everybody else from changing a document until release.
+// Hold prevents changes of a document until release is called.
 func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err error) {
 	return r.codes.Acquire(ctx, code.String())
 }
 
-// Lock reads a document's record while nobody else can change it; the caller ends with release, if err is nil.
+// Lock returns a document's record and prevents changes of it. If err is nil, the caller must call release.
 func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(), err error) {
 	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {
 		return entry, nil, nil, err
@@ -95,7 +95,7 @@ func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.E
 	return entry, h, release, nil
 }
 
-// Touch is told of a document that has changed.
+// Touch is called when a document has changed.
 func (r *Register) Touch(id uint64) { r.ledger.Touch(id) }
 
 // Describe implements prometheus.Collector.

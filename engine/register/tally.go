@@ -22,12 +22,12 @@ type Today struct {
 	Partial bool
 }
 
-// Hour is how many documents were issued in an hour, by how that came out. One that MH refuses after it was issued in
-// contingency stays where it was.
+// Hour counts the documents that were issued in an hour, by their first result. A document that was issued in contingency stays
+// under Contingency if MH refuses it later.
 type Hour struct{ Normal, Contingency, Rejected int }
 
-// Tally counts the day's documents for people who look often: a call reads what has come since the call before, and at
-// most TallyStep records.
+// Tally counts the documents of the day for callers who look often: each call reads only the records since the call before, and
+// at most TallyStep of them.
 type Tally struct {
 	store *storage.Store
 	now   func() time.Time
@@ -38,15 +38,15 @@ type Tally struct {
 	settling []storage.Entry // counted when MH has decided
 }
 
-// TallyStep is the most records that one call reads: about a tenth of a second of a small box.
+// TallyStep is the largest number of records that one call of Today reads: about a tenth of a second on a small box.
 const TallyStep = 10_000
 
-// NewTally returns a tally that has counted nothing.
+// NewTally returns a tally that has counted nothing yet.
 func NewTally(store *storage.Store, now func() time.Time) *Tally {
 	return &Tally{store: store, now: now}
 }
 
-// Today goes on counting and returns the day so far.
+// Today continues the count and returns the day so far.
 func (t *Tally) Today() (Today, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

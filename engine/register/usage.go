@@ -11,7 +11,7 @@ import (
 	"dtegate/storage"
 )
 
-// Usage reads from a store what each token had stored before the start of the appliance.
+// Usage reads from a store what each token had stored before the appliance started.
 type Usage struct {
 	store  *storage.Store
 	shelf  *shelf.Shelf
@@ -19,13 +19,13 @@ type Usage struct {
 	before time.Time
 }
 
-// NewUsage returns the usage of all that a store holds by now. The shelf, which may be nil, knows when tills sell.
+// NewUsage returns the usage of everything that a store holds now. The shelf, which may be nil, knows when tills sell.
 func NewUsage(store *storage.Store, shelf *shelf.Shelf, now time.Time) *Usage {
 	return &Usage{store: store, shelf: shelf, upTo: store.LastID(), before: now}
 }
 
-// Of returns how many bytes each token had stored on a day (yyyy-mm-dd, El Salvador's): its sales of that day and its
-// corrections. It reads the heads of two days, at the pace of background work. Documents of older programs count nothing.
+// Of returns how many bytes each token had stored on a day (yyyy-mm-dd in El Salvador) with its sales and corrections of that
+// day. It reads the heads of two days, and gives way to sales. Documents of earlier versions of the program count 0 bytes.
 func (u *Usage) Of(ctx context.Context, day string) (map[int64]int64, error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {

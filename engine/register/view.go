@@ -10,7 +10,7 @@ import (
 	"dtegate/storage"
 )
 
-// View makes the public record of a stored document that has left Signed.
+// View returns the public record of a stored document whose state is no longer Signed.
 func (r *Register) View(entry storage.Entry) (*record.View, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *Register) View(entry storage.Entry) (*record.View, error) {
 	return r.ViewOf(entry, h, document, jws)
 }
 
-// ViewOf is View of a document whose head, text and signature are at hand.
+// ViewOf is View for a caller that already has the document's head, text and signature.
 func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []byte) (*record.View, error) {
 	estado := record.Estado(entry.State)
 	if estado == "" {

@@ -8,7 +8,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Issuer is the taxpayer that this box issues for. One box, one taxpayer, one ambiente.
+// Issuer is the taxpayer that this box issues for. A box has one taxpayer and one ambiente.
 type Issuer struct {
 	ID       int64
 	Slug     string // first element of the archive's paths
@@ -27,7 +27,7 @@ type Point struct {
 	PointOfSale   string
 }
 
-// Caller is who asks: the token and what it is bound to.
+// Caller is a token and what it is bound to, or an operator.
 type Caller struct {
 	TokenID     int64
 	Point       Point
@@ -41,7 +41,7 @@ type Caller struct {
 	MailsOthers bool
 }
 
-// Person signs for an invalidation, or asks for it. DocumentType is CAT-022.
+// Person signs an invalidation, or asks for it. DocumentType is CAT-022.
 type Person struct{ Name, DocumentType, Document string }
 
 // Permissions of this appliance beside those of SPEC 2.8.
@@ -50,18 +50,19 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that it does not bear
 )
 
-// Issues tells whether the caller may issue a type of document; false for a return, which takes its origin's permission.
+// Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission of its
+// origin.
 func (c *Caller) Issues(document string) bool {
 	k := record.Types[document]
 	return k.Permission != "" && slices.Contains(c.Permissions, k.Permission)
 }
 
-// Reads tells whether the caller may read a document of its branch.
+// Reads reports whether the caller may read a document of its branch.
 func (c *Caller) Reads(h *record.Head) bool {
 	return !c.OwnTypes || c.Issues(h.Document) || record.Types[h.Document].Against == record.TakesBack && h.PointID == c.Point.ID
 }
 
-// Readable are the types of documents that a caller may list; nil: all.
+// Readable returns the types of documents that a caller may list; nil means all.
 func (c *Caller) Readable() (types []string) {
 	if !c.OwnTypes {
 		return nil
@@ -76,8 +77,8 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-// Emisor is the issuer as a document issued at p shows it. The kind of establishment (CAT-009), where the issuer's own
-// data does not say it, is what the first letter of its code means (MF2 p.28).
+// Emisor returns the issuer in the form in which a document issued at p shows it. If the issuer's own data lack the kind of
+// establishment (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)}}
 	if v := i.Facts.Get("tipoEstablecimiento"); (!v.Exists() || v.IsNull()) && p.Establishment != "" {
@@ -87,7 +88,8 @@ func Emisor(i Issuer, p Point) dte.Value {
 	return i.Facts.Set(set...)
 }
 
-// EstablishmentOf reads the establishment and the point of sale out of a control number; a caller's otherwise.
+// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if it has
+// none.
 func EstablishmentOf(h *record.Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]
