@@ -28,7 +28,7 @@ const (
 	Failed  = "failed"  // it is not known how much was changed
 )
 
-// Act is what somebody did. It holds no secret.
+// Act is something that a person did. It holds no secret.
 type Act struct {
 	Number  uint64    `json:"number"` // in the order in which they began, from 1
 	At      time.Time `json:"at"`
@@ -53,7 +53,7 @@ type storedAct struct {
 	Previous string `json:"previous,omitempty"`
 }
 
-// Trail writes acts.
+// Trail records acts.
 type Trail struct {
 	store  *storage.Store
 	series string
@@ -65,25 +65,25 @@ type Trail struct {
 	known bool         // last is known
 }
 
-// New returns the trail of a store. ambiente is CAT-001. The box marks the acts; nil marks none.
+// New returns the trail of a store. ambiente is CAT-001. box marks the acts; with nil they have no mark.
 func New(store *storage.Store, ambiente string, box *vouch.Key, now func() time.Time) *Trail {
 	return &Trail{store: store, series: ambiente + "/auditoria", box: box, now: now}
 }
 
-// Open is an act that has begun.
+// Open is an act that has begun and has not ended.
 type Open struct {
 	Act
 	code     storage.Code
 	previous string
 }
 
-// Begin records that an act begins, durably: what cannot be recorded is not to be done.
+// Begin records that an act begins, and returns when that is on the disk. If it returns an error, the act must not be done.
 func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 	o := &Open{Act: a}
 	return o, t.append(ctx, o, record.ActBegun)
 }
 
-// Record records an act that is over.
+// Record records an act that has ended.
 func (t *Trail) Record(ctx context.Context, a Act) error {
 	return t.append(ctx, &Open{Act: a}, record.ActEnded)
 }
@@ -158,7 +158,7 @@ func (t *Trail) findLast() error {
 	return nil
 }
 
-// End records what came of an act that Begin recorded.
+// End records the outcome of an act that Begin recorded.
 func (t *Trail) End(ctx context.Context, o *Open) error {
 	head, err := t.head(o, record.ActEnded)
 	if err == nil {
@@ -178,7 +178,7 @@ func due(at time.Time) *storage.Due {
 // Acts returns the newest acts, at most limit, the newest first.
 func (t *Trail) Acts(limit int) ([]Act, error) { return Read(t.store, t.box, limit) }
 
-// Read is Acts of a store that nothing is written to.
+// Read is Acts for a store that is only read.
 func Read(store *storage.Store, box *vouch.Key, limit int) ([]Act, error) {
 	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), limit)
 	if err != nil {
@@ -196,7 +196,7 @@ func Read(store *storage.Store, box *vouch.Key, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Last is the newest act of a kind; nil when there is none.
+// Last returns the newest act for which is returns true, nil if there is none.
 func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	for limit := 64; ; limit *= 8 {
 		acts, err := t.Acts(limit)

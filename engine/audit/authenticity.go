@@ -29,15 +29,15 @@ func check(box *vouch.Key, e *storage.Entry) vouch.Verdict {
 	return box.Check(e.Head, vouch.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
 }
 
-// Authenticity is what is known of who wrote the acts of a store. It says nothing of acts that were cut off at the end: a
-// trail without its newest acts looks like an older one.
+// Authenticity is what the marks prove about the acts of a store. They prove nothing about acts that were cut off at the end: a
+// trail without its newest acts looks like an older trail.
 type Authenticity struct {
 	Acts map[string]int // by Own, None, Other and Altered
 	// Problems are the contradictions: acts that were rewritten, put in or taken out. In the order of the acts.
 	Problems []string
 }
 
-// Authenticate looks at every act of a store.
+// Authenticate checks the mark of every act of a store.
 func Authenticate(store *storage.Store, box *vouch.Key) (*Authenticity, error) {
 	entries, err := store.Due(record.QueueAudit, time.Unix(0, 0), math.MaxInt)
 	if err != nil {
@@ -84,12 +84,12 @@ func (a *Authenticity) look(box *vouch.Key, e *storage.Entry, before storage.Cod
 	}
 }
 
-// String is the sentence for people.
+// String returns a text for people.
 func (a *Authenticity) String() string {
 	return Sentence(a.Acts)
 }
 
-// Sentence says how many acts bear whose mark.
+// Sentence returns a text: how many acts have whose mark.
 func Sentence(acts map[string]int) string {
 	parts := []string{fmt.Sprintf("%d acts bear this box's mark", acts[Own])}
 	if n := acts[None]; n > 0 {

@@ -37,7 +37,7 @@ func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	return t.store.Recorded()
 }
 
-// RepairText says what a repair took of each medium, and what is missing.
+// RepairText returns a text: what a repair took from each medium, and what is missing.
 func RepairText(r storage.RepairRecord) string {
 	var of []string
 	for _, s := range r.Sources {

@@ -23,13 +23,13 @@ type Requirement struct {
 	Wanted int
 }
 
-// Requirements are the minimum of Manual Funcional 2.0, XXIV, for what this branch issues.
+// Requirements are the minimums of Manual Funcional 2.0, XXIV, for the documents and events of this branch.
 var Requirements = []Requirement{{"01", 90}, {"03", 75}, {"05", 50}, {"06", 25}, {"07", 50}, {"14", 25}, {"18", 5}, {"invalidacion", 5}, {"contingencia", 5}}
 
-// Days is how long an issuer has for them, in days: MH gives two months.
+// Days is how long an issuer has to send them, in days: MH gives two months.
 const Days = 62
 
-// Progress is how far the branch has come with the documents and events that MH wants in the test ambiente.
+// Progress is how many of the documents and events that MH wants in the test ambiente are done.
 type Progress struct {
 	Since string   `json:"since"` // yyyy-mm-dd: what is older does not count
 	Kinds []Sealed `json:"kinds"` // in the order of Requirements
@@ -37,8 +37,7 @@ type Progress struct {
 	Partial bool `json:"partial"`
 }
 
-// Sealed is what MH sealed of a kind, out of so many wanted. Waiting is what MH has not decided yet, Refused what it
-// refused.
+// Sealed is how many of a kind MH wants (Wanted), has sealed (Sealed), has not decided (Waiting) and has refused (Refused).
 type Sealed struct {
 	Kind    string `json:"kind"`
 	Wanted  int    `json:"wanted"`
@@ -47,13 +46,13 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// Ledger lists the documents of a branch with their totals.
+// Ledger lists the documents of a branch with their totals; engine/register has this method.
 type Ledger interface {
 	List(context.Context, register.Filter, seller.Caller) (*register.Listing, error)
 }
 
-// Tally counts from the branch's own records what MH wants for the authorisation. The documents are those of
-// the ledger; of the events a call reads what has come since the call before, and at most mostEvents records.
+// Tally counts, from the branch's own records, what MH wants for the authorisation. The ledger gives the documents. Of the
+// events, each call reads those since the call before, at most mostEvents records.
 type Tally struct {
 	ledger Ledger
 	store  *storage.Store
@@ -68,13 +67,12 @@ type Tally struct {
 	refused  []time.Time    // when MH refused those that it refused
 }
 
-// NewTally returns a tally that has counted nothing, of a branch in the test ambiente.
+// NewTally returns a tally, for a branch in the test ambiente, that has counted nothing yet.
 func NewTally(ledger Ledger, store *storage.Store, branch int64, now func() time.Time) *Tally {
 	return &Tally{ledger: ledger, store: store, branch: branch, now: now}
 }
 
-// Count goes on counting and returns how far the branch has come. Where the documents cannot be added up before ctx ends,
-// the answer is partial.
+// Count continues the count and returns the progress. If the documents cannot be added up before ctx ends, Partial is set.
 func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the code lists of MH are not among the rules: no layout can be checked without.
+// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Without it no layout can be checked.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
-// LinesName is the member of a sale that holds its lines.
+// LinesName is the name of a sale's member that holds the lines.
 const LinesName = "cuerpoDocumento"
 
-// Error is what is wrong with one bundle of a book, named by its digest.
+// Error is a fault of one bundle of a book, which it names by its digest.
 type Error struct {
 	Digest string
 	Err    error
@@ -34,8 +34,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Book is a generation of rules made ready for issuing: each document rule with the filler of its schema and
-// the binding of its module's inputs to facts, each event with its filler.
+// Book is a generation of rules that is ready for issuing. It holds each document rule with the filler of its schema and the
+// connection of its module's inputs to facts, and each event with its filler.
 type Book struct {
 	generation *rules.Generation
 	catalogues *dte.Catalogues
@@ -46,7 +46,7 @@ type Book struct {
 	previous map[string]*Rule
 }
 
-// Event is a bundle without a module: the layout of an event, and its limits as parameters.
+// Event is a bundle without a module: the layout of an event, with its limits as parameters.
 type Event struct {
 	Ref    record.RuleRef
 	Filler *schema.Filler
@@ -72,10 +72,10 @@ type Rule struct {
 	validity   map[string]bundle.Window
 }
 
-// New compiles every document and event rule of a generation, and of previous the last good rules, by the digest of the
-// bundle that took over. It fails with an *Error, naming the bundle, rather than leave a rule out. It takes over what the old book,
-// nil for none, has compiled already with the same catalogues. named are the catalogues of the bundles, by digest, that are of other
-// days than today: the name of a tax follows the rate.
+// New compiles every document and event rule of a generation. previous are the last good rules, by the digest of the bundle
+// that replaced each. If a rule cannot be compiled, New leaves none out, but returns an *Error that names the bundle. It reuses
+// what the old book (nil for none) has compiled with the same catalogues. named are catalogues, by the digest of the bundle,
+// for bundles that need those of another day than today: the name of a tax follows the rate.
 func New(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues, named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule), events: make(map[*rules.Rule]*Event),
 		previous: make(map[string]*Rule)}
@@ -109,16 +109,16 @@ func New(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.C
 	return b, nil
 }
 
-// Rules are the bundles of the book's generation.
+// Rules returns the bundles of the book's generation.
 func (b *Book) Rules() []*rules.Rule { return b.generation.Rules() }
 
-// Catalogues are MH's code lists, nil in a book that can fill nothing.
+// Catalogues returns MH's code lists, nil in a book that can fill no document.
 func (b *Book) Catalogues() *dte.Catalogues { return b.catalogues }
 
-// Picks is how many sales have asked for a rule, for those who give way to them.
+// Picks returns how many sales have asked for a rule. Background work uses it to give way to sales.
 func (b *Book) Picks() int64 { return b.picks.Load() }
 
-// Digests are those of every bundle that the book needs.
+// Digests returns the digests of all bundles that the book needs.
 func (b *Book) Digests() map[string]bool {
 	held := make(map[string]bool)
 	for r := range b.compiled {
@@ -130,10 +130,10 @@ func (b *Book) Digests() map[string]bool {
 	return held
 }
 
-// Previous is the last good rule before the one of a digest, nil when there is none.
+// Previous returns the last good rule before the rule of a digest, nil if there is none.
 func (b *Book) Previous(digest string) *Rule { return b.previous[digest] }
 
-// Compiled is the document rule of a digest, nil when the book does not hold it.
+// Compiled returns the document rule of a digest, nil if the book does not have it.
 func (b *Book) Compiled(digest string) *Rule {
 	for _, r := range b.compiled {
 		if r.Ref.Digest == digest {
@@ -143,7 +143,7 @@ func (b *Book) Compiled(digest string) *Rule {
 	return nil
 }
 
-// Resume has the rule of a digest picked again after it was suspended.
+// Resume ends a suspension: the rule of a digest is picked again.
 func (b *Book) Resume(digest string) {
 	for _, r := range b.compiled {
 		if r.Ref.Digest == digest {
@@ -152,31 +152,33 @@ func (b *Book) Resume(digest string) {
 	}
 }
 
-// Suspend has the rule before picked instead, until the return to it is recorded.
+// Suspend makes sales use the previous rule until the return to it is recorded, or Resume is called.
 func (r *Rule) Suspend() { r.suspended.Store(true) }
 
-// Suspended tells whether the rule before is picked instead.
+// Suspended reports whether sales use the previous rule instead.
 func (r *Rule) Suspended() bool { return r.suspended.Load() }
 
-// HoldsOn tells whether a day is between the first and the last of the bundle's own dates in an ambiente.
+// HoldsOn reports whether a day (yyyy-mm-dd) is between the first and the last of the bundle's own dates in an ambiente, both
+// inclusive.
 func (r *Rule) HoldsOn(ambiente, day string) bool {
 	w, there := r.validity[ambiente]
 	return there && w.From <= day && (w.Until == "" || day <= w.Until)
 }
 
-// Description is what the module says of its inputs and outputs.
+// Description returns the module's description of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
-// Begins is the first day of a document type in an ambiente, "" when no rule for it is known.
+// Begins returns the first day of a document type in an ambiente, "" if there is no rule for it.
 func (b *Book) Begins(document, ambiente string) string {
 	return b.generation.Begins("document", document, ambiente)
 }
 
-// Catalogue is the text of a code of MH's catalogues: ("CAT-017", "01").
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"); false if there is no such code.
 func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 	return b.catalogues.Lookup(catalogue, code)
 }
 
+// Compile makes a document bundle ready to compute and fill. An error names what is wrong with the bundle.
 func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	m := r.Bundle.Manifest
 	d := r.Module.Description()
@@ -222,10 +224,10 @@ func compileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	return e, nil
 }
 
-// Whole is a parameter that counts something, 0 when the bundle has it not.
+// Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// PickEvent returns the event that is valid on a day.
+// PickEvent returns the event's rule that is valid on a day (yyyy-mm-dd in El Salvador).
 func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
 	r, err := b.generation.Pick("event", name, ambiente, day)
 	if err != nil {
@@ -248,10 +250,10 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule that computes what is given back, today, of an original of a day: of the generation of today's rule,
-// the one in force on that day; where none of the generation had begun, its first, and of several that begin on that day the one whose own
-// dates end first: it is there for what came before. What goes back is what was charged, whatever the
-// rate is today.
+// Original returns the rule for a note or a return that is issued today against an original of a given day. It is the rule, of
+// the generation of today's rule, that was in force on that day. If none of the generation had begun on that day, it is the
+// first of the generation; if several begin on the same day, it is the one whose own dates end first, because it is meant for
+// earlier sales. Therefore the amount that was charged is given back, whatever the rate is today.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -279,8 +281,8 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	return c
 }
 
-// CheckIssuer reports what the rules find wrong with the issuer's own data at a point of sale: told at start, not
-// at the till.
+// CheckIssuer returns what the rules find wrong with the issuer's own data at a point of sale. It is called at the start,
+// before a till can meet these faults.
 func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
 	var fillers []*schema.Filler
 	for _, r := range b.generation.Rules() {
@@ -291,7 +293,7 @@ func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
 	return issuerFaults(fillers, emisor)
 }
 
-// Active lists the rules that are valid on a day, for status and metrics.
+// Active returns the rules that are valid on a day, for status and metrics.
 func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	active := make(map[string]record.RuleRef)
 	for document := range record.Types {
@@ -302,7 +304,7 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// CanAddUp tells whether a rule reads none of the facts that are missing: only then can it add the sale up.
+// CanAddUp reports whether the rule reads none of the missing facts. Only then can it add the sale up.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

@@ -6,16 +6,16 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Difference is an amount that two documents do not share. Old and New are as they stand in the documents, "" where
-// the place has none.
+// Difference is an amount that differs between two documents. Old and New are written as in the documents; "" means that the
+// document has no such amount.
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`
 	New  string `json:"new"`
 }
 
-// Differences lists the numbers that differ, identificacion apart: its numbers are no amounts. What stands only in one of the two
-// layouts is left out when the other has not even the place.
+// Differences returns the numbers that differ, without those of identificacion, which are no amounts. It leaves out a number of
+// one layout if the other layout has no place for it.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {

@@ -26,7 +26,7 @@ func bind(d *abi.Description) binding {
 	return b
 }
 
-// Evaluation is the memory of one call of a module, reused.
+// Evaluation is the result of one call of a module. Its memory is reused: see Free.
 type Evaluation struct {
 	in       abi.Input
 	Out      abi.Output
@@ -38,11 +38,11 @@ type Evaluation struct {
 
 var evaluations = sync.Pool{New: func() any { return new(Evaluation) }}
 
-// Free gives the memory of an evaluation back; nothing of it is read afterwards.
+// Free returns the memory of an evaluation to the pool. Do not use the evaluation afterwards.
 func (ev *Evaluation) Free() { evaluations.Put(ev) }
 
-// Evaluate computes the amounts of a document. Faults are the till's; an error is the module's.
-// The evaluation goes back to the pool when the document is filled.
+// Evaluate computes the amounts of a document. Faults are those of the till's facts; an error is the module's. Call Free on the
+// evaluation when the document is filled.
 func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
 	ev := evaluations.Get().(*Evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {

@@ -28,7 +28,7 @@ type goldenFault struct {
 	Code string `json:"code"`
 }
 
-// Golden returns what runs a golden case of a bundle, for rules.Check. It must not be called by several at once.
+// Golden returns a function for rules.Check that runs a golden case of a bundle. Only one goroutine at a time may call it.
 func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
 	remade := Remade(catalogues)
 	return func(ctx context.Context, r *rules.Rule, data []byte) error {
@@ -37,8 +37,9 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns what makes a golden case of a bundle anew: the case with what comes of its facts today, laid out for people, and what
-// differs from the case as it was, nil for nothing. It must not be called by several at once.
+// Remade returns a function that makes a golden case of a bundle again. It returns the case with today's result of its facts,
+// laid out for people, and in differs how the result differs from the case, nil for not at all. Only one goroutine at a time
+// may call it.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
 	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
@@ -70,8 +71,8 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// LayoutCase writes a case as people read it: a line for each part of a document, and for each of its lines. Facts and document are
-// JSON that was read before; faults are shown when there is no document.
+// LayoutCase writes a case for people to read: a line for each part of a document, and for each of its lines. facts and
+// document are valid JSON; faults are shown if there is no document.
 func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
@@ -126,7 +127,7 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 	}, nil
 }
 
-// Remake computes and fills a document of facts that are complete.
+// Remake computes and fills a document from complete facts, and appends it to dst.
 func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if err != nil || len(faults) > 0 {
@@ -179,8 +180,8 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	return fmt.Errorf("from byte %d on it is %.60q, want %.60q", at, document[at:], want.Bytes()[at:]) // a text: no amount differs
 }
 
-// PeakFuel is the most that a call of a rule's module has used, for its golden cases and for documents of as many lines
-// as there can be that repeat theirs. A manifest declares ten times that.
+// PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that repeat
+// the lines of these cases up to the largest number of lines. A manifest should declare ten times as much.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {

@@ -9,12 +9,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Layouts are the documents' layouts in bundles whose modules nobody runs.
+// Layouts are the layouts of documents in bundles, read without running their modules.
 type Layouts struct{ fillers []*schema.Filler }
 
-// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle among them. A
-// layout that cannot be read alone is left out: its activation says why. Errors: there is no catalogue bundle, or it cannot be
-// read.
+// ReadLayouts reads the layouts of the document bundles, with the catalogues of the latest catalogue bundle. It leaves out a
+// layout that cannot be read by itself: the activation of that bundle reports why. Errors: there is no catalogue bundle, or it
+// cannot be read.
 func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {
@@ -48,7 +48,7 @@ func ReadLayouts(bundles []*bundle.Bundle) (*Layouts, error) {
 	return l, nil
 }
 
-// CheckIssuer reports what the layouts find wrong with the issuer's own data at a point of sale, as Book.CheckIssuer does.
+// CheckIssuer returns what the layouts find wrong with the issuer's own data at a point of sale, like Book.CheckIssuer.
 func (l *Layouts) CheckIssuer(emisor dte.Value) []dte.Fault {
 	return issuerFaults(l.fillers, emisor)
 }

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Key makes marks. A nil Key makes none and knows none.
+// Key makes and checks marks. A nil Key makes none and recognises none.
 type Key struct{ secret []byte }
 
 const (
@@ -31,7 +31,7 @@ func New() *Key {
 	return &Key{secret}
 }
 
-// Parse reads a key's file.
+// Parse reads a key from the contents of its file.
 func Parse(text []byte) (*Key, error) {
 	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(secret) != secretSize {
@@ -40,17 +40,17 @@ func Parse(text []byte) (*Key, error) {
 	return &Key{secret}, nil
 }
 
-// Text is what Parse reads. It is a secret.
+// Text returns the key in the form that Parse reads. It is a secret.
 func (k *Key) Text() []byte { return append(hex.AppendEncode(nil, k.secret), '\n') }
 
-// ID names the key without giving it away: eight hex digits.
+// ID returns eight hex digits that name the key and do not disclose it.
 func (k *Key) ID() string {
 	mac := hmac.New(sha256.New, k.secret)
 	mac.Write([]byte("dtegate box key"))
 	return hex.EncodeToString(mac.Sum(nil))[:idSize]
 }
 
-// Place is where a record stands: a mark made for one place is worth nothing in another.
+// Place is where a record is. A mark for one place is not valid in another.
 type Place struct {
 	Series string
 	Number uint64   // in its series
@@ -58,7 +58,7 @@ type Place struct {
 	State  uint8
 }
 
-// Verdict is what a mark says of a record.
+// Verdict is whose mark a record has.
 type Verdict int
 
 const (
@@ -74,7 +74,8 @@ const (
 
 const member = `,"mark":"`
 
-// Mark appends the key's mark to a record's head, which is a JSON object with a member at least: the last member, "mark".
+// Mark appends the key's mark to a record's head, as the last member, "mark". The head is a JSON object with at least one
+// member.
 func (k *Key) Mark(head []byte, at Place) []byte {
 	if k == nil {
 		return head
@@ -84,7 +85,7 @@ func (k *Key) Mark(head []byte, at Place) []byte {
 	return fmt.Appendf(marked, `%s%x"}`, k.ID(), k.sum(body, at))
 }
 
-// Check tells whose a record's head is.
+// Check returns whose mark a record's head has.
 func (k *Key) Check(head []byte, at Place) Verdict {
 	body, mark := cut(head)
 	switch {

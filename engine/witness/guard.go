@@ -25,7 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Guard stops the numbering once a witness outside of the box knows more numbers than the store.
+// Guard stops the numbering when a witness outside of the box knows higher numbers than the store.
 type Guard struct {
 	store   *storage.Store
 	issuer  seller.Issuer
@@ -35,16 +35,16 @@ type Guard struct {
 	series  prometheus.Gauge
 }
 
-// New returns a guard that has heard of nothing.
+// New returns a guard that knows of no such number yet.
 func New(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	return &Guard{store: store, issuer: issuer, archive: archive, log: log, series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 		Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued before dtectl reconcile."})}
 }
 
-// Gauge counts the series of which a witness knows a higher number than the store.
+// Gauge returns a metric: the number of series of which a witness knows a higher number than the store.
 func (g *Guard) Gauge() prometheus.Collector { return g.series }
 
-// Ahead is a series of which a witness knows a higher number than the store.
+// Ahead is a series of which a witness knows a higher number (There) than the store (Here).
 type Ahead struct {
 	Witness     string // MH, Archive
 	Series      string
@@ -79,7 +79,7 @@ func (g *Guard) stopNumbering(list []Ahead) {
 		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") + "): nothing is numbered before dtectl reconcile"})
 }
 
-// Behind is nil while no witness outside of the box knows more numbers than the store; else a *refusal.Error of CodeStoreBehind.
+// Behind returns nil if no witness knows higher numbers than the store, otherwise a *refusal.Error of CodeStoreBehind.
 func (g *Guard) Behind() error {
 	if err := g.ahead.Load(); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (g *Guard) Behind() error {
 	return nil
 }
 
-// NumberTaken is told that MH holds a number of ours under another code. The document is refused and its number spent; the
-// next ones would meet the same.
+// NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is spent.
+// The next numbers would be refused too, therefore the numbering stops.
 func (g *Guard) NumberTaken(code string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -106,8 +106,8 @@ func (g *Guard) NumberTaken(code string) {
 // maxUnknown is how many objects of unknown documents are read from the archive: another branch's may be among them.
 const maxUnknown = 500
 
-// AskArchive looks for documents of these points of sale in the archive, dated in these days, both included, whose numbers
-// are beyond the store's. Any stops the numbering. It fails when the archive cannot be asked.
+// AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive), with
+// higher numbers than the store has. If there is one, the numbering stops. It returns an error if the archive cannot be read.
 func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
