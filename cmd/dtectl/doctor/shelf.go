@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -22,6 +23,24 @@ type heldRules struct {
 	signers map[string]int             // how many rules, by who vouches for them
 }
 
+// headings are those of the runbook, by the code with which an appliance that issues nothing answers.
+var headings = map[string]string{
+	"BOX_REPLACED": "Box replaced",
+	"CLOCK_WRONG":  "Clock wrong",
+	"STORAGE_FULL": "Disk full",
+	"STORE_BEHIND": "Store behind",
+	"UNAVAILABLE":  "Server errors",
+}
+
+// headingFor is the runbook's heading for what /readyz says: a code, a colon and the reason.
+func headingFor(why string) string {
+	if strings.Contains(why, storage.ErrCorrupt.Error()) {
+		return "Store damaged"
+	}
+	code, _, _ := strings.Cut(why, ":")
+	return cmp.Or(headings[code], headings["UNAVAILABLE"])
+}
+
 // running looks at an appliance that has the store open: can it issue, and which rules has it.
 func (d *doctor) running(ctx context.Context) {
 	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
@@ -39,7 +58,8 @@ func (d *doctor) running(ctx context.Context) {
 	said := make([]byte, 500)
 	n, _ := resp.Body.Read(said)
 	if resp.StatusCode != http.StatusOK {
-		d.fail("appliance", "look for STORAGE_FULL under Disk full for CLOCK_WRONG under Clock wrong and for STORE_BEHIND under Store behind in the runbook", "issues nothing new: %s", strings.TrimSpace(string(said[:n])))
+		why := strings.TrimSpace(string(said[:n]))
+		d.fail("appliance", "see "+headingFor(why)+" in the runbook", "issues nothing new: %s", why)
 	} else {
 		d.ok("appliance", "can issue")
 	}

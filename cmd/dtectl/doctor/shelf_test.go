@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,12 +154,38 @@ func TestDoctor_Running(t *testing.T) {
 		t.Errorf("%+v", d.findings)
 	}
 	ready = http.StatusServiceUnavailable
-	if d := look(); !d.says(statusFail, "appliance", "CLOCK_WRONG") {
+	if d := look(); !d.says(statusFail, "appliance", "CLOCK_WRONG") || !strings.Contains(fmt.Sprintf("%+v", d.findings), "see Clock wrong in the runbook") {
 		t.Errorf("%+v", d.findings)
 	}
 	appliance.Close()
 	if d := look(); !d.says(statusFail, "appliance", "does not answer") {
 		t.Errorf("%+v", d.findings)
+	}
+}
+
+// What a stopped appliance answers leads to a heading that the runbook has, and each code is one of the gateway's.
+func TestDoctor_Headings(t *testing.T) {
+	runbook, err := os.ReadFile("../../../deploy/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := os.ReadFile("../../../deploy/CODES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := "UNAVAILABLE: The store cannot be read: " + storage.ErrCorrupt.Error()
+	for _, why := range append(slices.Sorted(maps.Keys(headings)), damaged, "SOMETHING_NEW: a reason") {
+		if heading := headingFor(why); !strings.Contains(string(runbook), "\n## "+heading+"\n") {
+			t.Errorf("%s: the runbook has no heading %q", why, heading)
+		}
+	}
+	for code := range headings {
+		if !strings.Contains(string(known), "`"+code+"`") {
+			t.Errorf("no code is %s", code)
+		}
+	}
+	if got := headingFor(damaged); got != "Store damaged" {
+		t.Errorf("a damaged store: %s", got)
 	}
 }
 
