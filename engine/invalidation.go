@@ -208,7 +208,7 @@ func (inv *invalidations) resumeInvalidation(ctx context.Context, code storage.C
 	return err
 }
 
-// invalidable tells what forbids an invalidation (MF2 pp.9-17): its window, and what stands against the document.
+// invalidable returns what forbids an invalidation (MF2 pp.9-17): its time is over, or something stands against the document.
 func (inv *invalidations) invalidable(rule *rulebook.Event, o *origin, now time.Time) error {
 	forbidden := func(format string, args ...any) error {
 		return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}

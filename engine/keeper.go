@@ -32,7 +32,7 @@ func (k keeper) Catalogue(catalogue, code string) (string, bool) {
 	return k.e.Catalogue(catalogue, code)
 }
 
-// Mailed tells whoever keeps the record of acts that a document is mailed to an address that it does not bear.
+// Mailed records the act that a document is mailed to an address that is not in the document.
 func (k keeper) Mailed(c seller.Caller, code dte.Code, to string) {
 	k.e.recordAct(c, ActMail, code, to)
 }

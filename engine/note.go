@@ -65,7 +65,7 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	return complete
 }
 
-// present tells that a fact is there and not null.
+// present reports whether a fact is there and not null.
 func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // identified gives a receptor both of its names: a NIT is a document of type 36 (CAT-022), and one generation of a

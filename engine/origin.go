@@ -147,7 +147,7 @@ func (from *origins) completeDraft(d *draft, o *origin) error {
 	return nil
 }
 
-// drawn says what a computed document takes of its origin, or refuses it when that is more than is left.
+// drawn returns what a computed document takes from its origin. It refuses the document if that is more than is left.
 func (from *origins) drawn(d *draft, o *origin, r *rulebook.Rule, ev *rulebook.Evaluation) error {
 	how := record.Types[d.request.Document].Against
 	if how == record.TakesBack {

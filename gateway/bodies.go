@@ -42,7 +42,7 @@ var (
 		Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
-// ambiguous tells whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112 §6.1):
+// ambiguous reports whether a request says in two ways where it ends, or in one that not every reader knows (RFC 9112 §6.1):
 // what a proxy before the appliance takes for a body would be a request here. It reads the headers as they came:
 // fasthttp's own ContentLength changes with the body that it has read.
 func ambiguous(h *fasthttp.RequestHeader) bool {

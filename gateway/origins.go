@@ -80,7 +80,7 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight tells whether a browser asks ahead of a request. What comes with a body is no such question, and is left to
+// isPreflight reports whether a browser asks ahead of a request. What comes with a body is no such question, and is left to
 // received.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header

@@ -114,7 +114,7 @@ func respondTagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string
 	ctx.Response.SetBodyRaw(b)
 }
 
-// matches tells whether If-None-Match names a tag (RFC 9110 §13.1.2).
+// matches reports whether If-None-Match names a tag (RFC 9110 §13.1.2).
 func matches(header, tag string) bool {
 	for _, one := range strings.Split(header, ",") {
 		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {

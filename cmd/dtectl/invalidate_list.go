@@ -88,7 +88,7 @@ func (l *recallLine) read(text string) error {
 	return nil
 }
 
-// mixed tells that a list has documents of several branches.
+// mixed reports whether a list has documents of several branches.
 func mixed(list []recallLine) bool {
 	for _, l := range list {
 		if l.branch != list[0].branch {

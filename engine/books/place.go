@@ -45,7 +45,7 @@ func (p *placement) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// place says where a document goes in the books of a month, "2026-11".
+// place returns where a document goes in the books of a month, "2026-11".
 func place(d *sealed, month string, s *Settings) *placement {
 	p := new(placement)
 	own := strings.HasPrefix(d.Date, month)

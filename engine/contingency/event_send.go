@@ -82,7 +82,7 @@ func (e events) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (s
 	return next, nil
 }
 
-// ours tells that MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
+// ours reports whether MH holds this very event, from a sending whose answer was lost: its code is nobody else's.
 func ours(r *authority.Receipt) bool {
 	s := strings.ToUpper(r.Text())
 	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
@@ -91,7 +91,7 @@ func ours(r *authority.Receipt) bool {
 // known is how MH says that it has a code already. Its published texts differ in their letters ("YA EXISTE", "codigo generacion ya existe").
 const known = "YA EXISTE"
 
-// namesKnownCode tells that MH refused an event because it has a document's code already: it names the code, or the event
+// namesKnownCode reports whether MH refused an event because it has a document's code already: it names the code, or the event
 // lists no other.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {

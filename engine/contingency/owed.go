@@ -27,11 +27,11 @@ type document struct {
 // code is its codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp tells that the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
+// mayTurnUp reports whether the normal form of a document was sent, and its contingency form not yet: MH may seal the normal one
 // however late.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected tells that the last correction of a document was not sent yet. MH may have accepted an earlier form after
+// newlyCorrected reports whether the last correction of a document was not sent yet. MH may have accepted an earlier form after
 // all.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)

@@ -37,7 +37,7 @@ type stretch struct {
 // needsReportFrom is when the stretch has lasted, or would last, longer than the law allows without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
-// tooLong tells whether the stretch needs a technical report at a moment.
+// tooLong reports whether the stretch needs a technical report at a moment.
 func (s *stretch) tooLong(l law, now time.Time) bool {
 	end := s.ended
 	if end.IsZero() {
@@ -115,7 +115,7 @@ func (r *Reports) longContingency(unreported map[string]time.Time) (*stretch, er
 	return current, nil
 }
 
-// awaitsReport tells whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
+// awaitsReport reports whether the event of a period that is over waits for the operator's word on the technical report, at most so long.
 func awaitsReport(p *Period, list []*stretch, law law, most time.Duration, now time.Time) bool {
 	most = min(most, law.event-4*time.Hour)
 	if most <= 0 || now.Sub(p.Ended) >= most {

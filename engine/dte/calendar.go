@@ -6,7 +6,7 @@ import "time"
 // 208/2012), as month and day.
 var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true, {11, 2}: true, {12, 25}: true}
 
-// BusinessDay tells whether a Salvadoran day is neither at the weekend nor a national holiday, of which Thursday,
+// BusinessDay reports whether a Salvadoran day is neither at the weekend nor a national holiday, of which Thursday,
 // Friday and Saturday of Holy Week move with Easter. Asuetos that bind public offices alone (3 and 5 August,
 // 24 and 31 December) count as business days: a deadline that comes out too early harms nobody.
 func BusinessDay(t time.Time) bool {

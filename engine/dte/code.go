@@ -11,7 +11,7 @@ import (
 // Code is a codigoGeneracion: the UUID under which MH knows a document or an event.
 type Code [16]byte
 
-// ErrCode says that a text is not a codigoGeneracion.
+// ErrCode means that a text is not a codigoGeneracion.
 var ErrCode = errors.New("not a UUID")
 
 // NewCode makes a random (version 4) UUID, the version that NV2 Anexo IV demands. It fails only when r does.

@@ -15,7 +15,7 @@ import (
 // MaxDepth is how many objects and arrays may lie within each other. MH's deepest document has five levels.
 const MaxDepth = 32
 
-// SyntaxError says where a text is not the JSON that we take.
+// SyntaxError is a place at which a text is not JSON of the strict kind that is accepted.
 type SyntaxError struct {
 	Path    string // in fact form, "cuerpoDocumento[3]"; the innermost place reached
 	Offset  int64  // in bytes

@@ -81,7 +81,7 @@ func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items
 // Obj is an object of the members in this order, which it keeps. Names must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
-// Kind tells what v holds.
+// Kind returns the kind of value that v holds.
 func (v Value) Kind() Kind { return v.kind }
 
 // Exists is false for the absent Value only; null exists.

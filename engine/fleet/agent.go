@@ -100,7 +100,7 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Fence tells whether this box may number.
+// Fence returns what knows whether this box may take numbers.
 func (a *Agent) Fence() *Fence { return a.fence }
 
 // Run works until ctx ends.

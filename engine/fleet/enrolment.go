@@ -85,7 +85,7 @@ func (w *owner) look(ctx context.Context) error {
 	return fault
 }
 
-// owns tells that an enrolment names this box's key.
+// owns reports whether an enrolment names this box's key.
 func (w *owner) owns(e *wire.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(w.public())
 }

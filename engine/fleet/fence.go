@@ -7,7 +7,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Fence tells whether this box may number. Its methods never ask the store; Await alone waits for the agent to have asked.
+// Fence knows whether this box may take numbers. Its methods never ask the store; only Await waits until the agent has asked it.
 type Fence struct {
 	kicked chan struct{} // one element: the agent is to ask
 

@@ -12,7 +12,7 @@ import (
 // reader reads the versions of the group's desired state.
 type reader struct{ *core }
 
-// Closed tells whether the centre has closed a point of sale of this branch for a year.
+// Closed reports whether the centre has closed a point of sale of this branch for a year.
 func (r *reader) Closed(p wire.Point, year int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -66,7 +66,7 @@ func (b *Bundle) sameGeneration(r wire.Rule) bool {
 	return b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
 }
 
-// inForce tells that a bundle is, or will be, in force.
+// inForce reports whether a bundle is, or will be, in force.
 func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
 
 // find is a bundle of the shelf, nil when it was never there.

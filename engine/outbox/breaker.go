@@ -28,7 +28,7 @@ func (b *breaker) leftAlone(now time.Time) (bool, error) {
 	return b.failing && now.Before(b.until), b.why
 }
 
-// mayRetry tells that it may be tried again.
+// mayRetry reports whether it may be tried again.
 func (b *breaker) mayRetry(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -321,7 +321,7 @@ func (r *Rule) CanAddUp(unread []string) bool {
 	return true
 }
 
-// touches tells whether of two paths one lies at or below the other; "" is above all.
+// touches reports whether of two paths one lies at or below the other; "" is above all.
 func touches(a, b string) bool {
 	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }

@@ -76,7 +76,7 @@ func (m *Made) Check() error {
 	return nil
 }
 
-// computed tells whether a bundle is the one that is chosen.
+// computed reports whether a bundle is the one that is chosen.
 func (m *Made) computed(r record.RuleRef) bool {
 	if m.Name != "" && r.Name != m.Name {
 		return false

@@ -27,15 +27,15 @@ func (s *state) floor(m *bundle.Manifest) (floor string) {
 	return floor
 }
 
-// knowsVersion tells that a bundle's version was let in before, by these bytes or others.
+// knowsVersion reports whether a bundle's version was let in before, by these bytes or others.
 func (s *state) knowsVersion(m *bundle.Manifest) bool {
 	return s.find(func(i *shelved) bool { return i.counts() && i.ofGeneration(m) && i.Version == m.Version }) != nil
 }
 
-// expired tells that a bundle's own dates are over on a day.
+// expired reports whether a bundle's own dates are over on a day.
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts tells that somebody vouches for what a record says: else one in a backup could keep every later version out.
+// counts reports whether somebody vouches for what a record says: else one in a backup could keep every later version out.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == vouch.Own
 }

@@ -135,7 +135,7 @@ func (i *shelved) rank(o *shelved) int {
 
 func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
 
-// ofGeneration tells that a manifest is of the same generation.
+// ofGeneration reports whether a manifest is of the same generation.
 func (i *shelved) ofGeneration(m *bundle.Manifest) bool {
 	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
 }

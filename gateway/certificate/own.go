@@ -133,7 +133,7 @@ func (o *Own) Renew() error {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
 
-// Due says why the certificate should be renewed, "" when it need not.
+// Due returns why the certificate should be renewed, "" if it need not be.
 func (o *Own) Due() (why string, err error) {
 	authority, err := o.Authority()
 	if err != nil {
@@ -186,7 +186,7 @@ func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }
 
-// May tells whether an authority may sign for a name or address.
+// May reports whether an authority may sign for a name or address.
 func May(authority *x509.Certificate, name string) bool {
 	if ip := address(name); ip != nil {
 		return within(authority.PermittedIPRanges, ip)

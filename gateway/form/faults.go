@@ -5,7 +5,7 @@ import "dtegate/engine/dte"
 // faults is what is wrong with a request, at the request's own paths.
 type faults struct{ Faults []dte.Fault }
 
-// full tells that no further fault will be listed: looking for more would cost time and change nothing.
+// full reports whether no further fault will be listed: looking for more would cost time and change nothing.
 func (l *faults) full() bool { return len(l.Faults) >= MaxFaults }
 
 func (l *faults) wrong(path, message string) dte.Value {
@@ -24,7 +24,7 @@ func (l *faults) contradict(a, b string) {
 	l.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
 
-// faulty tells that a path has its fault already.
+// faulty reports whether a path has its fault already.
 func (l *faults) faulty(path string) bool {
 	for _, f := range l.Faults {
 		if f.Path == path {

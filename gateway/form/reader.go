@@ -15,7 +15,7 @@ import (
 // reader checks the members of a request against the tables, and makes their facts.
 type reader struct{ faults }
 
-// hasValue tells that a member is there and not null: null is SPEC's way to leave an optional member out.
+// hasValue reports whether a member is there and not null: null is SPEC's way to leave an optional member out.
 func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // value checks one member, whose path is prefix and its name, and returns its fact, absent if it has none.

@@ -32,7 +32,7 @@ func (o *Routes) administered(h func(*fasthttp.RequestCtx) error) fasthttp.Reque
 	}
 }
 
-// administers tells whether a request's headers bear the admin token.
+// administers reports whether a request's headers bear the admin token.
 func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))

@@ -141,7 +141,7 @@ func assemble(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainName tells that a part's name is a path inside the bundle which every system and every terminal shows alike.
+// plainName reports whether a part's name is a path inside the bundle which every system and every terminal shows alike.
 func plainName(name string) bool {
 	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) && !strings.Contains(name, `\`) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -27,8 +27,8 @@ type Keys struct {
 	Threshold int
 }
 
-// Check tells what is wrong with a set of pinned keys, so that a slip in the configuration is found at start and not
-// by a bundle that nobody can sign.
+// Check returns what is wrong with a set of pinned keys. It is called at the start: a slip in the configuration is then noticed
+// before a bundle comes that no set of keys can verify.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -66,8 +66,8 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	return signers, nil
 }
 
-// Misnamed tells of a signature of a bundle that calls its key otherwise than this set does: of a slip in a name, nothing
-// worse, since a name proves nothing. It is "" when there is none.
+// Misnamed returns a text if a signature of a bundle names its key differently than this set does, "" if none does. That is
+// only a slip: a name proves nothing.
 func (k Keys) Misnamed(b *Bundle) string {
 	found, _ := k.try(b) // what is wrong with them Vouch tells
 	for _, f := range found {

@@ -128,7 +128,8 @@ func (e *Envelope) Text() (string, error) {
 	return string(b), nil
 }
 
-// SignedBy tells that a key has signed the text of an envelope with this payload.
+// SignedBy reports whether a key has signed the text of an envelope with this payload. The error says why the envelope cannot
+// be read.
 func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
 	found, err := Signatures(text, payload, []Key{{Public: key}})
 	return err == nil && len(found) > 0 && found[0].Fits, err

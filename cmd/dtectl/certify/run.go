@@ -72,7 +72,7 @@ func (r *Runner) obstacle() error {
 	return nil
 }
 
-// waits tells whether MH still has something to decide that this run wants.
+// waits reports whether MH still has something to decide that this run wants.
 func (r *Runner) waits() bool {
 	if r.status.Owed.Contingency != nil {
 		return true
@@ -123,13 +123,13 @@ func (r *Runner) next() (kind string, deferred bool) {
 	return kind, false
 }
 
-// able tells whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
+// able reports whether a kind can be sent: it was not given up, nor was the kind that it is made against while there is none.
 func (r *Runner) able(kind string) bool {
 	base := origins[kind]
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
-// eventDue tells whether a document in contingency must be issued for the next event: one event at a time.
+// eventDue reports whether a document in contingency must be issued for the next event: one event at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp("01") && c.Sealed > r.round && owed["report"] == 0 && owed["event"] == 0

@@ -35,8 +35,8 @@ func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certific
 	return nil, nil, err
 }
 
-// CheckCertificate says why a certificate signs nothing that MH takes: it is of another taxpayer, or not of this day. MH's own
-// signer looks at neither; MH does, after the sale.
+// CheckCertificate returns why MH would refuse what a certificate signs: it is another taxpayer's, or not valid on this day.
+// MH's own signer checks neither; MH does, after the sale.
 func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	switch {
 	case c.NIT != nit:
@@ -49,7 +49,7 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	return nil
 }
 
-// DoubtPassword says why what a file holds is hardly the password of MH's API; nil where nothing speaks against it.
+// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if nothing speaks against it.
 func DoubtPassword(file, password string) error {
 	if err := authority.Password(password).CheckForm(); err != nil {
 		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to 25 characters with letters, digits and others: %w", file, err)

@@ -115,8 +115,8 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	return r.write(dst, 0, 0), nil
 }
 
-// Check tells what is wrong with a complete document, members that do not belong included. Codes are not looked
-// up: a document that was issued stays good when a catalogue changes.
+// Check returns what is wrong with a complete document, also members that do not belong in it. It does not look codes up: an
+// issued document stays valid when a catalogue changes.
 func (f *Filler) Check(document []byte) []dte.Fault {
 	v, err := dte.Parse(document)
 	if err != nil {

@@ -72,7 +72,7 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	return MakerRequest
 }
 
-// present tells whether facts have a value at a path, in any item of its lists.
+// present reports whether facts have a value at a path, in any item of its lists.
 func present(v dte.Value, steps []step) bool {
 	for i, s := range steps {
 		v = v.Get(s.name)

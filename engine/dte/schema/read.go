@@ -203,7 +203,7 @@ func (r *reader) list(v dte.Value, at string) ([]*schema, error) {
 	return all, nil
 }
 
-// dropped tells whether the overlay takes this keyword out, and remembers that it did.
+// dropped reports whether the overlay takes this keyword out, and remembers that it did.
 func (r *reader) dropped(at, keyword string, conditional bool) bool {
 	found := false
 	for _, d := range r.drops {

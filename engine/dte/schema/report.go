@@ -17,7 +17,7 @@ type report struct {
 	cause    string           // inside then or else: why it is enforced
 }
 
-// full tells that enough faults are known.
+// full reports whether enough faults are known.
 func (r *report) full() bool { return len(r.faults) >= r.limit }
 
 func (r *report) fail(f dte.Fault) {

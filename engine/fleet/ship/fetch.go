@@ -185,7 +185,7 @@ func (c chest) doubt(got *Fetched, err error) error {
 	return err
 }
 
-// disproved tells that an object does not prove itself, whoever asks for it again.
+// disproved reports whether an object does not prove itself, whoever asks for it again.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{wire.ErrNotFound, wire.ErrTooLarge, wire.ErrFormat, wire.ErrSignature, wire.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }

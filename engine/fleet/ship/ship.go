@@ -171,7 +171,7 @@ func (s *Shipper) Shipped() *wire.Shipped {
 	return &wire.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why}
 }
 
-// copyLive tells that the copy holds all that the store does.
+// copyLive reports whether the copy holds all that the store does.
 func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
 // Step ships what the copy had at the last look already: what is newer may not be on the medium yet.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Base says once more, in few large objects, what many pieces say: who rebuilds a box reads the bases, and only the pieces behind the
-// last one. Bases of an epoch are numbered without a gap from 1. Each begins where the one before ended, and names it.
+// Base joins many pieces in a few large objects. A rebuild reads the bases, and only the pieces after the last base. The bases
+// of an epoch are numbered from 1 without a gap. Each begins where the base before it ended, and names that base.
 type Base struct {
 	Kind     string    `json:"kind"` // "base"
 	Branch   string    `json:"branch"`

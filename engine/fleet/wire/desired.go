@@ -82,14 +82,14 @@ type ClosedPoint struct {
 	Since         int64  `json:"since"`         // the epoch of the box that numbers instead, for people: every box obeys
 }
 
-// InRing tells whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share. The
+// InRing reports whether a branch is of a roll-out's ring: it is a pilot, or its place among 10,000 is below the share. The
 // place is a hash of the branch and the roll-out's name, so that each roll-out begins elsewhere, and a wider ring holds the
 // narrower one. Time and Held are not looked at: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
 
-// Takes tells whether a branch takes a roll-out at a time.
+// Takes reports whether a branch takes a roll-out at a time.
 func (r *Rollout) Takes(branch string, at time.Time) bool {
 	return !r.Held && !at.Before(r.NotBefore) && r.InRing(branch)
 }
@@ -114,7 +114,7 @@ func (s State) Over(below State) State {
 	return union
 }
 
-// SameGeneration tells whether two bundles cannot be in force beside each other.
+// SameGeneration reports whether two bundles cannot be in force beside each other.
 func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
@@ -138,7 +138,8 @@ func OpenDesired(data []byte, director []Key, group string, version int64) (*Des
 	return d, nil
 }
 
-// Follows says why a version is not the one behind another, whose object has the digest; nil: it is. Nil d is before the first.
+// Follows returns why a version is not the next version after before, whose object has the digest; nil if it is. A nil before
+// stands for the time before the first version.
 func (d *Desired) Follows(before *Desired, digest string) error {
 	var last int64
 	if before != nil {

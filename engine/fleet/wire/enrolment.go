@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Enrolment says which box is a branch's, from an epoch on. The director signs it: who holds the store's credentials alone can
-// take no branch from its box. A box that finds a higher epoch than its own numbers nothing any more.
+// Enrolment names the box of a branch, from an epoch on. The director signs it: the store's credentials alone cannot take a
+// branch from its box. A box that finds a higher epoch than its own takes no more numbers.
 //
-// A box that is not enrolled yet writes its status like any other. The status names its key; the operator compares the
-// Fingerprint with what the box shows, and enrols it.
+// A box that is not enrolled yet writes its status like any other box. The status has its key. The operator compares the
+// Fingerprint with what the box shows, and enrols the box.
 type Enrolment struct {
 	Kind   string    `json:"kind"` // "enrolment"
 	Branch string    `json:"branch"`

@@ -100,8 +100,8 @@ var (
 
 const maxName = 63
 
-// CheckName says what is wrong with the name of a branch, a group, a roll-out or a key: lower-case letters, digits and single
-// hyphens between them, at most 63.
+// CheckName returns an error that names what is wrong with the name of a branch, a group, a roll-out or a key. A name has at
+// most 63 characters: lower-case letters, digits, and single hyphens between them.
 func CheckName(name string) error {
 	if len(name) > maxName || !nameForm.MatchString(name) {
 		return fmt.Errorf("%q is no name: lower-case letters, digits and single hyphens between them, at most %d", name, maxName)

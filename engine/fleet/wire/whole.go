@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// WholeCopy says that the pieces of an epoch hold the box's whole store, up to a piece at least. A box that takes a branch over ships
-// everything anew, oldest first; until it has written this, who rebuilds is better served by the box before it.
+// WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that takes a
+// branch over ships everything again, the oldest first. Before the box has written this mark, a rebuild should use the copy of
+// the previous box.
 type WholeCopy struct {
 	Kind   string    `json:"kind"` // "whole"
 	Branch string    `json:"branch"`
@@ -16,13 +17,13 @@ type WholeCopy struct {
 	At     time.Time `json:"at"`
 }
 
-// SealWholeCopy signs it with the box's key.
+// SealWholeCopy signs a mark with the box's key.
 func SealWholeCopy(w WholeCopy, box Signer) ([]byte, error) {
 	w.Kind = kindWholeCopy
 	return seal("whole copy", &w, box)
 }
 
-// OpenWholeCopy reads what the box of an epoch says. Errors: ErrFormat, ErrSignature, ErrOther.
+// OpenWholeCopy reads and verifies the mark of a box's epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func OpenWholeCopy(data []byte, branch string, epoch int64, box Key) (*WholeCopy, error) {
 	w := new(WholeCopy)
 	if _, err := openSealed("whole copy", data, []Key{box}, w); err != nil {
