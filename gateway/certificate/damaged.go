@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Authority is the authority's certificate. One that does not bear its own signature is damaged.
+// Authority returns the authority's certificate. A certificate without a valid signature of its own is damaged, and is an
+// error.
 func (o *Own) Authority() (*x509.Certificate, error) {
 	c, err := Read(o.AuthorityFile())
 	if err != nil {
@@ -21,7 +22,8 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// CheckKey is nil when the authority's key can sign the next certificate. Tills notice nothing until the present one ends.
+// CheckKey returns an error if the authority's key cannot sign the next certificate. The tills notice nothing until the present
+// certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Keeper serves a certificate from its files and reads them again when they change. What it cannot use leaves the one
-// before in place.
+// Keeper serves a certificate from its files and reads them again when they change. If it cannot use the new files, it keeps
+// the previous certificate.
 type Keeper struct {
 	certificate, key string
 	live             atomic.Pointer[tls.Certificate]
@@ -27,15 +27,15 @@ type stamp struct {
 	at   time.Time
 }
 
-// Open reads a certificate with its chain, and its key; they may be one file.
+// Open reads a certificate with its chain, and its key; both may be in one file.
 func Open(certificate, key string) (*Keeper, error) {
 	k := &Keeper{certificate: certificate, key: key}
 	_, err := k.Check()
 	return k, err
 }
 
-// Check reads the files when they are not those that it read last, and tells whether another certificate is live now.
-// A certificate whose key is not there yet is read again the next time.
+// Check reads the files if they have changed, and returns whether another certificate is live now. If the certificate's key is
+// not there yet, the next call reads the files again.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,11 +65,11 @@ func stampOf(path string) (s stamp) {
 	return s
 }
 
-// Config is for a server: TLS 1.2 or later, HTTP/1.1.
+// Config returns the configuration of a server: TLS 1.2 or later, HTTP/1.1.
 func (k *Keeper) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.live.Load(), nil }}
 }
 
-// Expiry is when the live certificate ends.
+// Expiry returns when the live certificate ends.
 func (k *Keeper) Expiry() time.Time { return k.live.Load().Leaf.NotAfter }

@@ -37,11 +37,11 @@ const (
 	backdated     = time.Hour // for a client whose clock is behind
 )
 
-// ErrExists means that there is an authority: another one would lock out every till that trusts it.
+// ErrExists means that there is an authority already: another would lock out every till that trusts it.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own authority. It may sign for private addresses and the names that it was made with, nothing else:
-// where a till's system trusts it, it cannot stand in for another site.
+// Own is the box's own authority. It may sign only for private addresses and for the names that it was made with. Therefore
+// nobody can use it to imitate another site to a till that trusts it.
 type Own struct {
 	Folder string
 	Names  []string // beside those of the box itself
@@ -49,13 +49,13 @@ type Own struct {
 	Write  func(path string, data []byte) error // whole or not at all, private
 }
 
-// ServerFile is the file with certificate and key.
+// ServerFile returns the path of the file with certificate and key.
 func (o *Own) ServerFile() string { return filepath.Join(o.Folder, serverFile) }
 
-// AuthorityFile is what tills trust.
+// AuthorityFile returns the path of the certificate that tills trust.
 func (o *Own) AuthorityFile() string { return filepath.Join(o.Folder, authorityFile) }
 
-// Create makes the authority and a first certificate. ErrExists.
+// Create makes the authority and a first certificate. Error: ErrExists.
 func (o *Own) Create() error {
 	if _, err := os.Stat(o.AuthorityFile()); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("%s: %w", o.Folder, ErrExists), err)
@@ -256,7 +256,7 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// Fingerprint is the SHA-256 of a certificate in hex, as openssl x509 -fingerprint -sha256 says it but for the colons.
+// Fingerprint returns the SHA-256 of a certificate in hex. openssl x509 -fingerprint -sha256 prints the same with colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// AddressOf is the address that a connection comes from, exactly: with the zone of a link-local one.
+// AddressOf returns the exact address that a connection comes from, with the zone of a link-local address.
 func AddressOf(a net.Addr) netip.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -14,8 +14,9 @@ func AddressOf(a net.Addr) netip.Addr {
 	return t.AddrPort().Addr().Unmap()
 }
 
-// NetworkOf names whom a request without a good token counts for: an IPv4 address, or the IPv6 network that one host can
-// have to itself, in which it changes addresses as it likes. It stops no till: whoever has a good token is not asked.
+// NetworkOf returns the name under which a request without a good token is counted: an IPv4 address, or the IPv6 network that
+// one host can have for itself and in which it can change its address. It stops no till: a request with a good token is not
+// counted.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {

@@ -19,9 +19,9 @@ const (
 	budget    = 64 << 20 // bytes on a listener
 )
 
-// Bodies shares the memory of large bodies among those who send them. What counts is what has arrived, not what was
-// announced. A sender may hold as much as is left free (a dynamic threshold): one alone half of the budget, two a third
-// each; whoever holds nothing always finds room while fewer than 63 others send all they may.
+// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the bytes that were
+// announced. A sender may hold as much as is left free (a dynamic threshold): one sender alone gets half of the budget, two get
+// a third each. A sender that holds nothing always finds room while fewer than 63 others send all that they may.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: none
 
@@ -30,13 +30,13 @@ type Bodies struct {
 	held map[int64]int // bytes, by sender
 }
 
-// NewBodies returns the memory of a listener. pace, if not nil, refuses n bytes of a large body of a sender who sends them
-// too fast; Read returns its error as it is.
+// NewBodies returns the memory of a listener. pace, if not nil, is called before n bytes of a large body are read. It returns
+// an error if the sender sends too fast; Read returns this error unchanged.
 func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body is a body that a sender announces, of at most the given bytes. It takes no memory before Read.
+// Body returns the body that a sender announces, of at most the given bytes. It takes no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
 // take reserves n bytes for a sender. ErrShare when that is more than its share, ErrFull when nothing is left.
@@ -75,8 +75,8 @@ type Body struct {
 // smallBodies are buffers of SmallBody bytes.
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is its length, -1 when it comes in chunks. The bytes are good until Release. The error
-// is ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF for a body that is cut off, or the error of the pace or of the stream.
+// Read reads a body to its end. announced is its length, -1 if it comes in chunks. The bytes are valid until Release. Errors:
+// ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or of the stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
 		return nil, ErrTooLarge
@@ -142,7 +142,7 @@ func (a *Body) recycle() {
 	a.data = nil
 }
 
-// Release gives the memory back once the request is answered.
+// Release returns the memory after the request was answered.
 func (a *Body) Release() {
 	a.recycle()
 	if a.taken > 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Buckets are leaky buckets by name, each kept as the time at which it will be empty (GCRA).
+// Buckets are leaky buckets by name. Each is stored as the time at which it will be empty (GCRA).
 type Buckets struct {
 	every time.Duration // what one costs
 	burst int
@@ -15,12 +15,12 @@ type Buckets struct {
 	swept int // how many names the last sweep left
 }
 
-// NewBuckets lets rate a second in for long, and burst at once. Both are positive.
+// NewBuckets admits burst at once, and in the long run rate a second. Both are positive.
 func NewBuckets(rate, burst int) *Buckets {
 	return &Buckets{every: time.Second / time.Duration(rate), burst: burst, empty: make(map[string]time.Time)}
 }
 
-// Take lets one more in, or returns how long to wait until there is room for it.
+// Take admits one more and returns 0, or returns how long to wait until there is room.
 func (b *Buckets) Take(name string, now time.Time) time.Duration { return b.TakeMany(name, 1, now) }
 
 // TakeMany is Take for n at once, at most burst.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Discard reads what a client goes on sending, up to 16 MiB, for two seconds, or until it pauses: closing a connection
-// with unread bytes would reset it, and the client would never see the answer.
+// Discard reads what a client still sends, up to 16 MiB, for two seconds or until the client pauses. Closing a connection with
+// unread bytes would reset it, and the client would never see the answer.
 func Discard(c net.Conn) {
 	var b [32 << 10]byte
 	end := time.Now().Add(2 * time.Second)

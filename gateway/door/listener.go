@@ -44,7 +44,7 @@ type Listener struct {
 	turn     int64
 }
 
-// Places are the bounds of a Listener.
+// Places are the limits of a Listener.
 type Places struct {
 	All        int // connections
 	Strangers  int // of these, without a good token; the rest is kept for known ones
@@ -68,8 +68,8 @@ type callers struct {
 // maxFriends is how many addresses a Listener remembers: more than a branch has tills.
 const maxFriends = 1024
 
-// Listen bounds the connections of a listener. A nil config means plain HTTP. refused is called with the reason for each
-// connection that is refused or driven out; it must not call the Listener.
+// Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for each
+// connection that is refused or closed to make room; it must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers), tokens: make(map[int64]int),
 		friends: make(map[netip.Addr]int64)}
@@ -87,7 +87,7 @@ type visitor struct {
 	gone              bool
 }
 
-// Accept returns the next connection that there is a place for.
+// Accept returns the next connection for which there is a place.
 func (d *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
@@ -255,7 +255,7 @@ func isHTTP(b []byte) bool {
 	return false
 }
 
-// Trust notes that a good token came over a connection. The operators' has the id -1.
+// Trust notes that a good token came over a connection. The operators' token has the id -1.
 func Trust(c net.Conn, token int64) {
 	var v *visitor
 	switch c := c.(type) {

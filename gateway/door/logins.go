@@ -39,7 +39,7 @@ type loginFailures struct {
 	since time.Time
 }
 
-// NewLogins returns a count that record writes into the trail; nil: it only counts.
+// NewLogins returns a count that record writes into the trail; with a nil record it only counts.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
 	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{}, 1),
 		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total", Help: "Requests to the operators' listener with a wrong admin token."})}
@@ -67,7 +67,7 @@ func (l *Logins) Failed(address string) {
 	}
 }
 
-// Run writes the trail until ctx ends: of the first failure at once, of what follows once a minute.
+// Run writes the trail until ctx ends: the first failure at once, and those after it once a minute.
 func (l *Logins) Run(ctx context.Context) {
 	for {
 		select {
@@ -104,5 +104,5 @@ func (l *Logins) tell() {
 	}
 }
 
-// Counter is the metric of wrong admin tokens.
+// Counter returns the metric of wrong admin tokens.
 func (l *Logins) Counter() prometheus.Counter { return l.count }

@@ -18,7 +18,7 @@ type Base struct {
 	Parts    []Part    `json:"parts"` // 1 to MaxParts
 }
 
-// Part is the bytes of some pieces that follow one another in one file. PartKey holds them as they are.
+// Part is the bytes of consecutive pieces of one file. The object under PartKey holds them unchanged.
 type Part struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
@@ -52,7 +52,7 @@ func OpenBase(data []byte, branch string, epoch, number int64, box Key) (*Base, 
 	return b, nil
 }
 
-// End is the last part.
+// End returns the last part.
 func (b *Base) End() Part { return b.Parts[len(b.Parts)-1] }
 
 const kindBase = "base"

@@ -13,8 +13,8 @@ import (
 // Whole is all boxes of a group, as a Rollout's Share.
 const Whole = 10000
 
-// Desired is what the boxes of a group shall run. Every version says everything: a box that was away reads each version that
-// it missed, to see that none was slipped in, and does what the last one says.
+// Desired is what the boxes of a group shall run. Every version is complete. A box that was away reads each version that it
+// missed, to see that none was inserted, and follows only the last one.
 type Desired struct {
 	Kind    string `json:"kind"` // "desired"
 	Group   string `json:"group"`
@@ -73,7 +73,7 @@ type Rollout struct {
 	MaxFailures int   `json:"max_failures,omitempty"` // of 10,000 boxes that tried
 }
 
-// ClosedPoint is a point of sale of a branch whose series are never continued.
+// ClosedPoint is a point of sale of a branch that takes no more numbers in a year.
 type ClosedPoint struct {
 	Branch        string `json:"branch"`
 	Establishment string `json:"establishment"` // "M001"
@@ -100,7 +100,7 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over adds a state to one that it is laid over: its bundles stand for those of the same document and generation.
+// Over returns a state over another state: its bundles replace those of the same document and generation.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {
@@ -125,8 +125,8 @@ func SealDesired(d Desired, director Signer) ([]byte, error) {
 	return seal("desired state", &d, director)
 }
 
-// OpenDesired reads the version of a group that the box or the centre has asked for. Errors: ErrFormat, ErrSignature, ErrOther.
-// Whether it follows the version before, Follows tells; whether it has expired, who looks at the clock.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check whether the
+// version follows the version before (see Follows), and not whether it has expired.
 func OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	if _, err := openSealed("desired state", data, director, d); err != nil {

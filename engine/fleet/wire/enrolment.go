@@ -50,13 +50,13 @@ func OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*En
 	return e, nil
 }
 
-// BoxKeyOf is the key that signs what the box says; its ID is the branch.
+// BoxKeyOf returns the key with which the box signs; its ID is the branch.
 func (e *Enrolment) BoxKeyOf() Key {
 	public, _ := DecodeKey(e.Key) // check has seen it
 	return Key{ID: e.Branch, Public: public}
 }
 
-// EncodeKey writes a public key as enrolments and statuses name it.
+// EncodeKey returns a public key in the form of enrolments and statuses.
 func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(key) }
 
 // DecodeKey reads what EncodeKey wrote.

@@ -25,68 +25,68 @@ const (
 	MaxSegment  = 64 << 20
 )
 
-// Digest is the SHA-256 of an object's bytes in hex: it names the objects of rules and settings.
+// Digest returns the SHA-256 of an object's bytes in hex. The objects of rules and settings have it as their name.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// RuleKey is the object of a bundle's file, by Digest of the file. The digest that records name (of the signed
-// manifest) is another one.
+// RuleKey returns the key of a bundle's file; digest is the Digest of the file. It is not the digest in records, which is of
+// the signed manifest.
 func RuleKey(digest string) string { return "fleet/v1/rules/" + digest }
 
-// SettingsKey is the object of a settings file, by its Digest.
+// SettingsKey returns the key of a settings file; digest is its Digest.
 func SettingsKey(digest string) string { return "fleet/v1/settings/" + digest }
 
-// DesiredKey is the object of a version of what a group shall run; the first is 1.
+// DesiredKey returns the key of a version of what a group shall run; the first version is 1.
 func DesiredKey(group string, version int64) string {
 	return fmt.Sprintf("%s%012d.jws", DesiredFolder(group), version)
 }
 
-// DesiredFolder is where the versions of a group are.
+// DesiredFolder returns the folder of a group's versions.
 func DesiredFolder(group string) string { return "fleet/v1/desired/" + group + "/" }
 
-// BoxKey is the object of a branch's enrolment; the first epoch is 1.
+// BoxKey returns the key of a branch's enrolment; the first epoch is 1.
 func BoxKey(branch string, epoch int64) string {
 	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
 
-// StatusKey is the object of a branch's status.
+// StatusKey returns the key of a branch's status.
 func StatusKey(branch string) string { return StatusFolder + branch + ".jws" }
 
-// ActKey is the object of an act of a branch; the first is 1.
+// ActKey returns the key of a branch's act; the first act is 1.
 func ActKey(branch string, number int64) string {
 	return fmt.Sprintf("%s%s/%012d.jws", ActsFolder, branch, number)
 }
 
-// SegmentKey is the object of a segment of a branch's second copy; the first is 1.
+// SegmentKey returns the key of a segment of a branch's second copy; the first segment is 1.
 func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%s/%d/%012d", CopyFolder, branch, epoch, segment)
 }
 
-// BaseKey is the object of a base of a branch's second copy; the first is 1.
+// BaseKey returns the key of a base of a branch's second copy; the first base is 1.
 func BaseKey(branch string, epoch, base int64) string {
 	return fmt.Sprintf("%s%s/%d/base/%012d.jws", CopyFolder, branch, epoch, base)
 }
 
-// PartKey is the object of a base's part, by Digest of its bytes.
+// PartKey returns the key of a base's part; digest is the Digest of its bytes.
 func PartKey(branch string, epoch int64, digest string) string {
 	return fmt.Sprintf("%s%s/%d/part/%s", CopyFolder, branch, epoch, digest)
 }
 
-// WholeKey is the object in which a box says that its whole second copy is in the store.
+// WholeKey returns the key of the WholeCopy of a branch's epoch.
 func WholeKey(branch string, epoch int64) string {
 	return fmt.Sprintf("%s%s/%d/whole.jws", CopyFolder, branch, epoch)
 }
 
-// BranchOf is the branch of a key of StatusFolder.
+// BranchOf returns the branch of a key of StatusFolder; false if it is no such key.
 func BranchOf(key string) (string, bool) {
 	name, folder := strings.CutPrefix(key, StatusFolder)
 	name, status := strings.CutSuffix(name, ".jws")
 	return name, folder && status && CheckName(name) == nil
 }
 
-// NumberOf is the number at the end of a key of versions, epochs or acts.
+// NumberOf returns the number at the end of a key of versions, epochs or acts; false if it has none.
 func NumberOf(key string) (int64, bool) {
 	name, ok := strings.CutSuffix(key[strings.LastIndexByte(key, '/')+1:], ".jws")
 	n, err := strconv.ParseInt(name, 10, 64)

@@ -33,13 +33,13 @@ var (
 
 var envelopeFaults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
 
-// Fingerprint is what people compare of a public key: the first half of its SHA-256 in hex.
+// Fingerprint returns the text by which people compare a public key: the first half of its SHA-256 in hex.
 func Fingerprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Public is the public half of a key.
+// Public returns the public half of a key.
 func Public(s Signer) Key {
 	public, _ := s.Private.Public().(ed25519.PublicKey)
 	return Key{ID: s.ID, Public: public}

@@ -37,7 +37,7 @@ const (
 	maxSettings          = 500 // closed days, or payment codes
 )
 
-// EncodeSettings checks settings and writes the file.
+// EncodeSettings checks settings and returns the file.
 func EncodeSettings(s Settings) ([]byte, error) {
 	s.Kind = kindSettings
 	return encode("settings", &s)

@@ -47,7 +47,7 @@ type Status struct {
 	Copy    *Shipped `json:"copy,omitempty"` // nil: nothing is shipped
 }
 
-// Reached is how far a box is in its group's desired state.
+// Reached is how far a box has come in its group's desired state.
 type Reached struct {
 	Version int64     `json:"version"`          // the last one that was verified; 0: none
 	At      time.Time `json:"at,omitzero"`      // when the store was last asked with success
@@ -56,7 +56,7 @@ type Reached struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Stage is what became of a roll-out in a branch.
+// Stage is the result of a roll-out in a branch.
 type Stage string
 
 const (
@@ -72,7 +72,7 @@ const (
 func (s Stage) Succeeded() bool { return s == StageAdmitted || s == StageLive }
 func (s Stage) Failed() bool    { return s == StageRefused || s == StageReturned }
 
-// Progress is how far a branch is with a roll-out.
+// Progress is how far a branch has come with a roll-out.
 type Progress struct {
 	Name   string    `json:"name"`
 	Stage  Stage     `json:"stage"`
@@ -106,13 +106,13 @@ type Waiting struct {
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
-// Certificate is something that ends.
+// Certificate is a certificate and its end.
 type Certificate struct {
 	Name string    `json:"name"` // "signing", "lan"
 	Ends time.Time `json:"ends"`
 }
 
-// Shipped is how far the second copy's log is in the store.
+// Shipped is how much of the second copy's log is in the store.
 type Shipped struct {
 	Mode    string    `json:"mode"`    // async or sync
 	Segment int64     `json:"segment"` // the last one in the store

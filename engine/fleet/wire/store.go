@@ -28,14 +28,14 @@ type Store interface {
 	Get(ctx context.Context, key string, limit int64) (Object, error)
 }
 
-// Lister is what the centre asks beside it; a box never does.
+// Lister is what the centre, and no box, needs of the store besides Store.
 type Lister interface {
 	Store
 	// List yields the objects whose key begins so, ordered by key.
 	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
 }
 
-// Object is what rests under a key.
+// Object is an object of the store.
 type Object struct {
 	Data []byte
 	// Modified is when it was written, and Now when the store answered, both by the store's clock. Now is zero where the
