@@ -158,7 +158,7 @@ var clocks = map[string]string{
 	"rules/check.go":                 took,
 	"rules/code.go":                  took,
 	"rules/module.go":                took,
-	"rules/slices.go":                "compared with the processor's time of the thread",
+	"rules/fuelmeter.go":             "compared with the processor's time of the thread",
 	"storage/perminute.go":           "how seldom a line is logged",
 	"storage/syncer.go":              "how long the medium rested",
 	"storage/tablewrites.go":         "how long the medium has failed",

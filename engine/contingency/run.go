@@ -3,7 +3,7 @@
 // a crash between two steps loses nothing.
 //
 // This file is the loop. A period is in period.go and watch.go, an event in event.go and event_send.go, the sending of documents in
-// lots.go and lot.go, the deadlines in law.go and backlog.go, the technical report of a long contingency in technical.go.
+// forward.go and lot.go, the deadlines in law.go and backlog.go, the technical report of a long contingency in technical.go.
 package contingency
 
 import (

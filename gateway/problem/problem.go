@@ -5,7 +5,6 @@ package problem
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -14,33 +13,6 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/gateway/codes"
 )
-
-// statuses is the one table from the engine's codes to HTTP.
-var statuses = map[string]int{
-	refusal.CodeValidation:     http.StatusBadRequest,
-	refusal.CodeKeyConflict:    http.StatusUnprocessableEntity,
-	refusal.CodeNotFound:       http.StatusNotFound,
-	refusal.CodeNoContingency:  http.StatusNotFound,
-	refusal.CodeNotProcessed:   http.StatusConflict,
-	refusal.CodeNotInvalidable: http.StatusConflict,
-	refusal.CodeNotCorrectable: http.StatusConflict,
-	refusal.CodeOriginType:     http.StatusBadRequest,
-	refusal.CodeOriginStatus:   http.StatusBadRequest,
-	refusal.CodeItemNotFound:   http.StatusBadRequest,
-	refusal.CodeOverReturn:     http.StatusBadRequest,
-	refusal.CodePermission:     http.StatusForbidden,
-	refusal.CodeNoRecipient:    http.StatusConflict,
-	refusal.CodeNotYet:         http.StatusConflict,
-	refusal.CodeUnavailable:    http.StatusServiceUnavailable,
-	refusal.CodeStorageFull:    http.StatusServiceUnavailable,
-	refusal.CodeBusy:           http.StatusTooManyRequests,
-	refusal.CodeClockWrong:     http.StatusServiceUnavailable,
-	refusal.CodeStoreBehind:    http.StatusServiceUnavailable,
-	refusal.CodeBoxReplaced:    http.StatusServiceUnavailable,
-	refusal.CodePointClosed:    http.StatusServiceUnavailable,
-	refusal.CodeRuleFailed:     http.StatusServiceUnavailable,
-	refusal.CodeInternal:       http.StatusInternalServerError,
-}
 
 // Problem is an error as callers see it.
 type Problem struct {
@@ -85,12 +57,6 @@ func WrongQuery(name, want string) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
 		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
-
-// Status returns the HTTP status of a code of the engine, 0 if the engine has no such code.
-func Status(code string) int { return statuses[code] }
-
-// Statuses returns the HTTP status of every code of the engine.
-func Statuses() map[string]int { return maps.Clone(statuses) }
 
 // From makes a problem from an error of the engine.
 func From(e *refusal.Error) *Problem {
