@@ -60,14 +60,10 @@ alerts: ## unit tests of the alerts, by promtool (built once into var/tools; say
 # Enumerations of crashes, repairs and restorations play one step at a time; make test runs them. Here they would take most of the time.
 ONE_STEP := Crash|TestRestored|TestRestore|TestRebuild|TestRepair|TestLocate|TestRot|TestFsck|TestMark_|TestMoveMark|TestSecondCopy_Media|TestScrub_Fault|FailedSync|TestModel|TestEnding
 
-# What runs in one goroutine at a time and loads and stores the most: its own code is not watched, what stands around it is. Watched, it
-# took most of the time.
-UNWATCHED := $(foreach package,compress/flate github.com/tetratelabs/wazero/... dtegate/rules/fuel,-gcflags=$(package)=-race=false)
-
 race: ## race detector over the concurrent packages (needs a C compiler; says so and skips without)
 	@if CGO_ENABLED=1 go test -race -short -run '^$$' ./storage >/dev/null 2>&1; then \
-	  CGO_ENABLED=1 go test -race $(UNWATCHED) -short -timeout 40m -skip '$(ONE_STEP)' ./storage && \
-	  CGO_ENABLED=1 go test -race $(UNWATCHED) -short -timeout 40m -skip 'TestRestored|CrashEverywhere|EndsAnywhere|TestSteps|AgreesWith' ./rules ./engine/... ./gateway; \
+	  CGO_ENABLED=1 go test -race -short -timeout 40m -skip '$(ONE_STEP)' ./storage && \
+	  CGO_ENABLED=1 go test -race -short -timeout 40m -skip 'TestRestored|CrashEverywhere|EndsAnywhere|TestSteps|AgreesWith' ./rules ./engine/... ./gateway; \
 	else echo 'no C compiler: race tests skipped'; fi
 
 bench: ## the budgets, measured beside their limits
