@@ -79,6 +79,8 @@ var weekStory = map[string]string{
 	"DTEChainDeadlineNear":          "each contingency leaves an event for a moment",
 	"DTEChainRolloutFails":          "a roll-out that all take",
 	"DTEChainExpires":               "what is published expires in two months",
+	"DTEChainBranchSilent":          "boxes are off at night, on Sunday and on a holiday, and the centre goes on",
+	"DTEChainCertificateEnds":       "all certificates have half a year",
 	"DTETokenFileBroken":            "a file that is written anew",
 	"DTEWrongTokens":                "a till with an old token tries thirty times; somebody's scanner forty",
 }
@@ -99,6 +101,7 @@ var naive = map[string]string{
 	"NaiveQueue":        "time() - (dte_queue_oldest_timestamp_seconds > 0) > 2 * 3600",
 	"NaiveRead":         "dte_store_read_timestamp_seconds < time() - 86400",
 	"NaiveDisk":         "predict_linear(dte_store_free_bytes[30m], 14 * 86400) < 1e9",
+	"NaiveChainSilent":  "dte_chain_survey_timestamp_seconds - dte_chain_branch_seen_timestamp_seconds > 86400",
 	"NaiveMarkClock":    "changes(dte_store_mark_proved_timestamp_seconds[15m]) == 0",
 }
 

@@ -23,6 +23,7 @@ type simulated struct {
 	since       time.Time // in contingency
 	ended       time.Time // of the last contingency
 	oldest      time.Time
+	seen        time.Time // its last status in the chain's store; zero: none
 	counts      map[string]float64
 	free        float64
 }
@@ -97,6 +98,13 @@ func (b *simulated) sample(w *week, t time.Time) {
 		b.start(t)
 	}
 	b.live(t, on, people, wan)
+	if on && wan && !update.holds(t) {
+		b.seen = t.Truncate(15 * time.Minute)
+	}
+	put("dte_chain_survey_timestamp_seconds", "", unix(t.Add(-time.Duration(max(0, t.Minute()-30))*time.Minute)))
+	if !b.seen.IsZero() {
+		put("dte_chain_branch_seen_timestamp_seconds", "", unix(b.seen))
+	}
 	if !on || !wan && !b.apart || update.holds(t) {
 		put("up", "", 0)
 		return

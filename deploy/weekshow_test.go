@@ -124,7 +124,7 @@ func (b *simulated) show(put func(name, more string, v float64), unix func(time.
 	flag("dte_fleet_replaced", false)
 	flag("dte_chain_branch_ready", b.night || up > 5*time.Minute)
 	gauge("dte_chain_branch_deadline_timestamp_seconds", event)
-	gauge("dte_chain_survey_timestamp_seconds", unix(t.Add(-time.Duration(max(0, t.Minute()-30))*time.Minute)))
+	put("dte_chain_branch_certificate_end_timestamp_seconds", `, certificate="signing"`, float64(180*86400))
 	gauge("dte_chain_desired_expires_timestamp_seconds", unix(t.AddDate(0, 2, 0)))
 	put("dte_chain_rollout_branches", `, stage="failed"`, 0)
 	flag("dte_fleet_trouble", !b.night && up <= 5*time.Minute)
