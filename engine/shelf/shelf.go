@@ -204,7 +204,7 @@ func (s *Shelf) Load(ctx context.Context, shipped map[string][]byte) error {
 
 // restore reads the records. One that cannot be read is kept as such: it hides no other.
 func (s *compiler) restore() error {
-	entries, err := s.o.Store.Due(record.QueueRules, time.Unix(0, math.MaxInt64), math.MaxInt)
+	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {
 		return fmt.Errorf("reading the records of rules: %w", err)
 	}

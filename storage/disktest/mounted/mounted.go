@@ -29,8 +29,18 @@ func Mount(disk *disktest.Disk, at string) (unmount func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceValue(server.Unmount), nil
+	return sync.OnceValue(func() error {
+		for deadline := time.Now().Add(patience); ; {
+			err := server.Unmount() // which tries for 0.3 s
+			if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+				return err
+			}
+		}
+	}), nil
 }
+
+// patience is how long a folder may be busy: a process that has just been forked holds the files of the one that made it.
+const patience = 15 * time.Second
 
 // node is a file or a folder: its path is where the mount's tree has it.
 type node struct {
