@@ -1,14 +1,9 @@
 package main
 
 import (
-	"go/ast"
-	goparser "go/parser"
-	"go/token"
-	"maps"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"dtegate/cmd/cmdtest"
 )
 
 // boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now: in a
@@ -23,6 +18,9 @@ var boxClock = map[string]string{
 	"doctor/net.go authority":      "how long a connection takes",
 	"export.go open":               "a backup is read, without a configuration",
 	"setup/init.go Run":            "a certificate of MH, before there is a configuration",
+	"fleet/doctor.go Run":          "the centre of a chain has no branch",
+	"fleet/fleet.go open":          "the centre of a chain has no branch",
+	"fleet/status.go Run":          "how long is waited",
 	"invalidate.go one":            "the pace of what is sent",
 	"demo/new.go day":              "the demonstration's own calendar",
 	"demo/new.go makeTaxpayer":     "a certificate of the demonstration",
@@ -33,48 +31,4 @@ var boxClock = map[string]string{
 }
 
 // TestBranchClock: a verb that reads the clock reads the branch's, or stands in the list with its reason.
-func TestBranchClock(t *testing.T) {
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, room := range [...]string{"operator", "disk", "doctor", "setup", "bundles", "demo"} {
-		list, err := filepath.Glob(filepath.Join(room, "*.go"))
-		if err != nil || len(list) == 0 {
-			t.Fatalf("%s: %d files, %v", room, len(list), err)
-		}
-		names = append(names, list...)
-	}
-	left := maps.Clone(boxClock)
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := goparser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
-			where := name
-			if f, ok := d.(*ast.FuncDecl); ok {
-				where += " " + f.Name.Name
-			}
-			ast.Inspect(d, func(n ast.Node) bool {
-				s, ok := n.(*ast.SelectorExpr)
-				if !ok || s.Sel.Name != "Now" {
-					return true
-				}
-				if p, ok := s.X.(*ast.Ident); ok && p.Name == "time" {
-					if boxClock[where] == "" {
-						t.Errorf("%s reads the box's clock: read config.Now, or say here why not", where)
-					}
-					delete(left, where)
-				}
-				return true
-			})
-		}
-	}
-	for _, where := range slices.Sorted(maps.Keys(left)) {
-		t.Errorf("%s does not read the clock any more", where)
-	}
-}
+func TestBranchClock(t *testing.T) { cmdtest.BoxClock(t, boxClock) }

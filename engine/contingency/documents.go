@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
@@ -54,6 +55,30 @@ func (c *common) waiting(queue string, before time.Time, limit int) ([]document,
 		list = append(list, document{entry, h})
 	}
 	return list, nil
+}
+
+// What MH has of a document in doubt.
+type finding int
+
+const (
+	absent    finding = iota // it has none
+	adopted                  // its form is recorded
+	undecided                // too early to ask: the document is put off
+)
+
+// lookUp asks MH for a document that it may hold, and records what it holds. The error is ErrAway without an answer.
+func (c *common) lookUp(ctx context.Context, o document) (finding, error) {
+	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
+		return undecided, c.putOff(ctx, o, wait)
+	}
+	switch q := c.branch.Sender.Query(ctx, o.code(), o.head.Document); q.Kind {
+	case authority.Accepted:
+		_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
+		return adopted, err
+	case authority.NotFound:
+		return absent, nil
+	}
+	return absent, ErrAway
 }
 
 // eachDocument calls fn for every document, several at once. The first error ends it.

@@ -134,27 +134,18 @@ func (e events) undoubted(ctx context.Context, list []document, unripe map[strin
 			keep[i] = true
 			return nil
 		}
-		if wait := e.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); e.branch.Now().Before(wait) {
-			if o.head.Period != "" {
-				mu.Lock()
-				unripe[o.head.Period] = true
-				mu.Unlock()
-			}
-			return e.putOff(ctx, o, wait)
-		}
-		q := e.branch.Sender.Query(ctx, o.code(), o.head.Document)
-		switch q.Kind {
-		case authority.Accepted:
-			_, err := e.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
-			return err
-		case authority.NotFound:
-			if o.head.Known {
-				return e.forwardKnown(ctx, o)
-			}
+		found, err := e.lookUp(ctx, o)
+		switch {
+		case found == undecided && o.head.Period != "":
+			mu.Lock()
+			unripe[o.head.Period] = true
+			mu.Unlock()
+		case err == nil && found == absent && o.head.Known:
+			return e.forwardKnown(ctx, o)
+		case err == nil && found == absent:
 			keep[i] = true
-			return nil
 		}
-		return ErrAway
+		return err
 	})
 	var kept []document
 	for i, o := range list {

@@ -116,24 +116,13 @@ func (l *lots) unsent(ctx context.Context, list []document) ([]document, error) 
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !l.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
 			return nil
 		}
-		if wait := l.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); l.branch.Now().Before(wait) {
+		found, err := l.lookUp(ctx, o)
+		if found != absent {
 			mu.Lock()
 			held[o.entry.Code] = true
 			mu.Unlock()
-			return l.putOff(ctx, o, wait)
 		}
-		q := l.branch.Sender.Query(ctx, o.code(), o.head.Document)
-		switch q.Kind {
-		case authority.Accepted:
-			mu.Lock()
-			held[o.entry.Code] = true
-			mu.Unlock()
-			_, err := l.branch.Documents.AdoptHeld(ctx, o.entry, o.head, q.Response, record.QueryDoubt)
-			return err
-		case authority.NotFound:
-			return nil
-		}
-		return ErrAway
+		return err
 	})
 	var left []document
 	for _, o := range list {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"dtegate/engine/dte/oracletest"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -30,19 +31,7 @@ func Key() bundle.Key {
 // Root is the folder that go.mod lies in.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
+	return oracletest.Checkout(t)
 }
 
 var built sync.Map // what Parts made, by name

@@ -13,33 +13,10 @@ import (
 	"dtegate/engine/dte/oracletest"
 )
 
-// oracle is the folder of MH's schemas and of example documents beside the checkout; the test is skipped without it.
-func oracle(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	dir = filepath.Join(dir, "..", "shared", "mh")
-	if _, err := os.Stat(dir); err != nil {
-		oracletest.Skip(t)
-	}
-	return dir
-}
-
 // example reads one of the oracle's documents.
 func example(t testing.TB, name string) *tree {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(oracle(t), "examples", filepath.FromSlash(name)))
+	data, err := os.ReadFile(filepath.Join(oracletest.Folder(t), "examples", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +28,7 @@ func examples(t testing.TB) []string {
 	t.Helper()
 	var names []string
 	for _, folder := range []string{"01", "03", "05", "06", "07", "14", "18"} {
-		files, err := filepath.Glob(filepath.Join(oracle(t), "examples", folder, "*.json"))
+		files, err := filepath.Glob(filepath.Join(oracletest.Folder(t), "examples", folder, "*.json"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %d files", folder, err, len(files))
 		}
@@ -212,7 +189,7 @@ func eventFor(t *testing.T, b *branch, d *tree) *tree {
 
 // The examples of events are received.
 func TestOracle_EventsAreReceived(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(oracle(t), "examples", "contingencia", "*.json"))
+	files, err := filepath.Glob(filepath.Join(oracletest.Folder(t), "examples", "contingencia", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, len(files))
 	}

@@ -39,3 +39,31 @@ func Without(t testing.TB) {
 		t.Errorf("counting a skipped test: %v", err)
 	}
 }
+
+// Folder is the folder beside the checkout that holds what MH has published; a test that needs it skips without it.
+func Folder(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(Checkout(t), "..", "shared", "mh")
+	if _, err := os.Stat(dir); err != nil {
+		Skip(t)
+	}
+	return dir
+}
+
+// Checkout is the folder that go.mod lies in.
+func Checkout(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/oracletest"
 )
 
 // derive makes of a document what a rule module would have answered for it, and facts without those amounts.
@@ -138,7 +139,7 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 // invoice is a consumer invoice of n lines on MH's own file, with all amounts from a module.
 func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	t.Helper()
-	path := filepath.Join(oracle(t), "schemas", published["01 2"])
+	path := filepath.Join(oracletest.Folder(t), "schemas", published["01 2"])
 	var document dte.Value
 	for _, e := range examples(t) {
 		if strings.HasSuffix(e.name, "v2_named_mixed_exempt_item_discount.json") {

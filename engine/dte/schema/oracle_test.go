@@ -11,30 +11,6 @@ import (
 	"dtegate/engine/dte/oracletest"
 )
 
-// oracle is the folder beside the checkout that holds MH's published files; tests that need them skip without it.
-func oracle(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-	dir = filepath.Join(dir, "..", "shared", "mh")
-	if _, err := os.Stat(dir); err != nil {
-		oracletest.Skip(t)
-	}
-	return dir
-}
-
 // published are the schema files by type and version, as the documents name them.
 var published = map[string]string{
 	"01 2": "2026-08-11_v2.0-current/v2/fe-f-v2.json", "03 4": "2026-08-11_v2.0-current/v4/fe-ccf-v4.json",
@@ -86,7 +62,7 @@ func drops(file string, loose bool) []byte {
 func schemaFiles(t testing.TB) []string {
 	t.Helper()
 	var files []string
-	err := filepath.WalkDir(filepath.Join(oracle(t), "schemas"), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(oracletest.Folder(t), "schemas"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".json") {
 			files = append(files, path)
 		}
@@ -122,7 +98,7 @@ var notMH = map[string]bool{
 func examples(t testing.TB) []example {
 	t.Helper()
 	var all []example
-	root := oracle(t)
+	root := oracletest.Folder(t)
 	err := filepath.WalkDir(filepath.Join(root, "examples"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".response.json") {
 			return err

@@ -26,9 +26,8 @@ func refusedEvent(at time.Time, r *document.Refusal) eventAnswer {
 
 // receiveEvent is POST /fesv/contingencia.
 func (s *Protocol) receiveEvent(w http.ResponseWriter, r *http.Request) {
-	body, err := hostility.ReadBody(w, r)
-	if err != nil {
-		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	body, ok := s.body(w, r)
+	if !ok {
 		return
 	}
 	at := s.Now()

@@ -11,9 +11,8 @@ import (
 
 // annul is POST /fesv/anulardte.
 func (s *Protocol) annul(w http.ResponseWriter, r *http.Request) {
-	body, err := hostility.ReadBody(w, r)
-	if err != nil {
-		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	body, ok := s.body(w, r)
+	if !ok {
 		return
 	}
 	at := s.Now()

@@ -42,9 +42,8 @@ type lotEnvelope struct {
 
 // receiveLot is POST /fesv/recepcionlote.
 func (s *Protocol) receiveLot(w http.ResponseWriter, r *http.Request) {
-	body, err := hostility.ReadBody(w, r)
-	if err != nil {
-		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	body, ok := s.body(w, r)
+	if !ok {
 		return
 	}
 	at := s.Now()

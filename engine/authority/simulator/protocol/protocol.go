@@ -64,3 +64,12 @@ func (s *Protocol) only(method string, next http.HandlerFunc) http.HandlerFunc {
 		next(w, r)
 	}
 }
+
+// body reads a request whole; false: the caller was told that it cannot be read.
+func (s *Protocol) body(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	body, err := hostility.ReadBody(w, r)
+	if err != nil {
+		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	}
+	return body, err == nil
+}

@@ -12,9 +12,8 @@ import (
 // query is POST /fesv/recepcion/consultadte/: the answer that the document got when it was accepted, or a 400 when MH
 // holds none (MT1 §4.2.2). A document that was refused is unknown, since a refusal registers nothing.
 func (s *Protocol) query(w http.ResponseWriter, r *http.Request) {
-	body, err := hostility.ReadBody(w, r)
-	if err != nil {
-		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	body, ok := s.body(w, r)
+	if !ok {
 		return
 	}
 	var q struct {

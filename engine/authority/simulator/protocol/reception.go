@@ -27,9 +27,8 @@ func (e *envelope) complete() bool {
 
 // receive is POST /fesv/recepciondte.
 func (s *Protocol) receive(w http.ResponseWriter, r *http.Request) {
-	body, err := hostility.ReadBody(w, r)
-	if err != nil {
-		s.Fault(w, r, http.StatusBadRequest, "Bad Request")
+	body, ok := s.body(w, r)
+	if !ok {
 		return
 	}
 	at := s.Now()
