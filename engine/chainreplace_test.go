@@ -79,7 +79,7 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox {
 	c := s.chain
 	folder, dir := "/fetched", c.t.TempDir()
-	_, err := ship.Fetch(context.Background(), c.store, []fleetwire.Key{fleetwire.Public(chainDirector)}, s.name, dir)
+	_, err := ship.Fetch(context.Background(), c.store, []fleetwire.Key{fleetwire.Public(chainDirector)}, s.name, 0, dir)
 	if errors.Is(err, ship.ErrNothing) {
 		if folder = ""; kind == markLives {
 			kind = nothing // there is no store that the mark belongs to

@@ -42,7 +42,7 @@ func TestFleet_Rebuild(t *testing.T) {
 	public := wire.Key{Public: c.director.Private.Public().(ed25519.PublicKey)}
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(500 * time.Millisecond) {
 		dir := t.TempDir()
-		if _, err := ship.Fetch(t.Context(), c.store, []wire.Key{public}, "centro", dir); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
+		if _, err := ship.Fetch(t.Context(), c.store, []wire.Key{public}, "centro", 0, dir); err == nil && size(dir) >= size(filepath.Join(b.dir, "copy")) {
 			break
 		}
 		if time.Now().After(deadline) {

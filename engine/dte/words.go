@@ -1,9 +1,7 @@
 package dte
 
-// Words is an amount in Spanish capitals with its cents as a fraction, the form of MF2's examples:
+// AppendWords appends an amount in Spanish capitals with its cents as a fraction, the form of MF2's examples:
 // "QUINIENTOS OCHENTA 50/100 USD". It rounds to the cent first and takes up to 92,000,000,000 either side of zero.
-func Words(a Amount) string { return string(AppendWords(make([]byte, 0, 96), a)) }
-
 func AppendWords(dst []byte, a Amount) []byte {
 	a = a.Round2()
 	u := uint64(a)

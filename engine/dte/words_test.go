@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Words(a); got != want {
+		if got := string(AppendWords(nil, a)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -107,7 +107,7 @@ func three(d string) string {
 
 func agreeWords(t interface{ Fatalf(string, ...any) }, cents uint64) {
 	want := fmt.Sprintf("%s %02d/100 USD", slowly(cents/100), cents%100)
-	if got := Words(Amount(cents) * (Scale / 100)); got != want {
+	if got := string(AppendWords(nil, Amount(cents)*(Scale/100))); got != want {
 		t.Fatalf("%d cents: %q, want %q", cents, got, want)
 	}
 }
@@ -120,7 +120,7 @@ func TestWords_AgreesWithSlowWay(t *testing.T) {
 }
 
 func TestWords_FitsItsPlace(t *testing.T) {
-	longest := Words(-(74_454_454_454*Scale + 99*Scale/100))
+	longest := string(AppendWords(nil, -(74_454_454_454*Scale + 99*Scale/100)))
 	if n := len(longest); n > 256 {
 		t.Errorf("%d bytes do not fit the run's buffer: %s", n, longest)
 	}

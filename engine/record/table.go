@@ -130,9 +130,6 @@ var rows = func() (rows [256]row) {
 	return rows
 }()
 
-// KindOf returns the kind of a record in a state, zero for a state that is not in the table.
-func KindOf(s storage.State) Kind { return rows[s].kind }
-
 // IsDocument reports whether a record in this state is a document.
 func IsDocument(s storage.State) bool { return rows[s].kind == Document }
 

@@ -30,7 +30,7 @@ func fetchCopy(ctx context.Context, cfg *config.Config, epoch int64) (string, er
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("making room for the copy: %w", err)
 	}
-	got, err := ship.FetchEpoch(ctx, store, directors, cfg.Fleet.Branch, epoch, folder)
+	got, err := ship.Fetch(ctx, store, directors, cfg.Fleet.Branch, epoch, folder)
 	if err != nil {
 		err = fmt.Errorf("fetching the second copy of %s: %w", cfg.Fleet.Branch, err)
 		if got.Bytes == 0 {

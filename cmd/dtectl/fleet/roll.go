@@ -50,11 +50,6 @@ func (c *Roll) Run(ctx context.Context, top *Command) error {
 	}
 }
 
-func (c *Roll) run(ctx context.Context, chain *centre.Chain) error {
-	_, err := c.once(ctx, chain, centre.NewSurveyor(chain))
-	return err
-}
-
 // say tells why a roll-out stays as it is; who follows is told once.
 func (c *Roll) say(group, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"fmt"
 	"os"
@@ -191,4 +192,10 @@ func (w *world) text() string {
 	var b bytes.Buffer
 	w.must(w.survey().Print(&b, func(*centre.Row) bool { return true }))
 	return b.String()
+}
+
+// run is one look at the chain.
+func (c *Roll) run(ctx context.Context, chain *centre.Chain) error {
+	_, err := c.once(ctx, chain, centre.NewSurveyor(chain))
+	return err
 }

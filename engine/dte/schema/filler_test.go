@@ -330,7 +330,7 @@ func TestFill_Concurrently(t *testing.T) {
 			facts := parse(t, strings.Replace(smallFacts, "AB12", fmt.Sprintf("A%d00", g), 1))
 			c := smallComputed()
 			c.Summary[0] = int64(g+1) * dte.Scale
-			want := fmt.Sprintf(`"totalLetras":"%s"`, dte.Words(dte.Amount(c.Summary[0])))
+			want := fmt.Sprintf(`"totalLetras":"%s"`, dte.AppendWords(nil, dte.Amount(c.Summary[0])))
 			bad := parse(t, `{"cuerpoDocumento":[{}]}`)
 			for range 200 {
 				got, faults := f.Fill(nil, facts, c, FillOptions{Catalogues: true})

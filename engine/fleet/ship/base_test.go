@@ -243,7 +243,7 @@ func TestFetch_Rotated(t *testing.T) {
 	next := signer("director", 9)
 	fetch := func(keys ...wire.Key) (string, error) {
 		dir := t.TempDir()
-		_, err := ship.Fetch(t.Context(), w.store, keys, "centro", dir)
+		_, err := ship.Fetch(t.Context(), w.store, keys, "centro", 0, dir)
 		return contents(t, dir), err
 	}
 	if _, err := fetch(wire.Public(next)); !errors.Is(err, ship.ErrNothing) || !errors.Is(err, wire.ErrSignature) || !strings.Contains(err.Error(), "fleet.director_key") {
@@ -264,15 +264,15 @@ func TestFetch_Rotated(t *testing.T) {
 	w.start(box, 3)
 	w.steps()
 	dir := t.TempDir()
-	f, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", 1, dir)
+	f, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", 1, dir)
 	if err != nil || f.Epoch != 1 || contents(t, dir) != head {
 		t.Errorf("of epoch 1: %+v %v", f, err)
 	}
-	f, err = ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", t.TempDir())
+	f, err = ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(next), wire.Public(director)}, "centro", 0, t.TempDir())
 	if err != nil || f.Epoch != 3 || len(f.Older) != 1 || f.Older[0] != 1 {
 		t.Errorf("of the last epoch: %+v %v", f, err)
 	}
-	if _, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir()); !errors.Is(err, ship.ErrNothing) {
+	if _, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir()); !errors.Is(err, ship.ErrNothing) {
 		t.Errorf("of a box that shipped nothing: %v", err)
 	}
 	if got, err := fetch(wire.Public(next)); err != nil || got != contents(t, w.dir) {
@@ -296,7 +296,7 @@ func TestFetch_CutShort(t *testing.T) {
 		keys, _ := w.read()
 		whole := contents(t, w.dir)
 		fetch := func(dir string) (ship.Fetched, error) {
-			return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+			return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
 		}
 		requests := 0
 		for _, n := range keys {
@@ -364,7 +364,7 @@ func TestFetch_Resumed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, dir, dice := newWorld(t), t.TempDir(), rand.New(rand.NewPCG(seed, 24))
 			fetch := func() (ship.Fetched, error) {
-				return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+				return ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
 			}
 			for n := range 2 + dice.IntN(4) {
 				w.sellMonth(n, 1+dice.IntN(20))

@@ -35,12 +35,9 @@ type Fetched struct {
 // itself is passed over, for the pieces say the same. What is behind a piece that does not prove itself is not looked at: an error
 // names it, and the folder holds what is before it. A fetch that was cut short goes on in the same folder. Remove removes the folder and
 // the note of how far the fetch came.
-func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch, folder string) (Fetched, error) {
-	return FetchEpoch(ctx, store, director, branch, 0, folder)
-}
-
-// FetchEpoch is Fetch of the box of an epoch, whether its copy is whole or not; 0: Fetch.
-func FetchEpoch(ctx context.Context, store wire.Store, director []wire.Key, branch string, epoch int64, folder string) (Fetched, error) {
+//
+// With an epoch it is the box of that epoch, whether its copy is whole or not; 0: none is meant.
+func Fetch(ctx context.Context, store wire.Store, director []wire.Key, branch string, epoch int64, folder string) (Fetched, error) {
 	boxes, foreign, err := enrolled(ctx, store, director, branch)
 	if err != nil {
 		return Fetched{}, err

@@ -78,7 +78,7 @@ func (w *world) steps() {
 func (w *world) fetch() (string, ship.Fetched, error) {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	got, err := ship.Fetch(context.Background(), w.store, []wire.Key{wire.Public(director)}, "centro", dir)
+	got, err := ship.Fetch(context.Background(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
 	return contents(w.t, dir), got, err
 }
 
@@ -303,7 +303,7 @@ func TestShip_Store(t *testing.T) {
 	}
 	w.steps()
 	folder := t.TempDir()
-	got, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", folder)
+	got, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 0, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

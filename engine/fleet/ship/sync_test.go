@@ -116,7 +116,7 @@ func (s *seller) sell() time.Duration {
 func (s *seller) shipped() int64 {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	_, err := ship.Fetch(context.Background(), s.store, []wire.Key{wire.Public(director)}, "centro", dir)
+	_, err := ship.Fetch(context.Background(), s.store, []wire.Key{wire.Public(director)}, "centro", 0, dir)
 	if errors.Is(err, ship.ErrNothing) {
 		return 0
 	}

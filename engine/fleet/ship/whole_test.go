@@ -141,7 +141,7 @@ func TestFetch_WholeForged(t *testing.T) {
 			if _, f, err := w.fetch(); !errors.Is(err, c.want) {
 				t.Errorf("%+v %v", f, err)
 			}
-			f, err := ship.FetchEpoch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir())
+			f, err := ship.Fetch(t.Context(), w.store, []wire.Key{wire.Public(director)}, "centro", 2, t.TempDir())
 			if err != nil || f.Whole || f.Epoch != 2 {
 				t.Errorf("of epoch 2 all the same: %+v %v", f, err)
 			}
